@@ -1,0 +1,50 @@
+# Everything sets itself up in .venv; PYTHON names the interpreter to build it with (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check lint types contracts bench soak golden clean
+
+# The main job on a bundled real server: recorded, then shown.
+demo: $(VENV)/.base
+	@$(BIN)/mcpproxy demo
+
+# The whole test suite, two processes wide.
+test: $(VENV)/.check
+	$(BIN)/pytest -n 2
+
+# Everything CI looks at: format, lint, types, import contracts, tests.
+check: lint types contracts test
+
+lint: $(VENV)/.check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.check
+	$(BIN)/mypy
+
+contracts: $(VENV)/.check
+	$(BIN)/lint-imports
+
+# Informs and never gates: ratios against a direct run and a C tee relay, in one run.
+bench: $(VENV)/.check
+	$(BIN)/python -m bench
+
+# The long loops: 500 kills, 65,536 truncations, 10,000 bit flips.
+soak: $(VENV)/.check
+	$(BIN)/pytest -m soak -n 2 --timeout 3600
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.base: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.check: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --group check --editable .
+	@touch $@ $(VENV)/.base
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.build
