@@ -1,0 +1,117 @@
+r"""Foreign text → text that is safe on a screen.
+
+All that we show and did not write ourselves goes through here: payloads, stderr of a server, file names, errors. The
+promise: the result moves no cursor but forward, sets no title, colour or clipboard, hides nothing, reverses nothing,
+and encodes to UTF-8. What could do any of that becomes a visible escape: `\x1b`, `\n`, `\u202e`, `\U000e0041`.
+
+A backslash itself stays as it is, so that paths and JSON remain readable; so the four characters `\x1b` in a payload
+look like an escaped ESC. This is for the eye; the exact bytes are in the capture.
+
+On the path of `mcpproxy run`: `unicodedata` is loaded only for text that is not ASCII.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+CELL_LIMIT: Final = 1024
+"""Characters that one cell, line or message shows of a foreign text."""
+MARKS_IN_A_ROW: Final = 8
+"""Combining marks that may stand on one character; ten thousand of them paint over the lines above."""
+
+_SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+# str.isprintable() refuses Cc, Cf, Co, Cs, Cn, Zl and Zp: controls, format characters (bidi, zero-width, tags), private
+# use, surrogates, unassigned, line separators. These it lets pass although they show nothing
+# (Default_Ignorable_Code_Point, and the blank Braille pattern).
+_INVISIBLE: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+)
+# Text or emoji presentation: ordinary once after a symbol, a hidden alphabet anywhere else.
+_PRESENTATION: Final = frozenset("\ufe0e\ufe0f")
+# Spaces (Zs) that isprintable() refuses although they only leave room.
+_SPACES: Final = frozenset(
+    "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+)
+
+
+def sanitise(text: str, limit: int | None = CELL_LIMIT) -> str:
+    """`text` with everything that is not plainly visible as an escape.
+
+    Args:
+        text: any string, lone surrogates included.
+        limit: characters of the result, at least 1, counting the `…` that stands for what was cut off; None for all.
+            The cost is bound by it, not by the length of the text.
+    """
+    # Each character gives at least one, so no more than limit + 1 of them can matter.
+    head = text if limit is None or len(text) <= limit else text[: limit + 1]
+    plain = head.isascii() and head.isprintable()
+    return _clipped(head if plain else _pieces(head), limit)
+
+
+def sanitise_bytes(raw: bytes, limit: int | None = CELL_LIMIT) -> str:
+    r"""The same for bytes that should be UTF-8; each byte that is not becomes `\xNN`."""
+    # A character takes four bytes at most; a piece of one behind the cut lies behind the limit too.
+    head = raw if limit is None else raw[: 4 * limit + 4]
+    return sanitise(head.decode("utf-8", "backslashreplace"), limit)
+
+
+def escape(char: str) -> str:
+    """One character as a visible escape."""
+    code = ord(char)
+    if code < 0x100:
+        return _SHORT.get(char) or f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _clipped(pieces: Sequence[str], limit: int | None) -> str:
+    """All pieces, or as many whole ones as leave room for a `…`: an escape is never cut in two."""
+    whole = "".join(pieces)
+    if limit is None or len(whole) <= limit:
+        return whole
+    size = 0
+    for number, piece in enumerate(pieces):
+        size += len(piece)
+        if size > limit - 1:
+            return "".join(pieces[:number]) + "…"
+    return whole
+
+
+def _pieces(text: str) -> list[str]:
+    """Each character of `text`, or what is shown for it."""
+    pieces: list[str] = []
+    # Marks that may still join the character before: none at the start, and none after an escape, as its last digit
+    # would carry them.
+    room = 0
+    before = ""
+    for char in text:
+        if not _is_visible(char):
+            room, shown = 0, escape(char)
+        elif char in _PRESENTATION:
+            fits = room == MARKS_IN_A_ROW and _has_presentations(before)
+            room, shown = (room - 1, char) if fits else (0, escape(char))
+        elif _is_mark(char):
+            room, shown = (room - 1, char) if room else (0, escape(char))
+        else:
+            room, shown = MARKS_IN_A_ROW, char
+        pieces.append(shown)
+        before = char
+    return pieces
+
+
+def _is_visible(char: str) -> bool:
+    return not _INVISIBLE.match(char) if char.isprintable() else char in _SPACES
+
+
+def _has_presentations(char: str) -> bool:
+    """Whether `char` may come as text and as emoji. After a letter a selector would be a hidden bit."""
+    return char in "#*0123456789ℹ" or not (char.isascii() or char.isalpha())
+
+
+def _is_mark(char: str) -> bool:
+    """Whether a terminal draws `char` onto the one before: combining marks, and jamo that end a Hangul syllable."""
+    if char.isascii():
+        return False
+    from unicodedata import category
+
+    return category(char)[0] == "M" or "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff"
