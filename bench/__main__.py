@@ -2,8 +2,8 @@
 
     python -m bench [--json] [--quick] [--giant] [--rounds N] [--dir DIR]
 
-It informs and ends with 0 whether the budgets are met or not; it ends with 1 where a figure could not be had, above all
-where a capture holds another number of frames than crossed.
+It informs and ends with 0 whether the budgets are met or not; it ends with 1 where a figure could not be had,
+above all where a capture holds another number of frames than crossed.
 """
 
 import argparse

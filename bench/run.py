@@ -1,8 +1,8 @@
 """`mcpproxy run` beside a direct run and the C relay: round trips, flood, start-up, memory.
 
-The subjects take turns within each round, so that a slow minute of the machine slows all of them; a figure is the
-median over the rounds. After every recorded run the frames in the capture are counted against the frames that crossed:
-a relay that records nothing cannot win.
+The subjects take turns within each round, so that a slow minute of the machine slows all of them; a figure is
+the median over the rounds. After every recorded run the frames in the capture are counted against the frames
+that crossed: a relay that records nothing cannot win.
 """
 
 import json

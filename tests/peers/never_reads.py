@@ -1,0 +1,41 @@
+"""Never reads its stdin; ends when the other side has closed it, or not even then.
+
+    never_reads.py [--stay] [--frames N] [--lifetime S]
+
+Tells by one frame that it is ready (`params.data.ready` is its pid), then writes `--frames` numbered ones.
+`--stay` ignores the hang-up of its stdin too. It kills itself after `--lifetime` seconds (default 120).
+"""
+
+import argparse
+import json
+import os
+import select
+import signal
+import sys
+
+
+def tell(data: dict[str, int]) -> None:
+    frame = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": data}}
+    os.write(1, json.dumps(frame).encode() + b"\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stay", action="store_true")
+    parser.add_argument("--frames", type=int, default=0)
+    parser.add_argument("--lifetime", type=int, default=120)
+    options = parser.parse_args()
+    signal.alarm(options.lifetime)
+    tell({"ready": os.getpid()})
+    for number in range(options.frames):
+        tell({"n": number})
+    while options.stay:
+        signal.pause()
+    hang_up = select.poll()
+    hang_up.register(0, 0)
+    hang_up.poll()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
