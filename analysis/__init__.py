@@ -1,1 +1,43 @@
-"""TODO"""
+"""What the frames of a capture mean: messages, exchanges, sessions.
+
+Imports `captures` and nothing of `mcpproxy`; never raises on what it reads; loads nothing until a name is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.exchange import Exchange, IdState, Outcome
+    from analysis.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
+    from analysis.session import Peer, Seen, Session
+
+__all__ = [
+    "MISSING",
+    "Exchange",
+    "Id",
+    "IdState",
+    "Invalid",
+    "Message",
+    "Notification",
+    "Outcome",
+    "Peer",
+    "Request",
+    "Response",
+    "Seen",
+    "Session",
+    "messages",
+]
+
+_HOME = {
+    "analysis.exchange": ("Exchange", "IdState", "Outcome"),
+    "analysis.message": ("MISSING", "Id", "Invalid", "Message", "Notification", "Request", "Response", "messages"),
+    "analysis.session": ("Peer", "Seen", "Session"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module that holds `name` when it is first used."""
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

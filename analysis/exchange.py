@@ -1,0 +1,217 @@
+"""Exchange: a request with what became of it, and the tables that pair the two.
+
+One table per requesting side, as ids belong to who chose them. An id is free again once it has been answered; two
+requests in flight under one id are answered in the order in which they were sent. An answer that fits nothing pairs
+with nothing: a wrong link is worse than none.
+
+Memory is bounded whatever crosses: by the number of open requests, by the bytes of their frames, and by the number of
+ids remembered as answered. What had to be forgotten is counted.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from analysis.message import Id, Request, Response
+
+OPEN_LIMIT: Final = 100_000
+"""Requests of one side that wait for an answer; the oldest are forgotten first."""
+OPEN_BYTES: Final = 64 << 20
+"""Bytes in the frames of these, at most; a single one may be larger."""
+ANSWERED_LIMIT: Final = 100_000
+"""Ids of one side that are remembered as answered."""
+
+
+class Outcome(StrEnum):
+    """What became of a request."""
+
+    RESULT = "result"
+    """A result, complete."""
+    TOOL_ERROR = "tool_error"
+    """A result of a tool that says `isError`."""
+    ERROR = "error"
+    """A JSON-RPC error."""
+    INPUT_REQUIRED = "input_required"
+    """An interim result (2026-07-28): the client is to ask again with more."""
+    TASK = "task"
+    """A task was started; the result comes by other requests."""
+    CANCELLED = "cancelled"
+    """Cancelled, and not answered since."""
+    FAILED = "failed"
+    """The HTTP exchange failed before an answer could come."""
+    UNANSWERED = "unanswered"
+    """No answer, as far as we have seen."""
+
+
+class IdState(StrEnum):
+    """What a table knows about an id."""
+
+    NEVER_SEEN = "never_seen"
+    """No request had it, or the table has forgotten (see `RequestTable.forgotten`)."""
+    OPEN = "open"
+    """A request waits for its answer."""
+    CANCELLED = "cancelled"
+    """The same, and a cancellation has named it."""
+    ANSWERED = "answered"
+    """It has been answered and not been used again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchange:
+    """A request and its end, as far as it is known."""
+
+    request: Request
+    response: Response | None
+    """None where none came."""
+    outcome: Outcome
+    started_ns: int
+    """When the request was handed on: its stamp, plus the time that it then waited to be taken."""
+    ended_ns: int | None
+    """Stamp of the response."""
+    cancelled_ns: int | None = None
+    """Stamp of the first cancellation; an answer may still have come after it."""
+
+    @property
+    def duration_ns(self) -> int | None:
+        """How long the answer took; None without one."""
+        return None if self.ended_ns is None else max(0, self.ended_ns - self.started_ns)
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A request without an answer so far."""
+
+    request: Request
+    revision: str | None
+    """The revision of MCP that was in force for it."""
+    cancelled_ns: int | None = None
+
+    def closed(self, response: Response | None, waited_ns: int) -> Exchange:
+        """The exchange that it is, now that `response` has come, or with None that no answer is awaited any more.
+
+        Args:
+            response: the answer.
+            waited_ns: how long the request waited to be handed on after its stamp.
+        """
+        started = self.request.t_ns + waited_ns
+        if response is not None:
+            outcome = outcome_of(response, self.request)
+            return Exchange(self.request, response, outcome, started, response.t_ns, self.cancelled_ns)
+        outcome = Outcome.UNANSWERED if self.cancelled_ns is None else Outcome.CANCELLED
+        return Exchange(self.request, None, outcome, started, None, self.cancelled_ns)
+
+
+def outcome_of(response: Response, request: Request | None) -> Outcome:
+    """What an answer means for its request, or by itself where that is not known."""
+    if response.is_error:
+        return Outcome.ERROR
+    result: Any = response.result
+    if not isinstance(result, dict):
+        return Outcome.RESULT
+    if result.get("isError") is True:
+        return Outcome.TOOL_ERROR
+    type_ = result.get("resultType")
+    if type_ == "input_required":
+        return Outcome.INPUT_REQUIRED
+    # 2025-11-25 answers with `task` where the request asked for one; later revisions name the type.
+    params = request.params if request is not None else None
+    is_stub = isinstance(params, dict) and "task" in params and isinstance(result.get("task"), dict)
+    return Outcome.TASK if type_ == "task" or is_stub else Outcome.RESULT
+
+
+class RequestTable:
+    """The requests of one side, by id."""
+
+    def __init__(self, limit: int = OPEN_LIMIT, bytes_limit: int = OPEN_BYTES) -> None:
+        """An empty table.
+
+        Args:
+            limit: open requests at most.
+            bytes_limit: bytes in their frames at most.
+        """
+        self.evicted = 0
+        """Open requests that had to be forgotten: their answers pair with nothing."""
+        self.forgotten = 0
+        """Answered ids that had to be forgotten: from then on NEVER_SEEN is no proof."""
+        self._limit, self._bytes_limit = limit, bytes_limit
+        self._open: OrderedDict[Id, list[Waiting]] = OrderedDict()
+        self._answered: OrderedDict[Id, None] = OrderedDict()
+        # By number of the frame: how many of its requests are open, and its bytes. The elements of a batch share one.
+        self._frames: dict[int, tuple[int, int]] = {}
+        self._count = self._bytes = 0
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+        return self._count
+
+    def open(self, request: Request, revision: str | None = None) -> None:
+        """A request was sent. One that nobody can answer (id null or an object) is not entered."""
+        if not request.id.pairs:
+            return
+        self._answered.pop(request.id, None)
+        self._open.setdefault(request.id, []).append(Waiting(request, revision))
+        self._hold(request)
+        while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
+            self._release(next(iter(self._open)))
+            self.evicted += 1
+
+    def answer(self, id_: Id | None) -> Waiting | None:
+        """An answer to `id_` came: the request that it answers, which is open no longer. None where it fits nothing."""
+        if id_ is None or id_ not in self._open:
+            return None
+        waiting = self._release(id_)
+        if id_ not in self._open:
+            self._answered[id_] = None
+        if len(self._answered) > ANSWERED_LIMIT:
+            self._answered.popitem(last=False)
+            self.forgotten += 1
+        return waiting
+
+    def cancel(self, id_: Id, t_ns: int) -> Waiting | None:
+        """A cancellation named `id_`: the request that it means, which stays open. None where it means none."""
+        for waiting in self._open.get(id_, ()):
+            if waiting.cancelled_ns is None:
+                waiting.cancelled_ns = t_ns
+                return waiting
+        return None
+
+    def get(self, id_: Id) -> Waiting | None:
+        """The request that an answer to `id_` would answer now."""
+        queue = self._open.get(id_)
+        return queue[0] if queue else None
+
+    def state(self, id_: Id) -> IdState:
+        """What is known about an id."""
+        waiting = self.get(id_)
+        if waiting is None:
+            return IdState.ANSWERED if id_ in self._answered else IdState.NEVER_SEEN
+        return IdState.OPEN if waiting.cancelled_ns is None else IdState.CANCELLED
+
+    def waiting(self) -> list[Waiting]:
+        """All that wait, in the order in which they were sent."""
+        return sorted((one for queue in self._open.values() for one in queue), key=_order)
+
+    def _hold(self, request: Request) -> None:
+        frame = request.frames[0]
+        users, size = self._frames.get(frame.seq, (0, len(frame.raw)))
+        self._frames[frame.seq] = users + 1, size
+        self._bytes += 0 if users else size
+        self._count += 1
+
+    def _release(self, id_: Id) -> Waiting:
+        """Take the oldest request under `id_` out."""
+        queue = self._open[id_]
+        waiting = queue.pop(0)
+        if not queue:
+            del self._open[id_]
+        users, size = self._frames.pop(waiting.request.seq)
+        if users > 1:
+            self._frames[waiting.request.seq] = users - 1, size
+        self._bytes -= 0 if users > 1 else size
+        self._count -= 1
+        return waiting
+
+
+def _order(waiting: Waiting) -> tuple[int, int]:
+    return waiting.request.seq, waiting.request.index or 0

@@ -1,0 +1,316 @@
+"""Frame → messages: what one frame says in the words of JSON-RPC 2.0.
+
+Promises: it never raises, whatever the bytes, and guesses nothing. A member that is absent is `MISSING` and not `null`,
+a 1 is not a "1", and a message is classified by which members it has, never by which model would accept it. The
+verdict of the frame (captures.envelope) comes first: what that calls invalid stays `Invalid`, for the same reason.
+
+Values are those of orjson where the verdict found no trouble. Otherwise `json` reads the bytes, in whose values a
+number that a float cannot hold keeps its digits (`Number`). Ids are exact in both cases.
+"""
+
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+
+import orjson
+
+from captures.frame import Frame
+
+Side: TypeAlias = Literal["client", "server"]
+"""Who speaks. Each side has its own ids."""
+
+
+class Missing(Enum):
+    """The type of `MISSING`."""
+
+    MISSING = "missing"
+
+    def __bool__(self) -> bool:
+        """Absence is false, as null is."""
+        return False
+
+
+MISSING: Final = Missing.MISSING
+"""The value of a member that is not there."""
+
+IdType: TypeAlias = Literal["string", "number", "boolean", "null", "other", "digest"]
+
+
+class Id(NamedTuple):
+    """The id of a message as a key: ids are equal when JSON type and exact value are."""
+
+    type: IdType
+    """`other` is an array or object; `digest` any type above 256 characters."""
+    value: str
+    """A string after unescaping; a number in one form, so that `1.0` and `1` are equal and `9007199254740993` is exact;
+    the digest of a long value; nothing for `other`."""
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an answer can carry it. Nobody answers to null, an array or an object."""
+        return self.type not in ("null", "other")
+
+    @property
+    def text(self) -> str:
+        """As JSON would write it, so that a 1 and a "1" look different; foreign text, not safe on a screen."""
+        if self.type == "string":
+            return json.dumps(self.value, ensure_ascii=False)
+        return {"other": "(no scalar)", "digest": "(over 256 characters)"}.get(self.type, self.value)
+
+
+_LONGEST_ID: Final = 256
+# Integers up to this many digits are written out; 1e400000 must not become as many zeros.
+_PLAIN_DIGITS: Final = 40
+_INTEGER_DIGITS: Final = 400
+
+
+class Number(float):
+    """A number whose token is kept, because a float may round it."""
+
+    token: str
+
+    def __new__(cls, token: str) -> Self:
+        """The number that `token` writes."""
+        number = super().__new__(cls, token)
+        number.token = token
+        return number
+
+
+def id_of(value: object) -> Id:
+    """The key of an id as parsed. Exact where `parse_exactly` parsed it; a plain float has lost digits already."""
+    if isinstance(value, str):
+        return _short("string", value)
+    if value is None:
+        return Id("null", "null")
+    if isinstance(value, bool):
+        return Id("boolean", "true" if value else "false")
+    if isinstance(value, int | float):
+        return _short("number", number_text(value.token if isinstance(value, Number) else str(value)))
+    return Id("other", "")
+
+
+def id_of_token(token: bytes) -> Id:
+    """The key of an id from its JSON token, verbatim."""
+    text = token.decode("utf-8", "surrogatepass")
+    if text[:1] in "-0123456789":
+        return _short("number", number_text(text))
+    return id_of(parse_exactly(token))
+
+
+def _short(type_: Literal["string", "number"], value: str) -> Id:
+    if len(value) <= _LONGEST_ID:
+        return Id(type_, value)
+    # A table of ids must stay small when every id is a megabyte.
+    from hashlib import blake2b
+
+    return Id("digest", blake2b(f"{type_}:{value}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest())
+
+
+def number_text(token: str) -> str:
+    """A JSON number in one form: equal numbers give equal texts, with no float in between.
+
+    `1`, `1.0`, `10e-1` → `1`; `1e2` → `100`; `-0.0` → `0`; `0.50` → `0.5`; `1e400` → `1e400`. A token that is no number
+    comes back unchanged.
+    """
+    if len(token) <= _PLAIN_DIGITS and token.isdecimal():
+        return token
+    mantissa, _, power = token.lower().partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    power = power or "0"
+    # More digits than int() takes at once: nobody counts to there, and the token is as good a key as any.
+    if not (whole + fraction).isdecimal() or len(power) > 4000 or not power.lstrip("+-").isdecimal():
+        return token
+    digits = (whole + fraction).lstrip("0")
+    exponent = int(power) - len(fraction) + len(digits) - len(digits.rstrip("0"))
+    digits = digits.rstrip("0")
+    return sign + _written(digits, exponent) if digits else "0"
+
+
+def _written(digits: str, exponent: int) -> str:
+    """`digits` times ten to the `exponent`; digits without zeros at either end."""
+    if 0 <= exponent <= _PLAIN_DIGITS - len(digits):
+        return digits + "0" * exponent
+    if 0 < -exponent <= _PLAIN_DIGITS:
+        padded = digits.rjust(1 - exponent, "0")
+        return f"{padded[:exponent]}.{padded[exponent:]}"
+    return f"{digits}e{exponent}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Message:
+    frames: tuple[Frame, ...] = field(repr=False)
+    """The frames that it came in: one, or the lines that it spans."""
+    index: int | None
+    """Its place in a batch, from 0; None outside of one."""
+    sender: Side
+    """Who sent it."""
+
+    @property
+    def seq(self) -> int:
+        """Number of its first frame."""
+        return self.frames[0].seq
+
+    @property
+    def t_ns(self) -> int:
+        """Stamp of its last frame: nanoseconds since the capture opened."""
+        return self.frames[-1].t_ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Object(_Message):
+    body: dict[str, Any] = field(repr=False)
+    """All its members."""
+
+    @property
+    def params(self) -> Any:
+        """The member `params`, or MISSING; usually an object, but nobody promises."""
+        return self.body.get("params", MISSING)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """`_meta` of the params or of the result; empty where there is none."""
+        for name in ("params", "result"):
+            value = self.body.get(name)
+            meta = value.get("_meta") if isinstance(value, dict) else None
+            if isinstance(meta, dict):
+                return meta
+        return {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request(_Object):
+    """A message with `method` and `id`: it wants an answer."""
+
+    id: Id
+    """Its id; `null` and objects are ids too, though nobody can answer them."""
+    method: str
+    """What is asked for."""
+
+    def as_response(self) -> "Response | None":
+        """The same message read as an answer, where it has `result` or `error` beside its `method`."""
+        if "result" in self.body or "error" in self.body:
+            return Response(self.frames, self.index, self.sender, self.body, self.id)
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Notification(_Object):
+    """A message with `method` and without `id`: it wants no answer."""
+
+    method: str
+    """What is told."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Response(_Object):
+    """A message with `result` or `error`."""
+
+    id: Id | None
+    """Which request it answers; None where the member is absent, which is not `null`."""
+
+    @property
+    def result(self) -> Any:
+        """The member `result`, or MISSING."""
+        return self.body.get("result", MISSING)
+
+    @property
+    def error(self) -> Any:
+        """The member `error`, or MISSING."""
+        return self.body.get("error", MISSING)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it says no: `error` is there and not merely the null sibling of a result."""
+        return "error" in self.body and (self.error is not None or "result" not in self.body)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Invalid(_Message):
+    """What is no message, or cannot be told."""
+
+    reason: str
+    """The id of the rule that it breaks, or `unjudged`: too big to look into, or bytes of it are lost."""
+
+
+Message: TypeAlias = Request | Notification | Response | Invalid
+
+
+def messages(frame: Frame) -> tuple[Message, ...]:
+    """The messages of a frame: one, or those of a batch. Never empty, never raises."""
+    verdict = frame.verdict
+    if verdict.kind in ("invalid", "unjudged"):
+        return (_invalid(frame, verdict.problem or verdict.kind),)
+    try:
+        body = _parse(frame)
+        if isinstance(body, list):
+            elements = tuple(_message(frame, index, element) for index, element in enumerate(body))
+            return elements or (_invalid(frame, "batch/empty"),)
+        return (_message(frame, None, body),)
+    except (ValueError, RecursionError):
+        return (_invalid(frame, verdict.problem or "unjudged"),)
+
+
+def sender(frame: Frame) -> Side:
+    """Who sent a frame."""
+    return "client" if frame.dir == "c2s" else "server"
+
+
+def _invalid(frame: Frame, reason: str, index: int | None = None) -> Invalid:
+    return Invalid((frame,), index, sender(frame), reason)
+
+
+def _message(frame: Frame, index: int | None, body: object) -> Message:
+    if not isinstance(body, dict):
+        return _invalid(frame, "framing/not-a-message" if index is None else "batch/item-not-object", index)
+    method = body.get("method", MISSING)
+    if method is MISSING:
+        if "result" in body or "error" in body:
+            return Response((frame,), index, sender(frame), body, _id(frame, index, body))
+        return _invalid(frame, "jsonrpc/unclassifiable", index)
+    if not isinstance(method, str) or not method:
+        return _invalid(frame, "jsonrpc/method-not-string", index)
+    id_ = _id(frame, index, body)
+    if id_ is None:
+        return Notification((frame,), index, sender(frame), body, method)
+    return Request((frame,), index, sender(frame), body, id_, method)
+
+
+def _id(frame: Frame, index: int | None, body: dict[str, Any]) -> Id | None:
+    """The typed id; from the token of the verdict where there is one, because orjson makes floats of some numbers."""
+    if "id" not in body:
+        return None
+    token = frame.verdict.id
+    return id_of(body["id"]) if index is not None or token is None else id_of_token(token)
+
+
+def _parse(frame: Frame) -> Any:
+    verdict = frame.verdict
+    # A batch has no token per element, so its ids must be exact in the values.
+    if verdict.problem is None and not verdict.omitted and verdict.kind != "batch":
+        try:
+            return orjson.loads(frame.raw)
+        except ValueError:
+            pass
+    return parse_exactly(frame.raw)
+
+
+def parse_exactly(raw: bytes) -> Any:
+    """Parse JSON as leniently as `json` does, a byte order mark and lone surrogates included; numbers stay exact.
+
+    Raises:
+        ValueError: it is no JSON, or not UTF-8.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(raw.decode("utf-8-sig"), parse_int=_integer, parse_float=Number, parse_constant=_constant)
+
+
+def _integer(token: str) -> int | Number:
+    # int() refuses more than 4300 digits, and takes quadratic time for fewer.
+    return int(token) if len(token) <= _INTEGER_DIGITS else Number(token)
+
+
+def _constant(token: str) -> Number:
+    """NaN and the infinities, which JSON has not and Python's parser takes."""
+    return Number(token.replace("Infinity", "inf"))
