@@ -1,0 +1,88 @@
+"""Record a bundled MCP server that misbehaves on purpose, and show what happened.
+
+A small scripted client and a small real server talk through `mcpproxy run`, first with a handshake and then by the
+revision that has none. The server commits a handful of faults, so that the recording has something to show. Nothing
+leaves this machine.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from captures.file import choose_path
+from captures.places import captures_root
+from mcpproxy.cli.diagnostics import fail
+from mcpproxy.demo.client import SilentError, talk
+from mcpproxy.sanitise import sanitise
+
+HELP: Final = "record a bundled server and show what happened"
+
+NAME: Final = "demo"
+"""The name under which the capture is found."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = argparse.ArgumentParser(
+        prog="mcpproxy demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    found.add_argument(
+        "--capture", metavar="DIR", help="record to a new file in DIR (default: where `mcpproxy run` records)"
+    )
+    return found
+
+
+def run(argv: list[str]) -> int:
+    """Record, show, and say what to try next.
+
+    Raises:
+        CaptureError: there is no place for the capture.
+    """
+    directory = parser().parse_args(argv).capture
+    path = _new_capture(directory)
+    if problem := _record(path):
+        return fail(f"the demo could not be recorded: {problem}")
+    from mcpproxy.cli import show
+
+    status = show.run([str(path)])
+    sys.stdout.flush()
+    sys.stderr.write(_farewell(path, kept_elsewhere=directory is not None))
+    return status
+
+
+def _new_capture(directory: str | None) -> Path:
+    wanted = None if directory is None else os.path.join(directory, "")
+    default = Path() if wanted is not None else captures_root() / NAME
+    return choose_path(wanted, default, time.time_ns()).absolute()
+
+
+def _record(path: Path) -> str | None:
+    """Let the client talk to the faulty server through `mcpproxy run`; returns what went wrong."""
+    python = [sys.executable, "-P", "-m"]
+    recorder = [*python, "mcpproxy", "run", "--name", NAME, "--capture", str(path)]
+    with tempfile.TemporaryFile() as stderr:
+        try:
+            status = talk([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], stderr)
+            problem = f"the recorder ended with {status}" if status else None
+        except (SilentError, OSError) as error:
+            problem = str(error)
+        stderr.seek(0)
+        said = stderr.read(65536).decode("utf-8", "replace").strip()
+    return f"{problem}: {sanitise(said, 400)}" if problem and said else problem
+
+
+def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
+    shown = sanitise(str(path), 4096)
+    name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
+    return f"""
+The capture is {shown}
+Try next:
+  mcpproxy show --json {name}
+  mcpproxy verify {name}
+  mcpproxy run -- COMMAND    in front of a server's command in your client's configuration
+"""

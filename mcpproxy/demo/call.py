@@ -1,0 +1,142 @@
+"""A request while it is open, how it can end, and the words of the protocol that all parts of the demo server share."""
+
+import json
+import threading
+from typing import Any, Final, Protocol, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN: Final = ("2026-07-28",)
+
+META_PREFIX: Final = "io.modelcontextprotocol/"
+VERSION_KEY: Final = META_PREFIX + "protocolVersion"
+CAPABILITIES_KEY: Final = META_PREFIX + "clientCapabilities"
+LOG_LEVEL_KEY: Final = META_PREFIX + "logLevel"
+SERVER_INFO_KEY: Final = META_PREFIX + "serverInfo"
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+RESOURCE_NOT_FOUND: Final = -32002
+UNSUPPORTED_VERSION: Final = -32022
+
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def encode(message: object) -> bytes:
+    """One line: compact, non-ASCII text as it is, LF at the end."""
+    try:
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        # A lone surrogate that the client sent: only its escape can be sent back.
+        text = json.dumps(message, separators=(",", ":")).encode()
+    return text + b"\n"
+
+
+def decode(line: bytes) -> Any:
+    """What a line says.
+
+    Raises:
+        ValueError: it is no JSON in UTF-8, or nested too deeply.
+    """
+    try:
+        return json.loads(line.decode(), parse_constant=_no_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def is_id(value: object) -> bool:
+    """Whether it can be an id or a progress token: a string or an integer (MCP, basic/index)."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+class RefusalError(Exception):
+    """The request gets a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Json | None = None) -> None:
+        super().__init__(message)
+        self.error: Json = {"code": code, "message": message} | ({} if data is None else {"data": data})
+
+
+class ToolError(Exception):
+    """The tool failed, and the model should read why: a result with `isError`."""
+
+
+class CancelledError(Exception):
+    """The client does not want the answer any more."""
+
+
+class Connection(Protocol):
+    """What a call may touch of the server that it came to."""
+
+    revision: str | None
+    """What the handshake agreed on; None before it."""
+    level: str
+    """The least severe log message that a handshake client gets."""
+
+    def notify(self, method: str, params: Json) -> None:
+        """Send a notification."""
+
+
+class Call:
+    """A request while it is open."""
+
+    def __init__(self, connection: Connection, request: Json) -> None:
+        self.connection = connection
+        self.id: str | int = request["id"]
+        self.method: str = request["method"]
+        params = request.get("params", {})
+        self.well_formed = isinstance(params, dict)
+        """Whether its params are an object; else they are taken as empty."""
+        self.params: Json = params if isinstance(params, dict) else {}
+        self.revision = ""
+        """What it is served by; empty for a handshake request outside a session."""
+        self.cancelled = threading.Event()
+
+    @property
+    def key(self) -> tuple[type, str | int]:
+        """What tells it from others: 7 and "7" are two ids."""
+        return type(self.id), self.id
+
+    @property
+    def meta(self) -> Json:
+        """Its `_meta`; empty where there is none."""
+        found = self.params.get("_meta")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def asked(self) -> str:
+        """The method, and the tool where it is a call of one: the key of the table of faults."""
+        return f"{self.method} {self.params.get('name')}" if self.method == "tools/call" else self.method
+
+    def text(self, name: str) -> str:
+        """A required string of the params.
+
+        Raises:
+            RefusalError: it is missing, or no string.
+        """
+        value = self.params.get(name)
+        if not isinstance(value, str):
+            raise RefusalError(INVALID_PARAMS, f"{name} is missing or no string")
+        return value
+
+    def progress(self, done: int, total: int) -> None:
+        """Tell how far it is, if the client asked for that."""
+        token = self.meta.get("progressToken")
+        if is_id(token):
+            params: Json = {"progressToken": token, "progress": done, "total": total}
+            if self.revision != HANDSHAKE[0]:
+                params["message"] = f"step {done} of {total}"
+            self.connection.notify("notifications/progress", params)
+
+    def tell(self, level: str, data: str) -> None:
+        """A log message, if the client wants to hear of that level: by request in the modern era."""
+        wanted = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
+        if wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted):
+            self.connection.notify("notifications/message", {"level": level, "logger": "notebook", "data": data})

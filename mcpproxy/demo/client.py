@@ -1,0 +1,220 @@
+"""A scripted MCP client: starts a server's command, says its lines in the same order every time, and hangs up.
+
+    python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]
+
+It speaks the handshake era first and the modern one after it, over one connection. It waits for each answer before it
+goes on (but for the one that a faulty server never gives), so that the order of a recording is the order of the script.
+Nothing waits for ever: a server that does not answer is left at the deadline, one that does not end is ended.
+"""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import IO, Final, TypeAlias
+
+from mcpproxy.demo.call import CAPABILITIES_KEY, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Json, encode
+
+ANSWER_S: Final = 10.0
+"""How long an answer may take, by default."""
+END_S: Final = 10.0
+"""How long a command may take to end, by default."""
+REVISION: Final = "2025-11-25"
+INFO: Final = {"name": "mcpproxy-demo-client", "version": "1.0.0"}
+INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
+MODERN_META: Final[Json] = {VERSION_KEY: MODERN[-1], INFO_KEY: INFO, CAPABILITIES_KEY: {}}
+
+Wanted: TypeAlias = Callable[[Json], bool]
+
+
+class SilentError(Exception):
+    """The command closed its side, or did not say in time what was waited for."""
+
+
+class Conversation:
+    """Requests out, messages in; over a pair of pipes."""
+
+    def __init__(self, there: IO[bytes], back: IO[bytes], answer_s: float) -> None:
+        self._there = there
+        self._answer_s = answer_s
+        self._back = back.fileno()
+        self._rest = b""
+        self._heard: list[Json] = []
+        self._last_id = 0
+
+    def send(self, message: Json) -> None:
+        """Write one message."""
+        self._there.write(encode({"jsonrpc": "2.0", **message}))
+        self._there.flush()
+
+    def request(self, method: str, params: Json | None = None) -> int:
+        """Ask, and do not wait; returns the id."""
+        self._last_id += 1
+        self.send({"id": self._last_id, "method": method} | ({} if params is None else {"params": params}))
+        return self._last_id
+
+    def ask(self, method: str, params: Json | None = None) -> Json:
+        """Ask, and wait for the answer: also one that comes with the id as a string."""
+        number = self.request(method, params)
+        return self.hear(lambda message: "method" not in message and str(message.get("id")) == str(number))
+
+    def ask_modern(self, method: str, params: Json | None = None, meta: Json | None = None) -> Json:
+        """Ask in the modern era: version and capabilities go with the request."""
+        return self.ask(method, {**(params or {}), "_meta": {**MODERN_META, **(meta or {})}})
+
+    def call(self, tool: str, **arguments: object) -> Json:
+        """Call a tool."""
+        return self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+    def hear(self, wanted: Wanted) -> Json:
+        """The next message that is wanted; others are passed over.
+
+        Raises:
+            SilentError: it did not come.
+        """
+        deadline = time.monotonic() + self._answer_s
+        while True:
+            while self._heard:
+                message = self._heard.pop(0)
+                if wanted(message):
+                    return message
+            self._read(deadline)
+
+    def _read(self, deadline: float) -> None:
+        readable, _, _ = select.select([self._back], [], [], max(0.0, deadline - time.monotonic()))
+        if not readable:
+            raise SilentError(f"no answer within {self._answer_s:g} s")
+        chunk = os.read(self._back, 65536)
+        if not chunk:
+            raise SilentError("the server closed its stdout")
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        self._heard += [message for line in lines if isinstance(message := _decoded(line), dict)]
+
+
+def _decoded(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def script(server: Conversation) -> None:
+    """Everything that the client says, in its order."""
+    _handshake_era(server)
+    _modern_era(server)
+
+
+def _handshake_era(server: Conversation) -> None:
+    server.ask("initialize", {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": INFO})
+    server.send({"method": "notifications/initialized"})
+    server.ask("tools/list")
+    server.call("add", a=19, b=23)
+    server.call("word_count", text="what crossed the wire is what the record says")
+    server.ask(
+        "tools/call",
+        {"name": "slow_echo", "arguments": {"text": "done", "seconds": 0.15}, "_meta": {"progressToken": "echo"}},
+    )
+    server.call("read_note", name="holidays")
+    _cancel(server)
+    server.ask("resources/list")
+    server.ask("resources/read", {"uri": "note://travel"})
+    server.ask("resources/read", {"uri": "note://holidays"})
+    server.ask("prompts/list")
+    server.ask("prompts/get", {"name": "summarise", "arguments": {"note": "zoo"}})
+    # Unanswered by a faulty server. The next answer shows that this one is not on its way.
+    server.request("resources/templates/list")
+    server.ask("ping")
+
+
+def _cancel(server: Conversation) -> None:
+    """Start something long, hear that it has begun, and call it off."""
+    arguments = {"text": "never mind", "steps": 5, "seconds": 10}
+    number = server.request(
+        "tools/call", {"name": "slow_echo", "arguments": arguments, "_meta": {"progressToken": "long"}}
+    )
+    server.hear(lambda message: message.get("method") == "notifications/message")
+    server.send({"method": "notifications/cancelled", "params": {"requestId": number, "reason": "too slow"}})
+    server.ask("ping")
+
+
+def _modern_era(server: Conversation) -> None:
+    server.ask_modern("server/discover")
+    server.ask_modern("tools/list")
+    server.ask_modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+    slow = {"name": "slow_echo", "arguments": {"text": "again", "steps": 2, "seconds": 0.1}}
+    server.ask_modern("tools/call", slow, {"progressToken": "again", LOG_LEVEL_KEY: "info"})
+    server.ask_modern("tools/call", {"name": "fail", "arguments": {"reason": "the printer is on fire"}})
+    server.ask_modern("resources/read", {"uri": "note://holidays"})
+
+
+def talk(
+    argv: Sequence[str],
+    stderr: int | IO[bytes] | None = None,
+    *,
+    answer_s: float = ANSWER_S,
+    end_s: float = END_S,
+) -> int:
+    """Start a command and have the conversation with it.
+
+    Args:
+        argv: the server's command.
+        stderr: where its stderr goes; None is ours.
+        answer_s: how long an answer may take.
+        end_s: how long it may take to end after its stdin was closed, and again after TERM.
+
+    Returns:
+        Its exit status; 128 + the signal where a signal ended it.
+
+    Raises:
+        SilentError: it stopped answering, and nevertheless ended with 0.
+        OSError: it could not be started.
+    """
+    silent: SilentError | None = None
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as command:
+        assert command.stdin is not None
+        assert command.stdout is not None
+        try:
+            script(Conversation(command.stdin, command.stdout, answer_s))
+        except SilentError as error:
+            silent = error
+        except BrokenPipeError:
+            silent = SilentError("the server closed its stdin")
+        status = _end(command, end_s)
+    if silent and status == 0:
+        raise silent
+    return status
+
+
+def _end(command: subprocess.Popen[bytes], end_s: float) -> int:
+    """Hang up; wait; ask to end; end."""
+    assert command.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        command.stdin.close()
+    for insist in (command.terminate, command.kill):
+        try:
+            command.wait(end_s)
+            break
+        except subprocess.TimeoutExpired:
+            insist()
+    status = command.wait()
+    return status if status >= 0 else 128 - status
+
+
+def main(arguments: list[str]) -> int:
+    """Talk to the command behind `--`."""
+    if arguments[:1] != ["--"] or len(arguments) < 2:
+        sys.stderr.write("usage: python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]\n")
+        return 2
+    try:
+        return talk(arguments[1:])
+    except (SilentError, OSError) as error:
+        sys.stderr.write(f"demo client: {error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

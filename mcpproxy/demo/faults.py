@@ -1,0 +1,48 @@
+"""The deliberate faults of the demo server, so that a recording of it has something to show."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from mcpproxy.demo.call import Json, encode
+
+
+class Fault(NamedTuple):
+    """A deliberate fault: what is written in place of a right answer."""
+
+    what: str
+    """What it does."""
+    shows: str
+    """The rule under which it is found, or what makes it visible."""
+    lines: Callable[[Json], list[bytes]]
+    """The right answer → the lines for stdout."""
+    stderr: bytes = b""
+
+
+_NO_VERSION: Final = {"method": "notifications/message", "params": {"level": "info", "data": "prompts are loaded"}}
+
+FAULTS: Final[dict[str, Fault]] = {
+    "tools/list": Fault(
+        "a line for humans on stdout, before the answer",
+        "framing/stdout-not-json",
+        lambda answer: [b"Loaded 5 tools\n", encode(answer)],
+    ),
+    "tools/call add": Fault("a second answer", "id/duplicate-response", lambda answer: [encode(answer)] * 2),
+    "tools/call word_count": Fault(
+        "the id's type changed: a string for a number",
+        "id/type-changed",
+        lambda answer: [encode({**answer, "id": str(answer["id"])})],
+    ),
+    "resources/list": Fault(
+        "a warning on stderr, which is no fault but looks like one in most clients",
+        "stderr",
+        lambda answer: [encode(answer)],
+        b"warning: the notebook was written by an older version\n",
+    ),
+    "prompts/list": Fault(
+        "a notification without `jsonrpc`, before the answer",
+        "jsonrpc/missing-version",
+        lambda answer: [encode(_NO_VERSION), encode(answer)],
+    ),
+    "resources/templates/list": Fault("no answer at all", "timeout/unanswered", lambda _: []),
+}
+"""What was asked (method, and tool where it is a call) → the fault that it gets the first time."""

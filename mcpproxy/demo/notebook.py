@@ -1,0 +1,229 @@
+"""What the demo server offers: tools, three notes as resources, a prompt. A method takes a call, gives a result."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Final, NamedTuple, NoReturn
+
+from mcpproxy.demo.call import (
+    HANDSHAKE,
+    INVALID_PARAMS,
+    MODERN,
+    RESOURCE_NOT_FOUND,
+    Call,
+    CancelledError,
+    Json,
+    RefusalError,
+    ToolError,
+)
+
+SINCE: Final = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18"}
+"""Members of tools, resources and prompts that older revisions do not define, and the revision that brought them."""
+
+NOTES: Final = {
+    "groceries": "milk\nbread\ncoffee\n",
+    "travel": "Zürich → 東京, 14 h 5 min, 1.180 €\n",
+    "zoo": "The zebra 🦓 is back. Feed it at noon.\n",
+}
+
+LARGEST: Final = 1e300
+"""Bound of what `add` returns."""
+
+
+class Tool(NamedTuple):
+    """A tool: what `tools/list` tells of it, and what a call does."""
+
+    title: str
+    description: str
+    properties: Json
+    required: tuple[str, ...]
+    run: Callable[[Call, Json], Json | str]
+    """Call and checked arguments → structured content or text."""
+    output: Json | None = None
+    slow: bool = False
+    """Whether other requests are to be served meanwhile."""
+
+
+def _failing(reason: str) -> NoReturn:
+    raise ToolError(reason)
+
+
+def _add(_: Call, arguments: Json) -> Json:
+    try:
+        total = arguments["a"] + arguments["b"]
+    except OverflowError:
+        total = math.inf
+    # JSON has neither infinity nor NaN, and Python prints no integer of more than 4300 digits.
+    return {"sum": total} if abs(total) < LARGEST else {"sum": _failing("the sum is too large")}
+
+
+def _word_count(_: Call, arguments: Json) -> Json:
+    text = arguments["text"]
+    return {"words": len(text.split()), "characters": len(text)}
+
+
+def _slow_echo(call: Call, arguments: Json) -> str:
+    steps, seconds = arguments.get("steps", 3), arguments.get("seconds", 0.3)
+    if not 1 <= steps <= 100 or not 0 <= seconds <= 10:
+        raise ToolError("steps must lie within 1 and 100, seconds within 0 and 10")
+    call.tell("info", f"echoing in {steps} steps")
+    for step in range(1, steps + 1):
+        if call.cancelled.wait(seconds / steps):
+            raise CancelledError
+        call.progress(step, steps)
+    return str(arguments["text"])
+
+
+def _read_note(_: Call, arguments: Json) -> str:
+    try:
+        return NOTES[arguments["name"]]
+    except KeyError:
+        raise ToolError(f"there is no such note; there are: {', '.join(NOTES)}") from None
+
+
+def _fail(_: Call, arguments: Json) -> str:
+    _failing(arguments.get("reason", "this tool always fails"))
+
+
+def _object(**properties: str) -> Json:
+    typed = {name: {"type": kind} for name, kind in properties.items()}
+    return {"type": "object", "properties": typed, "required": list(properties)}
+
+
+_STRING: Final = {"type": "string"}
+_NUMBER: Final = {"type": "number"}
+
+TOOLS: Final[dict[str, Tool]] = {
+    "add": Tool("Add", "Add two numbers.", {"a": _NUMBER, "b": _NUMBER}, ("a", "b"), _add, _object(sum="number")),
+    "word_count": Tool(
+        "Count words",
+        "Count the words and characters of a text.",
+        {"text": _STRING},
+        ("text",),
+        _word_count,
+        _object(words="integer", characters="integer"),
+    ),
+    "slow_echo": Tool(
+        "Echo slowly",
+        "Return the text, some time later, telling the progress.",
+        {
+            "text": _STRING,
+            "steps": {"type": "integer", "minimum": 1, "maximum": 100},
+            "seconds": {"type": "number", "minimum": 0, "maximum": 10},
+        },
+        ("text",),
+        _slow_echo,
+        slow=True,
+    ),
+    "read_note": Tool("Read a note", "Return a note from the notebook.", {"name": _STRING}, ("name",), _read_note),
+    "fail": Tool("Fail", "Always fail, with the given reason.", {"reason": _STRING}, (), _fail),
+}
+
+_PYTHON_TYPES: Final[dict[str, tuple[type, ...]]] = {"string": (str,), "integer": (int,), "number": (int, float)}
+
+
+def _argument_problem(tool: Tool, arguments: object) -> str | None:
+    """What is wrong with the arguments of a call, by the tool's own schema."""
+    if not isinstance(arguments, dict):
+        return "arguments must be an object"
+    for name in tool.required:
+        if name not in arguments:
+            return f"the argument {name} is missing"
+    for name, value in arguments.items():
+        kind = tool.properties.get(name, {}).get("type")
+        if kind and (isinstance(value, bool) or not isinstance(value, _PYTHON_TYPES[kind])):
+            return f"the argument {name} must be of type {kind}"
+    return None
+
+
+def is_slow(call: Call) -> bool:
+    """Whether it calls a tool that takes its time."""
+    tool = TOOLS.get(str(call.params.get("name")))
+    return tool is not None and tool.slow
+
+
+def call_tool(call: Call) -> Json:
+    """`tools/call`."""
+    tool = TOOLS.get(call.text("name"))
+    if tool is None:
+        raise RefusalError(INVALID_PARAMS, f"unknown tool: {call.params['name']}")
+    arguments = call.params.get("arguments", {})
+    problem = _argument_problem(tool, arguments)
+    # Older revisions count wrong arguments as errors of the protocol, later ones as something for the model to read.
+    if problem and call.revision < HANDSHAKE[-1]:
+        raise RefusalError(INVALID_PARAMS, problem)
+    try:
+        found = _failing(problem) if problem else tool.run(call, arguments)
+    except ToolError as error:
+        return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+    text = found if isinstance(found, str) else json.dumps(found)
+    result: Json = {"content": [{"type": "text", "text": text}], "isError": False}
+    if isinstance(found, dict) and call.revision >= SINCE["outputSchema"]:
+        result["structuredContent"] = found
+    return result
+
+
+def _for_revision(items: list[Json], call: Call) -> list[Json]:
+    if "cursor" in call.params:
+        raise RefusalError(INVALID_PARAMS, "unknown cursor: every list has one page")
+    return [{k: v for k, v in item.items() if call.revision >= SINCE.get(k, "") and v is not None} for item in items]
+
+
+def list_tools(call: Call) -> Json:
+    """`tools/list`."""
+    tools = [
+        {
+            "name": name,
+            "title": tool.title,
+            "description": tool.description,
+            "inputSchema": {"type": "object", "properties": tool.properties, "required": list(tool.required)},
+            "outputSchema": tool.output,
+            "annotations": {"readOnlyHint": True},
+        }
+        for name, tool in TOOLS.items()
+    ]
+    return {"tools": _for_revision(tools, call)}
+
+
+def list_resources(call: Call) -> Json:
+    """`resources/list`."""
+    notes = [
+        {"uri": f"note://{name}", "name": name, "mimeType": "text/plain", "size": len(text.encode())}
+        for name, text in NOTES.items()
+    ]
+    return {"resources": _for_revision(notes, call)}
+
+
+def list_templates(call: Call) -> Json:
+    """`resources/templates/list`."""
+    template = {"uriTemplate": "note://{name}", "name": "note", "description": "A note by its name."}
+    return {"resourceTemplates": _for_revision([template], call)}
+
+
+def read_resource(call: Call) -> Json:
+    """`resources/read`."""
+    uri = call.text("uri")
+    text = NOTES.get(uri.removeprefix("note://")) if uri.startswith("note://") else None
+    if text is None:
+        code = INVALID_PARAMS if call.revision in MODERN else RESOURCE_NOT_FOUND
+        raise RefusalError(code, "Resource not found", {"uri": uri})
+    return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
+
+
+def list_prompts(call: Call) -> Json:
+    """`prompts/list`."""
+    argument = {"name": "note", "description": "The note's name.", "required": True}
+    prompt = {"name": "summarise", "title": "Summarise a note", "arguments": [argument]}
+    return {"prompts": _for_revision([prompt], call)}
+
+
+def get_prompt(call: Call) -> Json:
+    """`prompts/get`."""
+    if call.text("name") != "summarise":
+        raise RefusalError(INVALID_PARAMS, f"unknown prompt: {call.params['name']}")
+    arguments = call.params.get("arguments")
+    note = arguments.get("note") if isinstance(arguments, dict) else None
+    if not isinstance(note, str) or note not in NOTES:
+        raise RefusalError(INVALID_PARAMS, "the argument note must name a note")
+    text = f"Summarise this note in one sentence:\n\n{NOTES[note]}"
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}

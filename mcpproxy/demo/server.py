@@ -1,0 +1,286 @@
+"""A small, real MCP server on stdio, for the demo and for tests; it runs on the standard library alone.
+
+    python -P -m mcpproxy.demo.server [--faulty]
+
+It serves both eras on one connection, each request by its own: the handshake revisions from `initialize` on, and the
+modern revision by each request's `_meta`. What it offers is in `notebook`.
+
+With `--faulty` it commits the faults of the table in `faults`, each once. Without, it keeps every rule that an observer
+can check, and interoperates with the official SDK.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from mcpproxy.demo import notebook
+from mcpproxy.demo.call import (
+    CAPABILITIES_KEY,
+    HANDSHAKE,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LEVELS,
+    LOG_LEVEL_KEY,
+    METHOD_NOT_FOUND,
+    MODERN,
+    PARSE_ERROR,
+    SERVER_INFO_KEY,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+    Call,
+    CancelledError,
+    Json,
+    RefusalError,
+    decode,
+    encode,
+    is_id,
+)
+from mcpproxy.demo.faults import FAULTS
+
+Method: TypeAlias = Callable[[Call], Json]
+"""Call → result; raises RefusalError for an error, CancelledError for silence."""
+
+Deliver: TypeAlias = Callable[[Call, Json], None]
+"""Where the answer to a call goes."""
+
+INFO: Final = {"name": "mcpproxy-demo", "version": "1.0.0"}
+INSTRUCTIONS: Final = "A notebook with three notes, and tools to try things out on."
+BATCHES: Final = "2025-03-26"
+"""The one revision that has batches."""
+
+_CAPABILITIES: Final[Json] = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
+
+
+def initialize(call: Call) -> Json:
+    """`initialize`: the revision asked for where it is served, else the newest that has a handshake."""
+    asked = call.text("protocolVersion")
+    chosen = asked if asked in HANDSHAKE else HANDSHAKE[-1]
+    call.connection.revision, call.connection.level = chosen, "info"
+    told = {"protocolVersion": chosen, "capabilities": _CAPABILITIES, "serverInfo": INFO}
+    return told if chosen == HANDSHAKE[0] else {**told, "instructions": INSTRUCTIONS}
+
+
+def discover(_: Call) -> Json:
+    """`server/discover`."""
+    return {"supportedVersions": list(MODERN), "capabilities": _CAPABILITIES, "instructions": INSTRUCTIONS}
+
+
+def set_level(call: Call) -> Json:
+    """`logging/setLevel`."""
+    level = call.text("level")
+    if level not in LEVELS:
+        raise RefusalError(INVALID_PARAMS, f"unknown level: {level}")
+    call.connection.level = level
+    return {}
+
+
+def ping(_: Call) -> Json:
+    """`ping`."""
+    return {}
+
+
+_BOTH: Final[dict[str, Method]] = {
+    "tools/list": notebook.list_tools,
+    "tools/call": notebook.call_tool,
+    "resources/list": notebook.list_resources,
+    "resources/templates/list": notebook.list_templates,
+    "resources/read": notebook.read_resource,
+    "prompts/list": notebook.list_prompts,
+    "prompts/get": notebook.get_prompt,
+}
+_HANDSHAKE_METHODS: Final = {**_BOTH, "initialize": initialize, "ping": ping, "logging/setLevel": set_level}
+_MODERN_METHODS: Final = {**_BOTH, "server/discover": discover}
+_CACHEABLE: Final = {*_MODERN_METHODS} - {"tools/call", "prompts/get"}
+
+
+def _envelope_problem(message: object) -> str | None:
+    if not isinstance(message, dict):
+        return "a message is an object"
+    if message.get("jsonrpc") != "2.0":
+        return 'jsonrpc must be "2.0"'
+    if "method" not in message:
+        return None if "result" in message or "error" in message else "neither a request nor an answer"
+    if not isinstance(message["method"], str):
+        return "method must be a string"
+    if "id" in message and not is_id(message["id"]):
+        return "id must be a string or an integer"
+    return None
+
+
+def _error(id_: object, error: Json) -> Json:
+    return {"jsonrpc": "2.0", "id": id_ if is_id(id_) else None, "error": error}
+
+
+class Server:
+    """One connection: lines in, lines out."""
+
+    revision: str | None = None
+    level: str = LEVELS[1]
+
+    def __init__(self, write: Callable[[bytes], None], *, faulty: bool = False) -> None:
+        """Serve.
+
+        Args:
+            write: takes whole lines; called by several threads, one at a time.
+            faulty: whether to commit the faults.
+        """
+        self._write = write
+        self._lock = threading.Lock()
+        self._faults = dict(FAULTS) if faulty else {}
+        self._open: dict[tuple[type, str | int], Call] = {}
+        self._threads: list[threading.Thread] = []
+
+    def receive(self, line: bytes) -> None:
+        """Take one line, without its LF."""
+        try:
+            message = decode(line)
+        except ValueError:
+            self._put([_error(None, {"code": PARSE_ERROR, "message": "this is not JSON in UTF-8"})])
+            return
+        if isinstance(message, list) and message and self.revision == BATCHES:
+            self._take_batch(message)
+        else:
+            self._take(message)
+
+    def end(self) -> None:
+        """The client has closed its side: nobody waits for what is still open."""
+        for call in list(self._open.values()):
+            call.cancelled.set()
+        for thread in self._threads:
+            thread.join()
+
+    def notify(self, method: str, params: Json) -> None:
+        """Send a notification."""
+        self._put([{"jsonrpc": "2.0", "method": method, "params": params}])
+
+    def _put(self, messages: list[Any]) -> None:
+        lines = b"".join(message if isinstance(message, bytes) else encode(message) for message in messages)
+        with self._lock:
+            self._write(lines)
+
+    def _take_batch(self, messages: list[Any]) -> None:
+        answers: list[Json] = []
+        for message in messages:
+            call = self._accept(message, answers.append)
+            if call:
+                self._serve(call, lambda _, answer: answers.append(answer))
+        if answers:
+            self._put([answers])
+
+    def _take(self, message: object) -> None:
+        call = self._accept(message, lambda error: self._put([error]))
+        if call and call.method == "tools/call" and notebook.is_slow(call):
+            thread = threading.Thread(target=self._serve_aside, args=(call,))
+            self._threads.append(thread)
+            thread.start()
+        elif call:
+            self._serve(call, self._answer)
+
+    def _accept(self, message: object, refuse: Callable[[Json], None]) -> Call | None:
+        """The call, where the message is a request; everything else is done with here."""
+        if problem := _envelope_problem(message):
+            known = message.get("id") if isinstance(message, dict) else None
+            refuse(_error(known, {"code": INVALID_REQUEST, "message": problem}))
+            return None
+        assert isinstance(message, dict)
+        if "method" not in message:
+            return None  # an answer, and this server never asks
+        if "id" not in message:
+            self._take_notification(message)
+            return None
+        call = Call(self, message)
+        self._open[call.key] = call
+        return call
+
+    def _take_notification(self, message: Json) -> None:
+        params = message.get("params")
+        if message["method"] == "notifications/cancelled" and isinstance(params, dict):
+            named = params.get("requestId")
+            call = self._open.get((type(named), named)) if isinstance(named, str | int) else None
+            if call:
+                call.cancelled.set()
+
+    def _serve_aside(self, call: Call) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._serve(call, self._answer)
+
+    def _serve(self, call: Call, deliver: Deliver) -> None:
+        try:
+            answer: Json = {"jsonrpc": "2.0", "id": call.id, "result": self._result(call)}
+        except RefusalError as refusal:
+            answer = _error(call.id, refusal.error)
+        except CancelledError:
+            return
+        finally:
+            self._open.pop(call.key, None)
+        if not call.cancelled.is_set():
+            deliver(call, answer)
+
+    def _result(self, call: Call) -> Json:
+        if not call.well_formed:
+            raise RefusalError(INVALID_PARAMS, "params must be an object")
+        call.revision = self._revision_of(call)
+        modern = call.revision in MODERN
+        method = (_MODERN_METHODS if modern else _HANDSHAKE_METHODS).get(call.method)
+        if method is None:
+            raise RefusalError(METHOD_NOT_FOUND, f"unknown method: {call.method}")
+        result = method(call)
+        if not modern:
+            return result
+        hints = {"ttlMs": 0, "cacheScope": "private"} if call.method in _CACHEABLE else {}
+        return {"resultType": "complete", **result, **hints, "_meta": {SERVER_INFO_KEY: INFO}}
+
+    def _revision_of(self, call: Call) -> str:
+        """The era of a request, by its own words; a bare one belongs to the session, if there is one."""
+        named = call.meta.get(VERSION_KEY)
+        bare = named is None and call.method != "server/discover"
+        if bare and (self.revision is not None or call.method in {"initialize", "ping"}):
+            return self.revision or ""
+        if not isinstance(named, str) or not isinstance(call.meta.get(CAPABILITIES_KEY), dict):
+            raise RefusalError(INVALID_PARAMS, f"no session, and _meta lacks {VERSION_KEY} or {CAPABILITIES_KEY}")
+        if named not in MODERN:
+            data = {"supported": list(MODERN), "requested": named}
+            raise RefusalError(UNSUPPORTED_VERSION, f"unsupported revision: {named}", data)
+        if call.meta.get(LOG_LEVEL_KEY, LEVELS[0]) not in LEVELS:
+            raise RefusalError(INVALID_PARAMS, f"unknown level in {LOG_LEVEL_KEY}")
+        return named
+
+    def _answer(self, call: Call, answer: Json) -> None:
+        fault = self._faults.pop(call.asked, None) if "result" in answer else None
+        if fault is None:
+            self._put([answer])
+            return
+        if fault.stderr:
+            os.write(2, fault.stderr)
+        self._put(fault.lines(answer))
+
+
+def _write_all(line: bytes) -> None:
+    left = memoryview(line)
+    while left:
+        left = left[os.write(1, left) :]
+
+
+def main(arguments: list[str]) -> int:
+    """Serve stdin to its end."""
+    if arguments not in ([], ["--faulty"]):
+        sys.stderr.write("usage: python -P -m mcpproxy.demo.server [--faulty]\n")
+        return 2
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    server = Server(_write_all, faulty=bool(arguments))
+    try:
+        for line in sys.stdin.buffer:
+            server.receive(line.removesuffix(b"\n"))
+    except BrokenPipeError:
+        return 0
+    finally:
+        server.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
