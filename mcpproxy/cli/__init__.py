@@ -1,1 +1,58 @@
-"""TODO"""
+"""The commands: name → one line of help. Only the chosen one is imported, because `run` must start before a client grows impatient.
+
+A command is the module of its name in this package, with `run(arguments) -> exit code`; all but `run` have a `parser()` from which help,
+completion and the documentation's tests are made.
+"""
+
+import sys
+from importlib import import_module
+
+COMMANDS = {
+    "run": "wrap a stdio server: record everything, change nothing",
+    "ls": "list captures",
+    "info": "sum one capture up: header, counts, duration, state",
+    "show": "print the conversation of a capture",
+    "verify": "prove that a capture is whole, or say what is missing",
+    "repair": "write a clean copy of everything whole in a damaged capture",
+    "prune": "delete old captures",
+    "demo": "record a bundled server and show what happened",
+    "completion": "print a completion script for bash, zsh or fish",
+}
+
+
+def usage() -> str:
+    """The help of the program."""
+    rows = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
+    return f"""usage: mcpproxy COMMAND [ARGUMENT ...]
+
+Flight recorder for the Model Context Protocol: sits unseen between client and server, and keeps every byte.
+
+{rows}
+
+Put `mcpproxy run --` in front of a server's command in your client's configuration, then look at it with
+`mcpproxy show`. `mcpproxy COMMAND --help` tells more; `mcpproxy --version` names this one.
+"""
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Run one command; returns the exit code of the program."""
+    name = arguments[0] if arguments else "--help"
+    if name in ("--help", "-h", "help"):
+        sys.stdout.write(usage())
+        return 0 if arguments else 2
+    if name == "--version":
+        from mcpproxy import __version__
+
+        sys.stdout.write(f"mcpproxy {__version__}\n")
+        return 0
+    if name not in COMMANDS:
+        from mcpproxy.cli.diagnostics import fail
+        from mcpproxy.sanitise import sanitise
+
+        return fail(f"there is no command {sanitise(name, 64)}; mcpproxy --help lists them")
+    command = import_module(f"mcpproxy.cli.{name}")
+    if name == "run":
+        return int(command.run(arguments[1:]))
+    from mcpproxy.cli.diagnostics import guarded
+
+    return guarded(command.run, arguments[1:])

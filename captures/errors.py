@@ -1,0 +1,25 @@
+"""What can go wrong with a capture, as a tree.
+
+    CaptureError                 one line for a person: what was tried, on what, what to do next
+    ├── CannotCreate             the recorder could not open its capture; nothing was started
+    ├── NotACapture              there is no such file, or it holds no header of ours
+    └── NewerFormat              written by a later version: update
+
+Damage inside a capture is no exception: readers yield it between the records.
+"""
+
+
+class CaptureError(Exception):
+    """A capture cannot be used as asked; the text says what was tried, on what, and what to do next."""
+
+
+class CannotCreate(CaptureError):
+    """The capture could not be created, so nothing may be started."""
+
+
+class NotACapture(CaptureError):
+    """The path does not lead to a readable capture."""
+
+
+class NewerFormat(CaptureError):
+    """The capture was written in a later version of the format."""

@@ -1,0 +1,290 @@
+"""The file of a capture while it is being written: created, locked, appended to, cut into segments.
+
+Promises: nothing that exists is ever overwritten or followed; only whole lines stay in the file when an append fails; a full disk still
+has room for the last records; the oldest closed segments go when the ring is full. All of it is synchronous and single-threaded: the writer
+above calls one method at a time.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from captures.errors import CannotCreate
+from captures.places import SUFFIX, first_segment, new_name, segment_path
+
+SEGMENT_BYTES: Final = 256 << 20
+RING_BYTES: Final = 1 << 30
+RESERVE_BYTES: Final = 64 << 10
+FLOOR_BYTES: Final = 16 << 20
+FLOOR_CHECK_BYTES: Final = 4 << 20
+"""How much is appended between two looks at the space that is left."""
+
+WriteCall = Callable[[int, bytes], int]
+"""`os.write`, or a disk that misbehaves on purpose."""
+
+
+def create_directory(path: Path) -> None:
+    """Make `path` (0700) and what is missing above it; a directory that we made for captures keeps them out of git.
+
+    Raises:
+        CannotCreate: it cannot be made.
+    """
+    missing = [path]
+    while not missing[-1].parent.is_dir() and missing[-1].parent != missing[-1]:
+        missing.append(missing[-1].parent)
+    try:
+        if path.is_dir():
+            return
+        for folder in reversed(missing):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(_topmost(missing) / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(b"*\n")
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise CannotCreate(f"cannot make the directory {path} for captures: {error.strerror}; name another with --capture") from error
+
+
+def _topmost(made: list[Path]) -> Path:
+    """Which of the directories just made (innermost first) is for captures alone: the innermost one, or its parent."""
+    return made[min(1, len(made) - 1)]
+
+
+def choose_path(wanted: str | None, default: Path, wall_ns: int) -> Path:
+    """The path of the new capture: `wanted` where it is a new file, else a new name in `wanted` or in `default`.
+
+    Raises:
+        CannotCreate: the path exists and is no directory, or its name is no capture's.
+    """
+    if wanted is None:
+        create_directory(default)
+        return default / new_name(wall_ns)
+    path = Path(wanted)
+    if wanted.endswith(os.sep) or path.is_dir():
+        create_directory(path)
+        return path / new_name(wall_ns)
+    if not wanted.endswith(SUFFIX) or first_segment(path) != path:
+        raise CannotCreate(f"cannot record to {path}: a capture's name ends in {SUFFIX} and in no segment number; a directory ends in /")
+    return path
+
+
+class CaptureFile:
+    """One capture being written, over all its segments."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        ring_bytes: int = RING_BYTES,
+        write: WriteCall = os.write,
+    ) -> None:
+        """Create and lock the first segment.
+
+        Raises:
+            CannotCreate: anything stands at `path` already, or the file cannot be made there.
+        """
+        self.path = path
+        self.segment = 1
+        self.segment_bytes = segment_bytes
+        self._ring_bytes = ring_bytes
+        self._write = write
+        self._sizes: dict[int, int] = {}
+        self._reserve: int | None = None
+        try:
+            self.fd = _create(path)
+            self._make_reserve()
+        except OSError as error:
+            raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; name another place with --capture") from error
+        self.size = 0
+        self._checked = 0
+
+    def append(self, data: bytes, *, last: bool = False) -> None:
+        """Append whole lines; `last` ones may use the space that is kept free for others.
+
+        Raises:
+            AppendError: with `written`, the bytes of whole lines that are in the file. What was torn has been cut away.
+        """
+        if not last:
+            self._respect_floor()
+        view = data
+        done = 0
+        try:
+            while view:
+                count = self._write(self.fd, view)
+                done += count
+                if count == len(view):
+                    break
+                view = data[done:]
+        except OSError as error:
+            whole = data.rfind(b"\n", 0, done) + 1
+            self.size += whole
+            self._cut(whole != done)
+            raise AppendError(error.errno or errno.EIO, error.strerror, whole) from error
+        self.size += done
+
+    def _cut(self, torn: bool) -> None:
+        """Bring the file back to whole lines; where even that fails, readers resynchronise behind the torn one."""
+        if torn:
+            try:
+                if os.fstat(self.fd).st_size > self.size:
+                    os.ftruncate(self.fd, self.size)
+            except OSError:
+                return
+
+    def _respect_floor(self) -> None:
+        """Stop before the disk is quite full: 16 MiB or 1 % of it stay free, whichever is less."""
+        if self.size - self._checked < FLOOR_CHECK_BYTES:
+            return
+        disk = os.fstatvfs(self.fd)
+        if disk.f_bavail * disk.f_frsize < min(FLOOR_BYTES, disk.f_blocks * disk.f_frsize // 100):
+            raise AppendError(errno.ENOSPC, "the disk is almost full", 0)
+        self._checked = self.size
+
+    @property
+    def full(self) -> bool:
+        """Whether the segment has reached its size, so that the next record belongs to the next one."""
+        return self.size >= self.segment_bytes
+
+    def next_segment(self, ending: bytes) -> int:
+        """Write the `ending` line and go on in a new file, or do neither; then delete the oldest segments beyond the ring.
+
+        Returns the old descriptor, to be synced and closed.
+
+        Raises:
+            OSError: the old file stays in use.
+        """
+        path = segment_path(self.path, self.segment + 1)
+        new = _create(path)
+        try:
+            self.append(ending)
+        except OSError:
+            os.close(new)
+            os.unlink(path)
+            raise
+        old, self.fd = self.fd, new
+        self._sizes[self.segment] = self.size
+        self.size = self._checked = 0
+        self.segment += 1
+        self._trim()
+        return old
+
+    def _trim(self) -> None:
+        while self._sizes and sum(self._sizes.values()) + self.segment_bytes > self._ring_bytes:
+            oldest = min(self._sizes)
+            del self._sizes[oldest]
+            try:
+                os.unlink(segment_path(self.path, oldest))
+            except OSError:
+                continue
+
+    def _make_reserve(self) -> None:
+        """Hold 64 KiB of the disk in a file without a name: closing it makes room for the last records of a full disk.
+
+        Nameless, so that a kill leaves nothing behind; written, not allocated, because some file systems only promise.
+        """
+        path = self.path.with_name(f".{self.path.name}.reserve")
+        fd = _create(path)
+        try:
+            os.unlink(path)
+            if self._write(fd, bytes(RESERVE_BYTES)) != RESERVE_BYTES:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            os.close(fd)
+            raise
+        self._reserve = fd
+
+    def release_reserve(self) -> bool:
+        """Give the reserve back to the disk; False where it has been given already."""
+        if self._reserve is None:
+            return False
+        os.close(self._reserve)
+        self._reserve = None
+        return True
+
+    def renew_reserve(self) -> None:
+        """Take a reserve again once there is space; without success where there is not."""
+        if self._reserve is None:
+            try:
+                self._make_reserve()
+            except OSError:
+                return
+
+    def moved(self) -> str | None:
+        """What has happened to the file behind our back: `removed`, `replaced`, `truncated`, or None.
+
+        May be called beside `append`: sizes are read before the file is looked at, and a change of segment meanwhile is no news.
+        """
+        segment, size = self.segment, self.size
+        ours = os.fstat(self.fd)
+        try:
+            named = os.lstat(segment_path(self.path, segment))
+            news = None if os.path.samestat(ours, named) else "replaced"
+        except FileNotFoundError:
+            news = "removed"
+        if ours.st_size < size:
+            news = "truncated"
+        return news if self.segment == segment else None
+
+    def close(self) -> None:
+        """Let go of file, lock and reserve."""
+        self.release_reserve()
+        os.close(self.fd)
+
+
+class AppendError(OSError):
+    """An append failed; `written` is the number of bytes of whole lines that the file did take."""
+
+    def __init__(self, code: int, text: str | None, written: int) -> None:
+        super().__init__(code, text or os.strerror(code))
+        self.written = written
+
+
+def _create(path: Path) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(fd, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # Some network file systems know no locks: a capture without one only looks ended while it is being written.
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            os.close(fd)
+            raise
+    return fd
+
+
+def sync(fd: int) -> None:
+    """Bring what is in the kernel to the disk.
+
+    Raises:
+        OSError: the disk refused; pages may have been marked clean all the same, so a later success proves nothing.
+    """
+    getattr(os, "fdatasync", os.fsync)(fd)
+
+
+def is_live(path: Path) -> bool:
+    """Whether a recorder still writes to this file: it holds the lock."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return False
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    finally:
+        os.close(fd)
+    return False
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.EEXIST:
+        return "something of that name exists, and nothing is ever overwritten"
+    return error.strerror or str(error)

@@ -1,0 +1,125 @@
+"""Whether a capture is whole: every number accounted for, every byte a record, and an end.
+
+`inspect` reads a capture once and says what it holds. Its `state` is the one word for it:
+
+* `complete`: closed, nothing missing;
+* `recording`: a recorder still writes to it;
+* `incomplete`: whole as far as it goes, but not closed, or with losses that the recorder itself has counted;
+* `damaged`: bytes that are no record, or numbers that nothing accounts for.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from captures.file import is_live
+from captures.reader import Capture, Damage
+from captures.record import Record
+
+State = Literal["complete", "recording", "incomplete", "damaged"]
+
+SHOWN_RANGES = 1000
+"""How many holes are named; above it they are only counted."""
+
+
+@dataclass
+class Inspection:
+    """What a capture holds, and what it lacks."""
+
+    live: bool = False
+    """A recorder still writes to it."""
+    records: int = 0
+    """Whole records."""
+    first_seq: int | None = None
+    """Number of the first one; above 0 where the ring has dropped older segments."""
+    last_seq: int = -1
+    last_t_ns: int = 0
+    """Stamp of the last record: how long the capture lasted, in nanoseconds."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Records by type."""
+    frames: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
+    """Frames by direction."""
+    bytes: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
+    """Payload bytes by direction, delimiters apart."""
+    close: dict[str, Any] | None = None
+    """Members of the last record, where it is a `close` of the whole capture."""
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+    """Members of the `gap` records: losses that were counted."""
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges of numbers, both ends included, that nothing accounts for."""
+    missing: int = 0
+    """How many numbers those are."""
+    damage: list[Damage] = field(default_factory=list)
+    """Bytes that are no record, torn tail included."""
+
+    @property
+    def torn(self) -> bool:
+        """Whether the last line is unfinished, as after a kill."""
+        return any(item.cause == "torn" for item in self.damage)
+
+    @property
+    def state(self) -> State:
+        """One word for all of it."""
+        if self.missing or any(item.cause != "torn" for item in self.damage):
+            return "damaged"
+        if self.live:
+            return "recording"
+        return "complete" if self.close is not None and not self.gaps and not self.torn else "incomplete"
+
+    def add(self, item: Record | Damage) -> None:
+        """Count one item of a capture."""
+        if isinstance(item, Damage):
+            self.damage.append(item)
+            return
+        self.records += 1
+        self.counts[item.rec] += 1
+        self._account(item)
+        self.last_t_ns = max(self.last_t_ns, item.t_ns)
+        self.close = None
+        values = item.members
+        if item.rec in ("frame", "part") and values.get("dir") in self.frames:
+            self.frames[values["dir"]] += item.rec == "frame"
+            size = values.get("size")
+            self.bytes[values["dir"]] += size if type(size) is int and "parts" not in values else 0
+        elif item.rec == "gap":
+            self.gaps.append(values)
+        elif item.rec == "close" and values.get("ending") != "segment":
+            self.close = values
+
+    def _account(self, record: Record) -> None:
+        """See whether the numbers up to this record are those of records and of the gap that it tells of."""
+        expected = self.last_seq + 1 if self.first_seq is not None else record.seq
+        if self.first_seq is None:
+            self.first_seq = record.seq
+            segment = record.members.get("segment") if record.rec == "header" else None
+            if record.seq and not (type(segment) is int and segment > 1):
+                self._hole(0, record.seq - 1)
+        elif record.rec == "gap":
+            first, last = record.members.get("first"), record.members.get("last")
+            if type(first) is int and type(last) is int and expected <= first <= last < record.seq:
+                self._hole(expected, first - 1)
+                expected = last + 1
+        self._hole(expected, record.seq - 1)
+        self.last_seq = max(self.last_seq, record.seq)
+
+    def _hole(self, first: int, last: int) -> None:
+        if last >= first:
+            self.missing += last - first + 1
+            if len(self.holes) < SHOWN_RANGES:
+                self.holes.append((first, last))
+
+
+def inspect(capture: Capture) -> Inspection:
+    """Read a whole capture and say what it holds."""
+    found = tally(capture)
+    found.live = is_live(capture.segments[-1])
+    return found
+
+
+def tally(items: Iterable[Record | Damage]) -> Inspection:
+    """Count the items of a capture, wherever they come from."""
+    found = Inspection()
+    for item in items:
+        found.add(item)
+    return found

@@ -1,0 +1,213 @@
+"""One record, one line: pure encoding and decoding as FORMAT.md says, with no file and no clock.
+
+Encoding has two halves, because number and stamp are taken late, under a lock, and the rest should be ready by then: `members()` and
+`frame_members()` make the middle of a line, `seal()` puts number, stamp and checksum around it.
+
+This module is on the path on which an MCP client waits for its server, so it loads `json` and nothing heavier. `use_orjson()` makes string
+escaping fast once orjson has been loaded.
+"""
+
+import json
+from base64 import b64decode
+from binascii import b2a_base64
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from captures.frame import Direction, Envelope, Unit
+
+MAX_LINE: Final = 8 << 20
+"""No line is longer, in bytes, its LF included."""
+MAX_RAW: Final = 1 << 20
+"""A frame of more bytes is written as parts. A control character takes six bytes in JSON, so 1 MiB always fits into a line."""
+
+_NAMES: Final = {name: name.encode() for name in ("frame", "part", "stall", "stderr", "c2s", "s2c")}
+
+LINE_START: Final = b'{"seq":'
+CRC_MARK: Final = b',"crc":"'
+CRC_TAIL: Final = len(CRC_MARK) + len('01234567"}')
+
+_escape: Callable[[str], bytes]
+
+
+def _escape_slowly(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False).encode()
+
+
+_escape = _escape_slowly
+
+
+def use_orjson() -> None:
+    """Escape strings with orjson from now on, which is about three times faster.
+
+    Raises:
+        ImportError: orjson is not there; the slower way goes on working.
+    """
+    global _escape  # noqa: PLW0603 - one switch, thrown once, before any frame is recorded
+    import orjson
+
+    _escape = orjson.dumps
+
+
+class Record(NamedTuple):
+    """One line of a capture, whole and with the right checksum."""
+
+    seq: int
+    """Its number in the capture."""
+    rec: str
+    """Its type; readers skip the ones that they do not know."""
+    t_ns: int
+    """Nanoseconds since the capture opened."""
+    members: dict[str, Any]
+    """All members as parsed, `seq`, `rec` and `t_ns` among them."""
+    offset: int = -1
+    """Where its line begins in the file of its segment, in bytes."""
+    line: bytes = b""
+    """The line itself, without its LF."""
+
+
+def seal(seq: int, t_ns: int, rec: str, middle: bytes) -> bytes:
+    """The whole line: number and type in front, checksum behind, LF at the end."""
+    body = b'{"seq":%d,"rec":"%b","t_ns":%d%b' % (seq, _NAMES.get(rec) or rec.encode(), t_ns, middle)
+    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+
+
+def members(**fields: object) -> bytes:
+    """The middle of a record of any type but `frame`: JSON members in the order given; those that are None are left out."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    text = json.dumps(present, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return b"," + text.encode("utf-8", "backslashreplace")[1:-1] if present else b""
+
+
+def _plain(value: object) -> str:
+    """Bytes that came from the system (arguments, paths) as text that is valid UTF-8 whatever they hold."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    raise TypeError(f"{type(value).__name__} has no place in a record")
+
+
+def payload(raw: bytes) -> bytes:
+    """The members that hold exact bytes: `size`, then `raw`, or `raw_b64` where they are not UTF-8."""
+    try:
+        return b',"size":%d,"raw":%b' % (len(raw), _escape(raw.decode()))
+    except UnicodeDecodeError:
+        return b',"size":%d,"raw_b64":"%b"' % (len(raw), b2a_base64(raw, newline=False))
+
+
+def _place(direction: Direction, conn: int, exchange: int | None, unit: Unit, event_id: str | None) -> bytes:
+    place = b',"dir":"%b"' % direction.encode()
+    if conn:
+        place += b',"conn":%d' % conn
+    if exchange is not None:
+        place += b',"exchange":%d' % exchange
+    if unit != "line":
+        place += b',"unit":"%b"' % unit.encode()
+    if event_id is not None:
+        place += b',"event_id":%b' % _escape(event_id)
+    return place
+
+
+def _verdict(verdict: Envelope) -> bytes:
+    text = b',"kind":"%b"' % verdict.kind.encode()
+    if verdict.id is not None:
+        text += b',"id":%b' % verdict.id
+    if verdict.method is not None:
+        text += b',"method":%b' % _escape(verdict.method)
+    if verdict.code is not None:
+        text += b',"code":%d' % verdict.code
+    if verdict.problem is not None:
+        text += b',"problem":"%b"' % verdict.problem.encode()
+    if verdict.omitted:
+        text += b',"omitted":%b' % json.dumps(verdict.omitted, separators=(",", ":")).encode()
+    return text
+
+
+def frame_members(
+    direction: Direction,
+    raw: bytes,
+    verdict: Envelope,
+    *,
+    delim: bytes = b"\n",
+    whole: bool = True,
+    parts: tuple[int, int] | None = None,
+    conn: int = 0,
+    exchange: int | None = None,
+    unit: Unit = "line",
+    event_id: str | None = None,
+) -> bytes:
+    """The middle of a `frame` record.
+
+    Args:
+        direction: who sent it to whom.
+        raw: the bytes; ignored where `parts` says that they have been written already.
+        verdict: what the frame is.
+        delim: the delimiter as forwarded, `b"\\n"`, `b"\\r\\n"` or `b""`.
+        whole: False where the stream ended before the delimiter.
+        parts: (number of parts, bytes in all of them) of a giant frame.
+        conn, exchange, unit, event_id: as in FORMAT.md.
+    """
+    middle = _place(direction, conn, exchange, unit, event_id) + _verdict(verdict)
+    if delim != b"\n":
+        middle += b',"delim":%b' % _escape(delim.decode())
+    if not whole:
+        middle += b',"whole":false'
+    if parts is not None:
+        return middle + b',"parts":%d,"size":%d' % parts
+    return middle + payload(raw)
+
+
+def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:
+    """The same as `frame_members` for a whole line that ended in LF; nearly all frames of stdio are, so it is made in one go."""
+    kind, id_, method, code, problem, omitted = verdict
+    if code is not None or problem is not None or omitted:
+        return frame_members(direction, raw, verdict)
+    text = b',"dir":"%b","kind":"%b"' % (_NAMES[direction], kind.encode())
+    if id_ is not None:
+        text += b',"id":%b' % id_
+    if method is not None:
+        text += b',"method":%b' % _escape(method)
+    return text + payload(raw)
+
+
+def part_members(direction: Direction, number: int, raw: bytes, *, conn: int = 0, exchange: int | None = None) -> bytes:
+    """The middle of a `part` record: the `number`th piece of a giant frame, from 1."""
+    return _place(direction, conn, exchange, "line", None) + b',"part":%d' % number + payload(raw)
+
+
+def stderr_members(raw: bytes, *, delim: bytes = b"\n", whole: bool = True, skipped: int = 0) -> bytes:
+    """The middle of a `stderr` record."""
+    middle = b',"skipped":%d' % skipped if skipped else b""
+    if delim != b"\n":
+        middle += b',"delim":%b' % _escape(delim.decode())
+    if not whole:
+        middle += b',"whole":false'
+    return middle + payload(raw)
+
+
+def decode(line: bytes, offset: int = -1, loads: Callable[[bytes], Any] = json.loads) -> Record | None:
+    """The record that `line` (without its LF) is; None where the checksum or a fixed member is wrong.
+
+    The checksum is compared as bytes before anything is parsed, so that a damaged line never reaches a parser.
+    """
+    end = len(line) - CRC_TAIL
+    if end < 0 or line[end:] != b'%b%08x"}' % (CRC_MARK, crc32(memoryview(line)[:end])) or not line.startswith(LINE_START):
+        return None
+    try:
+        values = loads(line)
+    except (ValueError, RecursionError):
+        return None
+    seq, rec, t_ns = values.get("seq"), values.get("rec"), values.get("t_ns")
+    if type(seq) is not int or type(rec) is not str or type(t_ns) is not int or seq < 0 or t_ns < 0:
+        return None
+    return Record(seq, rec, t_ns, values, offset, line)
+
+
+def raw_bytes(values: dict[str, Any]) -> bytes | None:
+    """The exact bytes that a record holds in `raw` or `raw_b64`; None where it holds none, or no valid ones."""
+    raw, encoded = values.get("raw"), values.get("raw_b64")
+    try:
+        if isinstance(raw, str):
+            return raw.encode()
+        return b64decode(encoded, validate=True) if isinstance(encoded, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,145 @@
+"""What never lands in a capture in clear: command-line words and environment values that could be secrets.
+
+A redacted value becomes `hmac:` + 16 hexadecimal digits, a BLAKE2b hash under a key of this user. Equal secrets stay equal across one user's
+captures and mean nothing without the key, which lies in the user's configuration directory (0600) and never in a capture.
+
+The rule for words is a short list of what is kept, everything else goes: argv[0], names of options, existing paths, and the package that
+a known launcher runs. A bare word cannot be told from a password, so it is not kept.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from pathlib import Path, PurePath
+from typing import Final
+
+KEY_BYTES: Final = 32
+PREFIX: Final = "hmac:"
+
+_LAUNCHERS: Final = {
+    "npx": frozenset({"-y", "--yes", "-q", "--quiet"}),
+    "bunx": frozenset(),
+    "uvx": frozenset({"-q", "--quiet", "--isolated"}),
+    "pipx": frozenset({"run", "-q", "--quiet"}),
+    "pnpm": frozenset({"dlx", "exec"}),
+    "yarn": frozenset({"dlx"}),
+    "uv": frozenset({"run", "tool", "-q", "--quiet"}),
+    "python": frozenset({"-m", "-u", "-P", "-I", "-E", "-s", "-B"}),
+    "node": frozenset(),
+    "bun": frozenset({"run"}),
+    "deno": frozenset({"run", "-A"}),
+    "docker": frozenset({"run", "-i", "--rm", "--init"}),
+    "podman": frozenset({"run", "-i", "--rm", "--init"}),
+}
+"""Launcher → the words that may stand between it and the package without taking a value."""
+
+_PACKAGE: Final = re.compile(r"(?:@[a-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:\[[\w,.-]+\])?(?:(?:@|==|:)[\w.-]+)?", re.ASCII)
+_LONG_OPTION: Final = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def load_key(directory: Path | None) -> bytes | None:
+    """This user's redaction key, made at the first use; None where there is no place that keeps one.
+
+    The key appears under its name complete or not at all (written aside, then linked), so two first starts at once agree on one key.
+    """
+    if directory is None:
+        return None
+    path = directory / "key"
+    try:
+        return _read_key(path) or _make_key(path)
+    except OSError:
+        return None
+
+
+def _read_key(path: Path) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        key = file.read(KEY_BYTES + 1)
+    if len(key) != KEY_BYTES:
+        raise OSError(f"{path} is no key")
+    return key
+
+
+def _make_key(path: Path) -> bytes | None:
+    os.makedirs(path.parent, mode=0o700, exist_ok=True)
+    aside = path.with_name(f".key-{os.urandom(6).hex()}")
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            pass
+    finally:
+        os.unlink(aside)
+    return _read_key(path)
+
+
+class Redactor:
+    """Replaces what could be secret by keyed hashes; `key` None means a key for this start only, so that nothing can be compared."""
+
+    def __init__(self, key: bytes | None) -> None:
+        self.lasting = key is not None
+        self._key = key or os.urandom(KEY_BYTES)
+
+    def hash(self, secret: bytes) -> str:
+        """`hmac:` and the first 64 bits of the keyed hash of `secret`, in hexadecimal."""
+        return PREFIX + blake2b(secret, key=self._key, digest_size=8).hexdigest()
+
+    def environment(self, variables: Mapping[bytes, bytes]) -> dict[str, str]:
+        """Every variable's name, with a hash for its value."""
+        return {_text(name): self.hash(value) for name, value in variables.items()}
+
+    def command(self, argv: Iterable[bytes]) -> list[str]:
+        """The words of a command line, those that may hold a secret replaced."""
+        words = list(argv)
+        package = package_index(words)
+        launcher_words = package or 0
+        return [word if index <= launcher_words else self._word(word) for index, word in enumerate(map(_text, words))]
+
+    def _word(self, word: str) -> str:
+        raw = word.encode("utf-8", "surrogateescape")
+        if word in ("", "-", "--") or _LONG_OPTION.fullmatch(word) or (len(word) == 2 and word[0] == "-"):
+            return word
+        name, equals, value = word.partition("=")
+        if equals and (_LONG_OPTION.fullmatch(name) or _VARIABLE.fullmatch(name)):
+            return f"{name}={self._value(value)}"
+        if word.startswith("-") and not word.startswith("--") and word[1].isalpha():
+            return word[:2] + self.hash(raw[2:])
+        return self._value(word)
+
+    def _value(self, value: str) -> str:
+        if not value or os.path.lexists(value):
+            return value
+        return self.hash(value.encode("utf-8", "surrogateescape"))
+
+
+def package_index(argv: list[bytes]) -> int | None:
+    """Which word names the package, module, script or image that a known launcher runs; None where that is not certain."""
+    launcher = PurePath(_text(argv[0])).name.removesuffix(".exe") if argv else ""
+    launcher = re.sub(r"^python[0-9.]*$", "python", launcher)
+    passed = _LAUNCHERS.get(launcher)
+    if passed is None:
+        return None
+    for index, word in enumerate(map(_text, argv[1:]), start=1):
+        if word not in passed:
+            return index if _PACKAGE.fullmatch(word) or os.path.lexists(word) else None
+    return None
+
+
+def server_name(argv: list[bytes]) -> str:
+    """A name for the server guessed from words that are no secrets: the package, the script, or the command itself."""
+    index = package_index(argv)
+    word = _text(argv[index if index is not None else 0])
+    name = re.sub(r"(?<=.)[@:=].*", "", PurePath(word).name)
+    return re.sub(r"\.(?:py|js|mjs|cjs|ts)$", "", name) or "server"
+
+
+def _text(word: bytes) -> str:
+    return word.decode("utf-8", "backslashreplace")

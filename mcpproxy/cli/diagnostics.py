@@ -1,0 +1,64 @@
+"""Everything that commands say on stderr, and every exit code. stdout is data and none of this module's business.
+
+An error is one line: what was tried, on what, what to do next. Never a traceback: locals of ours would hold traffic.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+
+from captures.errors import CannotCreate, CaptureError
+
+
+class Exit(IntEnum):
+    """The exit codes of every command; `run` otherwise ends as the server ended."""
+
+    FINE = 0
+    FINDINGS = 1
+    """Findings at or above the level asked for."""
+    USAGE = 2
+    """Wrong usage, or unreadable or damaged input; rows of all that is whole are printed all the same."""
+    INCOMPLETE = 3
+    """Only `verify`: the capture was not closed, or is still being recorded."""
+    CANNOT_CREATE = 73
+    """The capture cannot be created; nothing was started."""
+    RECORDING_FAILED = 74
+    """`run --on-record-error stop`: a record could not be written, so the session was ended."""
+    CANNOT_RUN = 126
+    NOT_FOUND = 127
+
+
+def say(message: str) -> None:
+    """One line on stderr."""
+    line = f"mcpproxy: {message}\n".encode("utf-8", "backslashreplace")
+    try:
+        os.write(2, line)
+    except OSError:
+        return
+
+
+def fail(message: str, code: Exit = Exit.USAGE) -> int:
+    """Say what went wrong; returns the exit code."""
+    say(message)
+    return int(code)
+
+
+def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
+    """Run a command; errors that a user can do something about become one line, a closed pipe a silent end."""
+    try:
+        code = command(arguments)
+        sys.stdout.flush()
+    except CannotCreate as error:
+        return fail(str(error), Exit.CANNOT_CREATE)
+    except CaptureError as error:
+        return fail(str(error))
+    except BrokenPipeError:
+        # Python would complain once more when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return int(Exit.FINE)
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        return fail(f"{command.__module__.rpartition('.')[2]} failed: {error}")
+    return code

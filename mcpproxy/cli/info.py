@@ -1,0 +1,112 @@
+"""Sum one capture up: what was recorded, how much, how long, and whether it is whole."""
+
+import argparse
+import sys
+from typing import Any
+
+from captures.integrity import Inspection, inspect
+from captures.reader import Capture
+from captures.record import Record
+from mcpproxy.cli.diagnostics import Exit
+from mcpproxy.cli.output import add_format, json_line
+from mcpproxy.cli.selection import selected
+from mcpproxy.cli.verify import reasons
+from mcpproxy.report.units import duration, local_time, size, utc
+from mcpproxy.sanitise import sanitise
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `info`."""
+    made = argparse.ArgumentParser("mcpproxy info", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)")
+    add_format(made)
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Print the sum of each capture; 2 where one is damaged."""
+    options = parser().parse_args(arguments)
+    code = Exit.FINE
+    with selected(options.capture) as paths:
+        for number, path in enumerate(paths):
+            capture = Capture(path)
+            found = inspect(capture)
+            if options.format == "json":
+                sys.stdout.write(json_line(_as_json(capture, found)))
+            else:
+                sys.stdout.write(("\n" if number else "") + _text(capture, found))
+            code = Exit.USAGE if found.state == "damaged" else code
+    return int(code)
+
+
+def _wall_ns(header: Record) -> int | None:
+    wall_ns = header.members.get("wall_ns")
+    return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
+
+
+def _as_json(capture: Capture, found: Inspection) -> dict[str, Any]:
+    wall_ns = _wall_ns(capture.header)
+    fixed = ("seq", "rec", "t_ns", "crc")
+    return {
+        "capture": str(capture.path),
+        "state": found.state,
+        "reasons": reasons(found),
+        "started": None if wall_ns is None else utc(wall_ns),
+        "duration_ms": found.last_t_ns / 1e6,
+        "size": capture.size,
+        "segments": len(capture.segments),
+        "records": dict(found.counts),
+        "frames": found.frames,
+        "bytes": found.bytes,
+        "close": found.close and {name: value for name, value in found.close.items() if name not in fixed},
+        "header": {name: value for name, value in capture.header.members.items() if name not in fixed},
+    }
+
+
+def _text(capture: Capture, found: Inspection) -> str:
+    header = capture.header.members
+    wall_ns = _wall_ns(capture.header)
+    rows = [
+        ("capture", f"{capture.path}"),
+        ("server", header.get("name")),
+        ("command", " ".join(map(str, header["argv"])) if isinstance(header.get("argv"), list) else None),
+        ("transport", header.get("transport")),
+        ("started", None if wall_ns is None else local_time(wall_ns)),
+        ("duration", duration(found.last_t_ns)),
+        ("started by", _parents(header.get("parents"))),
+        ("recorded by", header.get("tool")),
+        ("frames", _traffic(found)),
+        ("records", ", ".join(f"{count:,} {name}" for name, count in sorted(found.counts.items()))),
+        ("on disk", f"{size(capture.size)}{_segments(capture)}"),
+        ("ended", _ending(found)),
+        ("state", found.state),
+    ]
+    lines = [f"{name:<12}{sanitise(str(value))}" for name, value in rows if value]
+    return "\n".join([*lines, *(f"{'':<12}{reason}" for reason in reasons(found))]) + "\n"
+
+
+def _traffic(found: Inspection) -> str:
+    sides = (("c2s", "to the server"), ("s2c", "to the client"))
+    return ", ".join(f"{found.frames[way]:,} {text} ({size(found.bytes[way])})" for way, text in sides)
+
+
+def _parents(parents: object) -> str | None:
+    if not isinstance(parents, list):
+        return None
+    names = [f"{parent.get('exe')} {parent.get('pid')}" for parent in parents if isinstance(parent, dict)]
+    return " ← ".join(names[:4]) or None
+
+
+def _segments(capture: Capture) -> str:
+    return f" in {len(capture.segments)} segments" if len(capture.segments) > 1 else ""
+
+
+def _ending(found: Inspection) -> str | None:
+    if found.close is None:
+        return None
+    status, signal = found.close.get("status"), found.close.get("signal")
+    how = f", killed by {signal}" if signal else "" if status is None else f", exit {status}"
+    who = {"server": "the server ended", "client": "the client was gone", "signal": "asked to end", "failed": "the command could not be run"}
+    return who.get(str(found.close.get("ending")), str(found.close.get("ending"))) + how
+
+

@@ -1,0 +1,137 @@
+"""List captures: what is being recorded, what was, how large it is, and the total.
+
+`●` is being recorded, `○` was closed, `✝` was not closed (its recorder was killed), `✗` cannot be read.
+"""
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from captures.errors import CaptureError
+from captures.file import is_live
+from captures.reader import Capture, LineCutter, open_capture
+from captures.record import Record
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.output import add_format, json_line
+from mcpproxy.cli.selection import NOTHING_YET, selected
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import duration, local_time, size, utc
+from mcpproxy.sanitise import sanitise
+
+TAIL = 64 << 10
+"""How much of the end of a capture is read for its last record."""
+
+Mark = Literal["live", "closed", "killed"]
+_SIGN: dict[Mark, str] = {"live": "●", "closed": "○", "killed": "✝"}
+
+
+@dataclass
+class Row:
+    """What `ls` knows of a capture without reading all of it."""
+
+    path: Path
+    server: str
+    mark: Mark
+    wall_ns: int | None
+    last_t_ns: int | None
+    frames: int | None
+    """None where the capture was not closed: counting them would mean reading it."""
+    size: int
+    lost: int
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `ls`."""
+    made = argparse.ArgumentParser("mcpproxy ls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("capture", nargs="*", help="captures, folders or server names (default: all captures of this user)")
+    add_format(made)
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """List captures, the newest first; 2 where one cannot be read."""
+    options = parser().parse_args(arguments)
+    code = int(Exit.FINE)
+    rows = []
+    with selected(options.capture, newest_only=False) as paths:
+        for path in paths:
+            try:
+                rows.append(_row(path))
+            except CaptureError as error:
+                code = fail(str(error))
+    if options.format == "json":
+        sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
+    elif rows:
+        sys.stdout.write(_text(rows))
+    elif code == Exit.FINE:
+        sys.stdout.write(NOTHING_YET)
+    return code
+
+
+def _row(path: Path) -> Row:
+    capture = Capture(path)
+    header = capture.header.members
+    last = _last_record(capture.segments[-1])
+    close = last.members if last is not None and last.rec == "close" else None
+    totals = close.get("totals") if close else None
+    wall_ns = header.get("wall_ns")
+    return Row(
+        path=path,
+        server=str(header.get("name", path.parent.name)),
+        mark="live" if is_live(capture.segments[-1]) else "closed" if close else "killed",
+        wall_ns=wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None,
+        last_t_ns=last.t_ns if last is not None else None,
+        frames=sum(_count(totals, way, "frames") for way in ("c2s", "s2c")) if isinstance(totals, dict) else None,
+        size=capture.size,
+        lost=_count(totals, "lost", "records"),
+    )
+
+
+def _count(totals: object, way: str, name: str) -> int:
+    part = totals.get(way) if isinstance(totals, dict) else None
+    count = part.get(name) if isinstance(part, dict) else None
+    return count if type(count) is int else 0
+
+
+def _last_record(path: Path) -> Record | None:
+    """The last whole record of a file, from its end alone; None where the end holds none."""
+    with open_capture(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - TAIL))
+        cutter = LineCutter(path)
+        items = [*cutter.feed(file.read(TAIL)), *cutter.end()]
+    return next((item for item in reversed(items) if isinstance(item, Record)), None)
+
+
+def _as_json(row: Row) -> dict[str, Any]:
+    return {
+        "capture": str(row.path),
+        "server": row.server,
+        "state": row.mark,
+        "started": None if row.wall_ns is None else utc(row.wall_ns),
+        "duration_ms": None if row.last_t_ns is None else row.last_t_ns / 1e6,
+        "frames": row.frames,
+        "lost_records": row.lost,
+        "size": row.size,
+    }
+
+
+def _text(rows: list[Row]) -> str:
+    width = max(6, *(len(sanitise(row.server, 24)) for row in rows))
+    lines = [f"  {'server':<{width}}  {'started':<19}  {'lasted':>7}  {'frames':>8}  {'size':>9}  capture"]
+    for row in rows:
+        started = "" if row.wall_ns is None else local_time(row.wall_ns)
+        lasted = "" if row.last_t_ns is None else duration(row.last_t_ns)
+        frames = "–" if row.frames is None else f"{row.frames:,}"
+        name = sanitise(row.path.name if row.path.parent.name == row.server else str(row.path))
+        loss = f"  ▲ {count_text(row.lost, 'record')} lost" if row.lost else ""
+        lines.append(
+            f"{_SIGN[row.mark]} {sanitise(row.server, 24):<{width}}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {name}{loss}"
+        )
+    live = sum(row.mark == "live" for row in rows)
+    lines.append("")
+    lines.append(f"{count_text(len(rows), 'capture')}, {size(sum(row.size for row in rows))}, {live} live")
+    return "\n".join(lines) + "\n"

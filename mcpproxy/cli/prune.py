@@ -1,0 +1,115 @@
+"""Delete old captures, by age, by number or by size. What is still being recorded is never touched.
+
+At least one of --older-than, --keep and --max-size says what may go; --dry-run only tells.
+"""
+
+import argparse
+import re
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from captures.file import is_live
+from captures.places import segments
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.selection import selected
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass
+class Candidate:
+    """A capture that may go."""
+
+    path: Path
+    files: list[Path]
+    size: int
+    age_s: float
+
+
+def _age(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,9})([mhdw])", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no age such as 30d, 12h or 90m")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", text.upper())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no size such as 500M or 10G")
+    return int(found[1]) * _BYTES[found[2]]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number of captures")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `prune`."""
+    made = argparse.ArgumentParser("mcpproxy prune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("capture", nargs="*", help="captures, folders or server names (default: all captures of this user)")
+    made.add_argument("--older-than", type=_age, metavar="AGE", help="delete what was last written longer ago: 90m, 12h, 30d, 4w")
+    made.add_argument("--keep", type=_count, metavar="N", help="keep the N newest of each server")
+    made.add_argument("--max-size", type=_size, metavar="SIZE", help="delete the oldest until the rest is no larger: 500M, 10G")
+    made.add_argument("--dry-run", action="store_true", help="tell what would go, and delete nothing")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Delete what the criteria name; 2 where a file could not be deleted."""
+    options = parser().parse_args(arguments)
+    if options.older_than is None and options.keep is None and options.max_size is None:
+        return fail("prune needs --older-than, --keep or --max-size to know what may go; see mcpproxy prune --help")
+    with selected(options.capture, newest_only=False) as paths:
+        candidates = [candidate for path in paths if (candidate := _candidate(path)) is not None]
+    code, freed, count = int(Exit.FINE), 0, 0
+    for candidate in _chosen(candidates, options):
+        try:
+            for file in () if options.dry_run else candidate.files:
+                file.unlink()
+        except OSError as error:
+            code = fail(f"cannot delete {sanitise(str(candidate.path))}: {error.strerror}")
+            continue
+        freed, count = freed + candidate.size, count + 1
+        sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
+    verb = "would be deleted" if options.dry_run else "deleted"
+    sys.stdout.write(f"{count_text(count, 'capture')}, {size(freed)} {verb}\n")
+    return code
+
+
+def _candidate(path: Path) -> Candidate | None:
+    files = segments(path)
+    try:
+        if any(is_live(file) for file in files):
+            return None
+        stats = [file.stat() for file in files]
+    except OSError:
+        return None
+    return Candidate(path, files, sum(stat.st_size for stat in stats), time.time() - max(stat.st_mtime for stat in stats))
+
+
+def _chosen(candidates: list[Candidate], options: argparse.Namespace) -> list[Candidate]:
+    """What goes, the oldest first. Captures come the newest first."""
+    kept: Counter[Path] = Counter()
+    total = 0
+    chosen = []
+    for candidate in candidates:
+        folder = candidate.path.parent
+        too_old = options.older_than is not None and candidate.age_s > options.older_than
+        too_many = options.keep is not None and kept[folder] >= options.keep
+        too_much = options.max_size is not None and total + candidate.size > options.max_size
+        if too_old or too_many or too_much:
+            chosen.append(candidate)
+        else:
+            kept[folder] += 1
+            total += candidate.size
+    return chosen[::-1]

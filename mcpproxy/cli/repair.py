@@ -1,0 +1,39 @@
+"""Write a clean copy of everything whole in a damaged capture.
+
+The damaged one is left as it is. Lost numbers become gaps in the copy, so that `verify` still tells where something is missing.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from captures.places import SUFFIX, first_segment
+from captures.reader import Capture
+from captures.repair import repair
+from mcpproxy.cli.diagnostics import Exit
+from mcpproxy.cli.selection import selected
+from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `repair`."""
+    made = argparse.ArgumentParser("mcpproxy repair", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("capture", help="a capture, a server's name, or - for stdin")
+    made.add_argument("-o", "--output", metavar="FILE", help="the copy, a new file (default: NAME-repaired.mcpcap beside it)")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Copy what is whole."""
+    options = parser().parse_args(arguments)
+    with selected([options.capture]) as paths:
+        path = paths[0]
+        first = first_segment(path)
+        beside = Path(first.name) if options.capture == "-" else first
+        output = Path(options.output) if options.output else beside.with_name(f"{beside.name.removesuffix(SUFFIX)}-repaired{SUFFIX}")
+        done = repair(Capture(path), output)
+    lost = f", {count_text(done.gaps, 'gap')}" if done.gaps else ", nothing missing"
+    dropped = f"; {done.dropped_bytes:,} damaged bytes left out" if done.dropped_bytes else ""
+    sys.stdout.write(f"{sanitise(str(output))}: {count_text(done.records, 'record')}{lost}{dropped}\n")
+    return int(Exit.FINE)

@@ -1,0 +1,181 @@
+"""Wrap a stdio server: everything that crosses is recorded, and nothing is changed.
+
+usage: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]
+
+  --name NAME            the server's name, for `ls` and the folder of its captures
+                         (default: guessed from the command)
+  --capture FILE|DIR/    record to a new FILE.mcpcap, or to a new file in DIR
+                         (default: the user's data directory, or MCPPROXY_CAPTURES)
+  --ring-size SIZE       keep at most SIZE of one session, oldest first to go;
+                         bytes, or with K, M, G (default: 1G)
+  --fsync WHEN           1s: power loss costs one second at most (default);
+                         always: sync before every chunk; never
+  --on-record-error DO   when the disk refuses: pass traffic on and count the loss
+                         (default), stop the session (exit 74), or block it
+  --summary              one line at the end even where stderr is no terminal
+  --help                 this text
+
+It ends as the server ends: same exit status, same signal. Otherwise 2 for wrong
+usage, 73 where the capture cannot be created (nothing is started then), 126 and 127
+where the command cannot be run or found, 74 as above.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Final, cast
+
+from captures.errors import CannotCreate, CaptureError
+from captures.writer import Fsync, Policy
+from mcpproxy.recorder import Recorder, tell
+from mcpproxy.relay.guard import Guard
+from mcpproxy.relay.signals import SignalWait
+from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError
+from mcpproxy.relay.stdio import Ending, StdioRelay
+
+SWITCH_S: Final = 0.0002
+"""How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
+
+_CHOICES: Final = {"--fsync": ("1s", "always", "never"), "--on-record-error": ("pass", "stop", "block")}
+_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class UsageError(Exception):
+    """The arguments make no sense; the text says which and what to do."""
+
+
+class Options:
+    """The options of one run, as parsed by hand: argparse would cost 12 ms of every start."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        """Parse.
+
+        Raises:
+            UsageError: an option is unknown or malformed, or there is no `--` or no command.
+        """
+        self.values = {"--name": "", "--capture": "", "--ring-size": "1G", "--fsync": "1s", "--on-record-error": "pass"}
+        self.summary = False
+        self.help = False
+        self.command: list[bytes] = []
+        words = iter(arguments)
+        for word in words:
+            if word == "--":
+                self.command = [os.fsencode(rest) for rest in words]
+                break
+            self._take(word, words)
+            if self.help:
+                return
+        else:
+            raise UsageError("there is no `--` in front of the server's command; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]")
+        if not self.command or not self.command[0]:
+            raise UsageError("there is no command after `--`; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]")
+        self.fsync = cast("Fsync", self.values["--fsync"])
+        self.policy = cast("Policy", self.values["--on-record-error"])
+        self.ring_bytes = _size(self.values["--ring-size"])
+
+    def _take(self, word: str, words: Iterator[str]) -> None:
+        name, equals, value = word.partition("=")
+        if word in ("--help", "-h"):
+            self.help = True
+        elif word == "--summary":
+            self.summary = True
+        elif name not in self.values:
+            hint = " (a server's command comes after `--`)" if not word.startswith("-") else ""
+            raise UsageError(f"run does not know {_shown(word)}{hint}; see mcpproxy run --help")
+        else:
+            value = value if equals else next(words, "")
+            if not value or value == "--":
+                raise UsageError(f"{name} needs a value; see mcpproxy run --help")
+            if value not in _CHOICES.get(name, (value,)):
+                raise UsageError(f"{name} is one of {', '.join(_CHOICES[name])}, not {_shown(value)}")
+            self.values[name] = value
+
+
+def _size(text: str) -> int:
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
+    if not number.isdecimal() or not 1 << 20 <= int(number) * _UNITS[unit] <= 1 << 50:
+        raise UsageError(f"--ring-size is a number of bytes from 1M on, such as 512M or 2G, not {_shown(text)}")
+    return int(number) * _UNITS[unit]
+
+
+def _shown(text: str) -> str:
+    return repr(text[:80])
+
+
+def run(arguments: list[str]) -> int:
+    """Wrap a server. Does not return where one was started: the process ends as the server ended."""
+    try:
+        options = Options(arguments)
+    except UsageError as error:
+        tell(str(error))
+        return 2
+    if options.help:
+        sys.stdout.write(__doc__ or "")
+        return 0
+    began = time.monotonic()
+    environment = EnvironmentBlock()
+    try:
+        recorder = _recorder(options, environment)
+    except CaptureError as error:
+        tell(str(error))
+        return 73
+    status = _relay(recorder, options, environment, began)
+    os._exit(status)
+
+
+def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
+    values = options.values
+    try:
+        return Recorder(
+            options.command,
+            environment,
+            name=values["--name"] or None,
+            capture=values["--capture"] or None,
+            ring_bytes=options.ring_bytes,
+            fsync=options.fsync,
+            policy=options.policy,
+        )
+    except OSError as error:
+        raise CannotCreate(f"cannot create a capture: {error}; name another place with --capture") from error
+
+
+def _relay(recorder: Recorder, options: Options, environment: EnvironmentBlock, began: float) -> int:
+    """Run the server to its end; returns the exit status to end with, or ends by the server's signal."""
+    waiting = SignalWait()
+    relay = StdioRelay(recorder.taps, recorder, waiting, Guard(), rescue=options.policy == "pass")
+    recorder.on_stop = lambda: relay.stop("record_error")
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        ending = relay.run(options.command, environment)
+    except SpawnError as error:
+        recorder.launch_failed(error.errno)
+        tell(str(error))
+        return error.status
+    recorder.finish(ending.cause, ending.status, ending.signum)
+    if options.summary or os.isatty(2):
+        tell(_summary(recorder, time.monotonic() - began))
+    if relay.stop_reason is not None:
+        return 74
+    if ending.signum is not None:
+        waiting.die_by(ending.signum)
+    return ending.status if ending.status is not None else 128 + (ending.signum or 0)
+
+
+def _summary(recorder: Recorder, seconds: float) -> str:
+    frames = recorder.client.frames + recorder.server.frames
+    size = recorder.client.bytes + recorder.server.bytes
+    return f"{recorder.name} · {_duration(seconds)} · {frames:,} frames, {_bytes(size)} · recorded to {recorder.path}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def _bytes(size: int) -> str:
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1e3:.1f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"

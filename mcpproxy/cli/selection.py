@@ -1,0 +1,74 @@
+"""Which captures the arguments of a reading command mean.
+
+An existing path comes first, a folder stands for all captures below it, then a server's name; `-` is a capture on stdin; nothing at all is the
+newest capture. When nothing is found the message says where was looked, because hosts record with environments of their own.
+"""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from captures.errors import NotACapture
+from captures.places import SUFFIX, find_captures, safe_name, search_roots
+from mcpproxy.sanitise import sanitise
+
+NOTHING_YET = """Nothing recorded yet. Put this in front of a server's command in your client's configuration:
+
+    mcpproxy run --
+
+or see a session right now:  mcpproxy demo
+"""
+
+
+def all_captures() -> list[Path]:
+    """Every capture of this user, the newest first."""
+    found = {path.resolve(): path for root in search_roots() for path in find_captures(root)}
+    return sorted(found.values(), key=lambda path: (path.name, str(path)), reverse=True)
+
+
+@contextmanager
+def selected(arguments: list[str], *, newest_only: bool = True) -> Iterator[list[Path]]:
+    """The captures that the arguments mean; stdin is kept in a private file meanwhile.
+
+    Args:
+        arguments: paths, folders, servers' names or `-`.
+        newest_only: without arguments take the newest capture only, else all of them.
+
+    Raises:
+        NotACapture: an argument means nothing, or there is no capture at all.
+    """
+    with ExitStack() as stack:
+        if not arguments:
+            paths = all_captures()
+            if not paths and newest_only:
+                raise NotACapture(f"there is no capture yet; looked in {_places()}; `mcpproxy demo` makes one")
+            yield paths[:1] if newest_only else paths
+            return
+        yield [path for argument in arguments for path in _meant(argument, stack)]
+
+
+def _meant(argument: str, stack: ExitStack) -> list[Path]:
+    if argument == "-":
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcpproxy-"))
+        path = Path(folder, f"stdin{SUFFIX}")
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return [path]
+    path = Path(argument)
+    if path.is_dir():
+        return find_captures(path) or _nothing(f"cannot find a capture in {sanitise(argument)}")
+    if path.exists() or path.is_symlink() or "/" in argument or argument.endswith(SUFFIX):
+        return [path]
+    named = [found for found in all_captures() if found.parent.name == safe_name(argument)]
+    return named[:1] or _nothing(f"there is neither a file nor a server called {sanitise(argument)}; looked in {_places()}")
+
+
+def _nothing(message: str) -> list[Path]:
+    raise NotACapture(f"{message}; `mcpproxy ls` lists what there is")
+
+
+def _places() -> str:
+    return ", ".join(sanitise(str(root)) for root in search_roots()) or "no place: neither HOME nor MCPPROXY_CAPTURES is set"

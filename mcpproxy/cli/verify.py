@@ -1,0 +1,111 @@
+"""Prove that a capture is whole, or say what is missing.
+
+Every line's checksum is compared, and every number must be that of a record or lie in exactly one gap that the recorder itself has counted.
+Exit code: 0 complete, 2 damaged, 3 incomplete (not closed, still being recorded, or with counted losses).
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from captures.errors import CaptureError
+from captures.integrity import Inspection, State, inspect
+from captures.reader import Capture
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.output import add_format, json_line
+from mcpproxy.cli.selection import selected
+from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
+
+_EXIT: dict[State, Exit] = {
+    "complete": Exit.FINE,
+    "recording": Exit.INCOMPLETE,
+    "incomplete": Exit.INCOMPLETE,
+    "damaged": Exit.USAGE,
+}
+SHOWN = 20
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `verify`."""
+    made = argparse.ArgumentParser("mcpproxy verify", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)")
+    add_format(made)
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Verify captures; the worst state decides the exit code, damage before incompleteness."""
+    options = parser().parse_args(arguments)
+    codes = [Exit.FINE]
+    with selected(options.capture) as paths:
+        for path in paths:
+            try:
+                found = inspect(Capture(path))
+            except CaptureError as error:
+                codes.append(Exit(fail(str(error))))
+                continue
+            codes.append(_EXIT[found.state])
+            sys.stdout.write(json_line(as_json(path, found)) if options.format == "json" else _text(path, found))
+    return int(Exit.USAGE if Exit.USAGE in codes else max(codes))
+
+
+def as_json(path: Path, found: Inspection) -> dict[str, object]:
+    """What `verify --json` prints of one capture."""
+    return {
+        "capture": str(path),
+        "state": found.state,
+        "records": found.records,
+        "first_seq": found.first_seq,
+        "last_seq": found.last_seq,
+        "closed": found.close is not None,
+        "live": found.live,
+        "torn": found.torn,
+        "gaps": [{name: gap.get(name) for name in ("first", "last", "lost", "reason")} for gap in found.gaps],
+        "holes": [{"first": first, "last": last} for first, last in found.holes],
+        "damage": [{"file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause} for item in found.damage],
+    }
+
+
+def _text(path: Path, found: Inspection) -> str:
+    lines = [f"{sanitise(str(path))}: {found.state}, {count_text(found.records, 'record')}{_begins(found)}"]
+    lines += [f"  {reason}" for reason in reasons(found)]
+    return "\n".join(lines) + "\n"
+
+
+def _begins(found: Inspection) -> str:
+    return f", begins at seq {found.first_seq} (the ring has dropped what was before)" if found.first_seq else ""
+
+
+def reasons(found: Inspection) -> list[str]:
+    """Why a capture is not complete, a line each, the first ones of many."""
+    lines = [sanitise(str(item)) for item in found.damage[:SHOWN]]
+    if len(found.damage) > SHOWN:
+        lines.append(f"… and {len(found.damage) - SHOWN} more damaged places")
+    for first, last in found.holes[:SHOWN]:
+        lines.append(f"record {first} is missing" if first == last else f"records {first} to {last} are missing")
+    if len(found.holes) > SHOWN:
+        lines.append(f"… {count_text(found.missing, 'record')} missing in all")
+    for gap in found.gaps[:SHOWN]:
+        lines.append(gap_text(gap))
+    if len(found.gaps) > SHOWN:
+        lines.append(f"… and {len(found.gaps) - SHOWN} more gaps")
+    if found.live:
+        lines.append("it is still being recorded")
+    elif found.close is None:
+        lines.append("it was not closed: the recorder was killed, as many hosts do at the end of a session")
+    return lines
+
+
+def gap_text(gap: dict[str, object]) -> str:
+    """One gap in words."""
+    first, last, lost = gap.get("first", gap.get("seq")), gap.get("last", gap.get("seq")), gap.get("lost")
+    frames = sum(_frames(lost, name) for name in ("c2s", "s2c"))
+    what = f", {count_text(frames, 'frame')} among them" if isinstance(lost, dict) else ""
+    return f"records {first} to {last} were lost{what} ({sanitise(str(gap.get('reason')), 40)})"
+
+
+def _frames(lost: object, name: str) -> int:
+    counts = lost.get(name) if isinstance(lost, dict) else None
+    frames = counts.get("frames") if isinstance(counts, dict) else None
+    return frames if type(frames) is int else 0

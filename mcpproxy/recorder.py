@@ -1,0 +1,388 @@
+"""The recorder: the relay's taps on one side, a capture on the other. The hot path on one page.
+
+    chunk read ─→ Channel.chunk ─→ LineSplitter ─→ judge ─→ frame_members ─→ Writer.add ─→ in the kernel ─→ chunk handed on
+
+Promises: before a chunk is handed on, the records of all frames that it completes are written, unless writing is in trouble; then the loss
+is counted, told and never hidden. Nothing here opens a database, and nothing that analysis knows is needed.
+"""
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from captures.errors import CannotCreate
+from captures.file import AppendError, CaptureFile, choose_path
+from captures.frame import UNJUDGED, Direction, Envelope
+from captures.places import captures_root, config_directory, safe_name
+from captures.record import frame_members, line_members, members, part_members, stderr_members, use_orjson
+from captures.redact import Redactor, load_key, server_name
+from captures.versions import FORMAT_VERSION
+from captures.writer import Entry, Fsync, Policy, RecordingStopped, Writer
+from mcpproxy import __version__
+from mcpproxy.relay.pump import Cause, Ender, StopRelaying
+from mcpproxy.wire.lines import LineSplitter, Piece
+
+STDERR_QUOTA: Final = 8 << 20
+STDERR_REFILL: Final = 64 << 10
+STDERR_PIECE: Final = 64 << 10
+
+Judge = Callable[..., Envelope]
+
+
+def _no_verdict(*_: object, **__: object) -> Envelope:
+    return UNJUDGED
+
+
+def tell(message: str) -> None:
+    """One line on stderr, or none where stderr would make us wait: a full pipe that nobody reads must not hold up a session."""
+    poll = select.poll()
+    poll.register(2, select.POLLOUT)
+    try:
+        if any(what & select.POLLOUT for _, what in poll.poll(0)):
+            os.write(2, f"mcpproxy: {message}\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        return
+
+
+class Channel:
+    """The tap on one direction of frames."""
+
+    def __init__(self, recorder: "Recorder", direction: Direction) -> None:
+        self.frames = 0
+        self.bytes = 0
+        self._recorder = recorder
+        self._writer = recorder.writer
+        self._dir = direction
+        self._lines = LineSplitter()
+        self._parts_size = 0
+        self._latest: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+
+    def chunk(self, data: bytes) -> None:
+        """Record the frames that `data` completes."""
+        size = len(data) - 1
+        if data.find(b"\n") == size and not self._lines.pending and data[-2:] != b"\r\n" and self._line(data[:-1], size):
+            return
+        with self._lock:
+            self.bytes += len(data)
+            pieces = self._lines.feed(data)
+            entries = [entry for piece in pieces for entry in self._entries(piece)]
+        self._latest = None
+        if entries:
+            self._add(entries)
+
+    def _line(self, raw: bytes, size: int) -> bool:
+        """Record one whole line while nobody else writes: the way of nearly every frame. False where that is not so."""
+        self._latest = None
+        entry = Entry("frame", line_members(self._dir, raw, self._recorder.judge(raw, self._dir)), self._dir, size)
+        try:
+            seq = self._writer.add_quickly(entry)
+        except RecordingStopped:
+            self._recorder.stop()
+            raise StopRelaying from None
+        if seq is None:
+            return False
+        self.bytes += size + 1
+        self.frames += 1
+        self._latest = (seq, seq)
+        return True
+
+    def _add(self, entries: list[Entry]) -> None:
+        try:
+            first = self._writer.place(entries)
+            self._latest = (first, first + len(entries) - 1)
+            self._writer.write()
+        except RecordingStopped:
+            self._recorder.stop()
+            raise StopRelaying from None
+
+    def _entries(self, piece: Piece, *, whole: bool = True) -> list[Entry]:
+        raw, size = piece.raw, len(piece.raw)
+        if not piece.part:
+            self.frames += 1
+            verdict = self._recorder.judge(raw, self._dir, whole=whole)
+            return [Entry("frame", frame_members(self._dir, raw, verdict, delim=piece.delim, whole=whole), self._dir, size)]
+        self._parts_size += size
+        entries = [Entry("part", part_members(self._dir, piece.part, raw), self._dir, size)]
+        if piece.last:
+            parts, self._parts_size = (piece.part, self._parts_size), 0
+            self.frames += 1
+            entries.append(
+                Entry("frame", frame_members(self._dir, b"", UNJUDGED, delim=piece.delim, whole=whole, parts=parts), self._dir)
+            )
+        return entries
+
+    def stalled(self, waited_ns: int, cause: Cause) -> None:
+        """Record that the frames of the last chunk waited."""
+        if self._latest is None:
+            return
+        of, to = self._latest
+        stall = members(dir=self._dir, of=of, to=to if to != of else None, waited_ns=waited_ns, cause=cause)
+        self._add([Entry("stall", stall)])
+
+    def ended(self, by: Ender, error: int | None) -> None:
+        """Record the unfinished rest and the end of the direction."""
+        self._add([*self.rest(), Entry("eof", members(dir=self._dir, by=by, bytes=self.bytes, errno=_name(error)))])
+
+    def rest(self) -> list[Entry]:
+        """The frame that had no delimiter when the stream ended."""
+        with self._lock:
+            return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
+
+    def failed(self, error: Exception) -> None:
+        """A bug of ours: this direction is recorded no more."""
+        tell(f"a fault of mcpproxy ended the recording of {self._dir} ({type(error).__name__}: {error}); traffic goes on")
+
+
+class StderrTap:
+    """The tap on the server's stderr: line by line, within a quota that refills; what it leaves out is counted."""
+
+    def __init__(self, writer: Writer, quota: int = STDERR_QUOTA) -> None:
+        self.bytes = 0
+        self.recorded = 0
+        self._writer = writer
+        self._lines = LineSplitter(STDERR_PIECE)
+        self._quota = self._left = float(quota)
+        self._looked = time.monotonic()
+        self._skipped = 0
+        self._lock = threading.Lock()
+
+    def chunk(self, data: bytes) -> None:
+        """Record the lines that `data` completes, as far as the quota allows."""
+        with self._lock:
+            self.bytes += len(data)
+            entries = [entry for piece in self._lines.feed(data) for entry in self._entries(piece)]
+        self._add(entries)
+
+    def _entries(self, piece: Piece, *, whole: bool = True) -> list[Entry]:
+        size = len(piece.raw)
+        now = time.monotonic()
+        self._left = min(self._quota, self._left + (now - self._looked) * STDERR_REFILL)
+        self._looked = now
+        if size > self._left:
+            self._skipped += size
+            return []
+        self._left -= size
+        self.recorded += size + len(piece.delim)
+        skipped, self._skipped = self._skipped, 0
+        return [Entry("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole, skipped=skipped), None, size)]
+
+    def _add(self, entries: list[Entry]) -> None:
+        if entries:
+            try:
+                self._writer.add(*entries)
+            except RecordingStopped:
+                return
+
+    def stalled(self, waited_ns: int, cause: Cause) -> None:
+        """Nobody waits for stderr."""
+
+    def ended(self, by: Ender, error: int | None) -> None:  # noqa: ARG002 - the end of stderr says nothing
+        """Record the unfinished rest."""
+        self._add(self.rest())
+
+    def rest(self) -> list[Entry]:
+        """The line that had no delimiter when the stream ended."""
+        with self._lock:
+            return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
+
+    def failed(self, error: Exception) -> None:
+        """A bug of ours: stderr is recorded no more."""
+        tell(f"a fault of mcpproxy ended the recording of stderr ({type(error).__name__}: {error}); stderr goes on")
+
+
+class Recorder:
+    """One capture of one stdio session. Also the relay's observer."""
+
+    def __init__(
+        self,
+        argv: list[bytes],
+        environment: Mapping[bytes, bytes],
+        *,
+        name: str | None = None,
+        capture: str | None = None,
+        ring_bytes: int | None = None,
+        fsync: Fsync = "1s",
+        policy: Policy = "pass",
+    ) -> None:
+        """Create the capture and write its header.
+
+        Args:
+            argv, environment: what will be run, and with what; both are redacted before they are stored.
+            name: of the server; guessed from `argv` where it is None.
+            capture: a new file, or a directory; None for the usual place.
+            ring_bytes: how much a capture may hold before its oldest segments go.
+            fsync: when to sync.
+            policy: what to do when a record cannot be written.
+
+        Raises:
+            CaptureError: there is no place for a capture, or it cannot be created.
+        """
+        self.name = safe_name(name or server_name(argv))
+        self.judge: Judge = _no_verdict
+        self.on_stop: Callable[[], None] = lambda: None
+        wall_ns = time.time_ns()
+        default = Path() if capture is not None else captures_root() / self.name
+        path = choose_path(capture, default, wall_ns)
+        header = _Header(argv, environment, self.name, wall_ns, [] if fsync == "1s" else [f"fsync={fsync}"])
+        ring = {} if ring_bytes is None else {"ring_bytes": ring_bytes, "segment_bytes": min(256 << 20, max(ring_bytes // 4, 1 << 16))}
+        self._file = CaptureFile(path, **ring)
+        try:
+            self.writer = Writer(self._file, header.middle, tell, policy=policy, fsync=fsync)
+        except (AppendError, RecordingStopped) as error:
+            os.unlink(path)
+            raise CannotCreate(f"cannot write to the capture {path}: {error}; name another place with --capture") from error
+        self.client = Channel(self, "c2s")
+        self.server = Channel(self, "s2c")
+        self.stderr = StderrTap(self.writer)
+
+    @property
+    def path(self) -> Path:
+        """Where the capture lies."""
+        return self._file.path
+
+    @property
+    def taps(self) -> dict[int, "Channel | StderrTap"]:
+        """Which tap sees which descriptor."""
+        return {0: self.client, 1: self.server, 2: self.stderr}
+
+    def spawned(self, pid: int, start: str | None) -> None:
+        """Record it, and use the time that the server needs to start for loading what judges frames."""
+        started = int(start) if start and start.isdigit() else start
+        self.writer.add(Entry("process", members(event="spawned", pid=pid, start=started)))
+        try:
+            from captures.envelope import judge
+
+            use_orjson()
+            self.judge = judge
+        except ImportError as error:
+            tell(f"recording without verdicts: {error}")
+        self.writer.start()
+
+    def received(self, signum: int, *, from_terminal: bool) -> None:
+        """Record a signal that arrived."""
+        origin = "terminal" if from_terminal else "process"
+        self.writer.post(Entry("signal", members(event="received", name=_signal_name(signum), origin=origin)))
+
+    def sent(self, signum: int, reason: str, pids: list[int]) -> None:
+        """Record a signal that was sent."""
+        self.writer.post(Entry("signal", members(event="sent", name=_signal_name(signum), reason=reason, pids=pids)))
+
+    def stuck(self) -> None:
+        """A write hangs."""
+        self.writer.degrade()
+
+    def stop(self) -> None:
+        """By the policy `stop`, the session must end."""
+        self.on_stop()
+
+    def launch_failed(self, code: int) -> None:
+        """Record that the command could not be run, and close."""
+        self.writer.start()
+        self.writer.post(Entry("process", members(event="failed", errno=_name(code))))
+        self._close("failed", None, None)
+
+    def finish(self, cause: str, status: int | None, signum: int | None) -> bool:
+        """Record the end and close the capture; True where everything is in it."""
+        rest = [entry for tap in (self.client, self.server, self.stderr) for entry in _rest(tap)]
+        ended = Entry("process", members(event="ended", status=status, signal=_signal_name(signum)))
+        self.writer.post(*rest, ended)
+        return self._close(cause, status, signum)
+
+    def _close(self, ending: str, status: int | None, signum: int | None) -> bool:
+        def closing() -> Entry:
+            lost = self.writer.lost
+            totals = {
+                "c2s": {"frames": self.client.frames, "bytes": self.client.bytes},
+                "s2c": {"frames": self.server.frames, "bytes": self.server.bytes},
+                "stderr": {"bytes": self.stderr.bytes, "recorded": self.stderr.recorded},
+                "lost": {"records": lost.records, "bytes": lost.bytes},
+            }
+            text = members(
+                ending=ending, status=status, signal=_signal_name(signum), totals=totals, durable_seq=self.writer.durable_seq
+            )
+            return Entry("close", text)
+
+        return self.writer.close(closing)
+
+
+def _rest(tap: Channel | StderrTap) -> list[Entry]:
+    try:
+        return tap.rest()
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
+        tap.failed(error)
+        return []
+
+
+class _Header:
+    """What stands in the header of every segment of one capture."""
+
+    def __init__(
+        self, argv: list[bytes], environment: Mapping[bytes, bytes], name: str, wall_ns: int, opt_outs: list[str]
+    ) -> None:
+        redactor = Redactor(load_key(config_directory()))
+        self._fields = {
+            "name": name,
+            "argv": redactor.command(argv),
+            "cwd": os.getcwdb(),
+            "env": redactor.environment(environment),
+            "observed_start": True,
+            "wall_ns": wall_ns,
+            "mono_ns": time.monotonic_ns(),
+            "boot_id": _boot_id(),
+            "parents": _parents(),
+            "tool": f"mcpproxy {__version__}",
+            "redactions": ["argv", "env"] if redactor.lasting else ["argv", "env", "key-not-kept"],
+            "opt_outs": opt_outs,
+        }
+        self._capture = os.urandom(16).hex()
+
+    def middle(self, segment: int) -> bytes:
+        """The members of the header of a segment."""
+        return members(format=FORMAT_VERSION, capture=self._capture, segment=segment, transport="stdio", **self._fields)
+
+
+def _boot_id() -> str | None:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def _parents() -> list[dict[str, object]]:
+    """The processes above us, nearest first, where the system shows them: one of them is the client."""
+    found: list[dict[str, object]] = []
+    pid = os.getppid()
+    while pid > 0 and len(found) < 16:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            with open(f"/proc/{pid}/comm", "rb") as file:
+                exe = file.read().strip().decode("utf-8", "backslashreplace")
+        except OSError:
+            break
+        found.append({"pid": pid, "start": int(fields[19]), "exe": exe})
+        pid = int(fields[1])
+    return found
+
+
+def _name(code: int | None) -> str | None:
+    import errno
+
+    return None if code is None else errno.errorcode.get(code, str(code))
+
+
+def _signal_name(signum: int | None) -> str | None:
+    import signal
+
+    if signum is None:
+        return None
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"SIG{signum}"

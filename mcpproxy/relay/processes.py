@@ -1,0 +1,111 @@
+"""Which processes descend from which, and ending a tree of them without ever hitting a stranger.
+
+A process is a pid together with its start time, so that a reused pid is never taken for the old one. A tree is found by walking parents,
+never by process group: the client may share ours.
+"""
+
+import os
+import signal
+import time
+from typing import Final, NamedTuple
+
+LOOK_S: Final = 0.02
+
+
+class Process(NamedTuple):
+    """One process for as long as it lives."""
+
+    pid: int
+    start: str
+    """Start time as the system counts it; compared, never computed with."""
+
+
+def process_table() -> dict[int, tuple[int, str]]:
+    """pid → (parent's pid, start time) of every process that we may see; zombies are left out."""
+    try:
+        return _table_from_proc()
+    except OSError:
+        return _table_from_ps()
+
+
+def _table_from_proc() -> dict[int, tuple[int, str]]:
+    table = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            known = _stat(int(name))
+            if known is not None:
+                table[int(name)] = known
+    if os.getpid() not in table:
+        raise OSError("no /proc of this system's processes")
+    return table
+
+
+def _stat(pid: int) -> tuple[int, str] | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The second field is a name in parentheses and may itself hold any of them: count from the last one.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if len(fields) < 20 or fields[0] in (b"Z", b"X") else (int(fields[1]), fields[19].decode())
+
+
+def _table_from_ps() -> dict[int, tuple[int, str]]:
+    """The same from POSIX `ps`, where there is no /proc; start times are in seconds only."""
+    with os.popen("LC_ALL=C ps -A -o pid= -o ppid= -o stat= -o lstart=") as output:  # noqa: S605 - a fixed command
+        rows = [line.split(None, 3) for line in output]
+    return {int(row[0]): (int(row[1]), row[3].strip()) for row in rows if len(row) == 4 and not row[2].startswith("Z")}
+
+
+def start_time(pid: int) -> str | None:
+    """When a living process started, as the system counts it; None where it does not live."""
+    known = _stat(pid) if os.path.exists("/proc/self/stat") else process_table().get(pid)
+    return None if known is None else known[1]
+
+
+def tree(root: Process) -> list[Process]:
+    """The process and its descendants at this moment, parents first; empty where the process itself is gone."""
+    table = process_table()
+    if table.get(root.pid, (0, ""))[1] != root.start:
+        return []
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in table.items():
+        children.setdefault(parent, []).append(pid)
+    found, at = [root.pid], 0
+    while at < len(found):
+        found += [pid for pid in children.get(found[at], ()) if pid not in (1, os.getpid())]
+        at += 1
+    return [Process(pid, table[pid][1]) for pid in found]
+
+
+def alive(processes: list[Process]) -> list[Process]:
+    """Those that still live."""
+    return [process for process in processes if start_time(process.pid) == process.start]
+
+
+def send(processes: list[Process], signum: int) -> list[int]:
+    """Signal those that still live; returns the pids that took it."""
+    taken = []
+    for process in alive(processes):
+        try:
+            os.kill(process.pid, signum)
+            taken.append(process.pid)
+        except OSError:
+            continue
+    return taken
+
+
+def end(processes: list[Process], grace_s: float) -> None:
+    """TERM to all, and KILL to those that live `grace_s` seconds later."""
+    send(processes, signal.SIGTERM)
+    finish(processes, grace_s)
+
+
+def finish(processes: list[Process], grace_s: float) -> None:
+    """Wait until all are gone, and KILL those that live `grace_s` seconds later."""
+    until = time.monotonic() + grace_s
+    while alive(processes):
+        if time.monotonic() >= until:
+            send(processes, signal.SIGKILL)
+            return
+        time.sleep(LOOK_S)

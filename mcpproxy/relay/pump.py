@@ -1,0 +1,243 @@
+"""One direction of a stream: read a chunk, show it to the tap, hand it on; and the rescuer for taps that hang.
+
+Promises: bytes come out as they went in, at once, whatever they are; a tap that hangs holds its chunk up for 25 ms at most and never again
+while it hangs; a tap that raises is switched off, and traffic goes on.
+
+A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and starts a successor with it. `turn` says whose
+the stream is: a thread that comes back and finds that its turn is over has nothing left to do.
+"""
+
+import errno
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, Protocol
+
+CHUNK: Final = 64 << 10
+STUCK_NS: Final = 15_000_000
+LOOK_S: Final = 0.01
+QUIET_LOOKS: Final = 100
+STALL_NS: Final = 1_000_000
+
+Ender = Literal["sender", "receiver", "error"]
+Cause = Literal["receiver", "recorder"]
+
+
+class StopRelaying(Exception):
+    """Raised by a tap that wants nothing handed on any more."""
+
+
+class Tap(Protocol):
+    """Sees one direction. Called by one pump at a time, but for a call that hangs."""
+
+    def chunk(self, data: bytes) -> None:
+        """Bytes that were read and are about to be handed on.
+
+        Raises:
+            StopRelaying: they must not be.
+        """
+
+    def stalled(self, waited_ns: int, cause: Cause) -> None:
+        """The chunk shown last waited so long to be handed on."""
+
+    def ended(self, by: Ender, error: int | None) -> None:
+        """The direction has ended; `error` is an errno where reading failed."""
+
+    def failed(self, error: Exception) -> None:
+        """The tap itself raised, which is a bug; it is not called again."""
+
+
+class Pump:
+    """Moves one direction until one of its ends is closed."""
+
+    def __init__(self, name: str, source: int, sink: int, tap: Tap, finish: Callable[[], None]) -> None:
+        """Prepare; nothing moves before `start`.
+
+        Args:
+            name: of the thread.
+            source, sink: descriptors, blocking or not; their flags are never changed.
+            tap: sees what crosses.
+            finish: closes both ends, in the way that passes on what happened.
+        """
+        self.name = name
+        self.source = source
+        self.sink = sink
+        self.tap = tap
+        self.finish = finish
+        self.taken = 0
+        """Bytes read so far."""
+        self.delivered = 0
+        """Bytes handed on so far."""
+        self.chunks = 0
+        self.done = threading.Event()
+        """Set when the direction has ended."""
+        self.since_ns = 0
+        """When the running call of the tap began; 0 while none runs."""
+        self.rescuer: Rescuer | None = None
+        self._held = b""
+        self._turn = 0
+        self._lock = threading.Lock()
+        self._tapping = True
+
+    def start(self) -> None:
+        """Begin to move bytes, in a thread of its own."""
+        threading.Thread(target=self._run, args=(self._turn,), name=self.name, daemon=True).start()
+
+    def stop(self) -> None:
+        """Hand on nothing more that has not been shown to the tap by now."""
+        with self._lock:
+            self._turn += 1
+
+    def rescue(self) -> bool:
+        """Take the chunk from a thread that is stuck in the tap, and let a successor hand it on; False where none is stuck."""
+        with self._lock:
+            if not self.since_ns:
+                return False
+            waited_ns, self.since_ns = time.monotonic_ns() - self.since_ns, 0
+            self._turn += 1
+            rest = (self._turn, self._held, waited_ns)
+        threading.Thread(target=self._run_rescued, args=rest, name=self.name, daemon=True).start()
+        return True
+
+    def _run_rescued(self, turn: int, chunk: bytes, waited_ns: int) -> None:
+        if not chunk:
+            self._end()
+        elif self._hand_on(chunk):
+            self._tapped(turn, self.tap.stalled, waited_ns, "recorder")
+            self._run(turn)
+
+    def _run(self, turn: int) -> None:
+        source, tap = self.source, self.tap
+        while True:
+            try:
+                chunk = os.read(source, CHUNK)
+            except OSError as error:
+                if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
+                    _wait_for(source, select.POLLIN)
+                    continue
+                self._tapped(turn, tap.ended, "error", error.errno)
+                self._end()
+                return
+            if not chunk:
+                if self._tapped(turn, tap.ended, "sender", None):
+                    self._end()
+                return
+            self.taken += len(chunk)
+            self._held = chunk
+            if not self._tapped(turn, tap.chunk, chunk) or not self._hand_on(chunk):
+                return
+
+    def _tapped(self, turn: int, call: Callable[..., None], *args: object) -> bool:
+        """Call the tap under the rescuer's eye; False where the stream is no longer ours when it returns."""
+        if not self._tapping:
+            return self._turn == turn
+        self._held = args[0] if isinstance(args[0], bytes) else b""
+        self.chunks += 1
+        self.since_ns = time.monotonic_ns()
+        if self.rescuer is not None and self.rescuer.asleep:
+            self.rescuer.wake()
+        try:
+            call(*args)
+        except StopRelaying:
+            self.stop()
+        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
+            self._tapping = False
+            self.tap.failed(error)
+        with self._lock:
+            if self._turn != turn:
+                return False
+            self.since_ns = 0
+        return True
+
+    def _hand_on(self, chunk: bytes) -> bool:
+        """Write all of it; False where nobody reads any more."""
+        began_ns = time.monotonic_ns()
+        try:
+            count = os.write(self.sink, chunk)
+            if count != len(chunk):
+                _write_rest(self.sink, chunk, count)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK) or not self._write_patiently(chunk):
+                self._end()
+                self.tap.ended("receiver", None)
+                return False
+        self.delivered += len(chunk)
+        waited_ns = time.monotonic_ns() - began_ns
+        if waited_ns > STALL_NS and self._tapping:
+            self._tapped(self._turn, self.tap.stalled, waited_ns, "receiver")
+        return True
+
+    def _write_patiently(self, chunk: bytes) -> bool:
+        try:
+            _write_rest(self.sink, chunk, 0)
+        except OSError:
+            return False
+        return True
+
+    def _end(self) -> None:
+        self.finish()
+        self.done.set()
+
+
+def _write_rest(fd: int, chunk: bytes, done: int) -> None:
+    """Write what is left of a chunk, waiting where somebody made the descriptor non-blocking."""
+    view = memoryview(chunk)
+    while done < len(chunk):
+        try:
+            done += os.write(fd, view[done:])
+        except BlockingIOError:
+            _wait_for(fd, select.POLLOUT)
+
+
+def _wait_for(fd: int, what: int) -> None:
+    poll = select.poll()
+    poll.register(fd, what)
+    poll.poll()
+
+
+class Rescuer:
+    """Sleeps while nothing flows; while something does, looks every 10 ms whether a pump is stuck in its tap."""
+
+    def __init__(self, pumps: Sequence[Pump], on_stuck: Callable[[], None]) -> None:
+        """`on_stuck` is called before any chunk is taken: from then on taps must not wait."""
+        self.asleep = True
+        self._pumps = pumps
+        self._on_stuck = on_stuck
+        self._wake = threading.Event()
+        for pump in pumps:
+            pump.rescuer = self
+
+    def start(self) -> None:
+        """Begin to look after the pumps, in a thread of its own."""
+        threading.Thread(target=self._run, name="rescuer", daemon=True).start()
+
+    def wake(self) -> None:
+        """Something flows."""
+        self.asleep = False
+        self._wake.set()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            self._watch()
+            self.asleep = True
+            # A pump that looked at `asleep` just before did not wake us: look once more.
+            if any(pump.since_ns for pump in self._pumps):
+                self.wake()
+
+    def _watch(self) -> None:
+        quiet, seen = 0, -1
+        while quiet < QUIET_LOOKS:
+            time.sleep(LOOK_S)
+            now_ns = time.monotonic_ns()
+            if any(pump.since_ns and now_ns - pump.since_ns > STUCK_NS for pump in self._pumps):
+                self._on_stuck()
+                for pump in self._pumps:
+                    pump.rescue()
+            count = sum(pump.chunks for pump in self._pumps)
+            quiet, seen = (quiet + 1, seen) if count == seen else (0, count)
+            if any(pump.since_ns for pump in self._pumps):
+                quiet = 0

@@ -1,0 +1,95 @@
+"""Signals as something to wait for, one at a time, with where they came from.
+
+All that matter are blocked in every thread and taken by the main thread with `sigwaitinfo`, so no Python code ever runs inside a handler. Where
+the system has only `sigwait`, origin and timeouts are made up for: the origin by looking whether a terminal of ours has us in its foreground, the
+timeout by a thread that signals us.
+"""
+
+import os
+import signal
+import threading
+from typing import Final, NamedTuple
+
+FORWARDED: Final = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+"""What is passed on to the server. Every other signal has its default effect on us."""
+
+ENDING: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""Those that ask a process to end."""
+
+_SI_USER: Final = 0
+
+
+class Arrival(NamedTuple):
+    """A signal that arrived."""
+
+    signum: int
+    from_terminal: bool
+    """The kernel sent it, to the whole foreground group: the server has it already."""
+
+
+class SignalWait:
+    """Blocks the signals from its creation on. Create it before any thread and any child."""
+
+    def __init__(self) -> None:
+        self.inherited = {signum: signal.getsignal(signum) for signum in (*FORWARDED, signal.SIGCHLD)}
+        """The dispositions that we were started with."""
+        self.taken = [signum for signum in FORWARDED if self.inherited[signum] is not signal.SIG_IGN]
+        """A signal that we were started ignoring would be ignored by the server too."""
+        self._set = {*self.taken, signal.SIGCHLD}
+        self.mask = {signal.Signals(n) for n in signal.pthread_sigmask(signal.SIG_BLOCK, self._set)}
+        """The signal mask that we were started with."""
+        # Ignored, it would have the kernel reap the server and throw its status away; by default, BSDs drop it even when blocked.
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    @property
+    def dispositions(self) -> dict[int, signal.Handlers]:
+        """What a child must set again: Python ignores SIGPIPE and SIGXFSZ for itself, and we took SIGCHLD."""
+        again = {signum: signal.SIG_DFL for signum in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE))}
+        if self.inherited[signal.SIGCHLD] is signal.SIG_IGN:
+            again[signal.SIGCHLD] = signal.SIG_IGN
+        return {int(signum): disposition for signum, disposition in again.items()}
+
+    def wait(self, timeout_s: float | None) -> Arrival | None:
+        """The next signal; None when the time is over or when somebody called `interrupt`."""
+        if not hasattr(signal, "sigtimedwait"):
+            return self._wait_portably(timeout_s)
+        info = signal.sigwaitinfo(self._set) if timeout_s is None else signal.sigtimedwait(self._set, max(timeout_s, 0))
+        return None if info is None else Arrival(info.si_signo, info.si_code > _SI_USER)
+
+    def _wait_portably(self, timeout_s: float | None) -> Arrival:
+        timer = None if timeout_s is None else threading.Timer(max(timeout_s, 0), self.interrupt)
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        signum = signal.sigwait(self._set)
+        if timer is not None:
+            timer.cancel()
+        return Arrival(signum, signum in (signal.SIGINT, signal.SIGQUIT) and _in_foreground())
+
+    def interrupt(self) -> None:
+        """Wake the main thread, as if a child had changed."""
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGCHLD)
+
+    def die_by(self, signum: int) -> None:
+        """End as the server ended: by the same signal."""
+        if signum not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(signum, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signum})
+        os.kill(os.getpid(), signum)
+
+
+def _in_foreground() -> bool:
+    for fd in (0, 1, 2):
+        try:
+            if os.tcgetpgrp(fd) == os.getpgrp():
+                return True
+        except OSError:
+            continue
+    return False

@@ -1,0 +1,321 @@
+"""Runs a stdio server as if we were not there: spawn, three pumps, signals, and its end as our end.
+
+Promises: what the client or the system does to us happens to the server, and what the server does happens to the client. A server that ends by itself
+takes nothing with it. When the client is gone, or a signal to end is ignored, the server and its descendants at that moment get TERM, then KILL.
+"""
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import termios
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from mcpproxy.relay.guard import Guard
+from mcpproxy.relay.processes import Process, finish, send, start_time, tree
+from mcpproxy.relay.pump import Pump, Rescuer, Tap
+from mcpproxy.relay.signals import ENDING, SignalWait
+from mcpproxy.relay.spawn import SpawnError, spawn
+
+IGNORED_S: Final = 5.0
+"""How long a server may ignore a signal to end that we passed on."""
+GONE_S: Final = 3.0
+"""How long a server may live on after its client is gone and its stdin closed."""
+GRACE_S: Final = 2.0
+"""From TERM to KILL."""
+STDERR_S: Final = 0.5
+"""How long unread stderr may hold up the end."""
+QUIET_S: Final = 0.1
+"""How long the pipe of a server that has ended must be empty, where a descendant holds it open."""
+CHATTER_S: Final = 0.4
+"""How long a descendant that goes on writing may hold up the end."""
+ORPHAN_LOOK_S: Final = 0.5
+
+
+class Ending(NamedTuple):
+    """How the server ended."""
+
+    status: int | None
+    """Its exit status, or None where a signal ended it."""
+    signum: int | None
+    cause: str
+    """`server`, `client`, `signal` or `record_error`: who asked for the end."""
+
+
+class Observer(Protocol):
+    """Is told what happens to the processes."""
+
+    def spawned(self, pid: int, start: str | None) -> None:
+        """The server runs. Called before any byte moves and before any thread starts."""
+
+    def received(self, signum: int, *, from_terminal: bool) -> None:
+        """A signal arrived."""
+
+    def sent(self, signum: int, reason: str, pids: list[int]) -> None:
+        """The server, or its tree, was signalled."""
+
+    def stuck(self) -> None:
+        """A tap hangs: taps must not wait any more."""
+
+
+class StdioRelay:
+    """One run of one server."""
+
+    def __init__(self, taps: Mapping[int, Tap], observer: Observer, waiting: SignalWait, guard: Guard, *, rescue: bool = True) -> None:
+        """Prepare.
+
+        Args:
+            taps: 0, 1 and 2 → who sees the client's, the server's and the error stream.
+            observer: is told of processes and signals.
+            waiting: has blocked the signals.
+            guard: runs already.
+            rescue: whether a tap that hangs loses its chunk; else traffic waits for it.
+        """
+        self.stop_reason: str | None = None
+        self._taps = taps
+        self._observer = observer
+        self._waiting = waiting
+        self._guard = guard
+        self._rescue = rescue
+        self._pumps: dict[int, Pump] = {}
+        self._parent = os.getppid()
+        self._client_gone = False
+        self._cause = "server"
+        self._steps: list[tuple[float, int, str]] = []
+        self._tree: list[Process] = []
+        self.server = Process(0, "")
+
+    def run(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> Ending:
+        """Spawn the server, move its bytes, and return when it has ended and all that it wrote is handed on.
+
+        Raises:
+            SpawnError: it could not be run.
+        """
+        ours, theirs = self._open_pipes()
+        try:
+            pid = spawn(argv, environment, theirs, self._waiting.dispositions, self._waiting.mask)
+        except SpawnError:
+            self._guard.dismiss()
+            raise
+        self._guard.watch(pid)
+        _forbid_core_dumps()
+        for fd in theirs.values():
+            if fd is not None:
+                os.close(fd)
+        self.server = Process(pid, start_time(pid) or "")
+        self._observer.spawned(pid, self.server.start or None)
+        self._start_pumps(ours)
+        status = self._wait_for_end(pid)
+        self._deliver_the_rest()
+        if self._tree:
+            finish(self._tree, GRACE_S)
+        self._guard.dismiss()
+        for pump in self._pumps.values():
+            pump.stop()
+        signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        return Ending(None if signum else os.waitstatus_to_exitcode(status), signum, self._cause)
+
+    def stop(self, reason: str) -> None:
+        """End the session from inside, because the recording may not go on without being written."""
+        self.stop_reason = reason
+        self._waiting.interrupt()
+
+    def _open_pipes(self) -> tuple[dict[int, int], dict[int, int | None]]:
+        """A pipe for each of 0, 1 and 2 that we have: our ends, and theirs. What is closed for us is closed for the server."""
+        ours: dict[int, int] = {}
+        theirs: dict[int, int | None] = {}
+        for fd in (0, 1, 2):
+            if not _is_open(fd):
+                theirs[fd] = None
+                continue
+            read_end, write_end = (_above_stdio(end) for end in os.pipe())
+            ours[fd], theirs[fd] = (write_end, read_end) if fd == 0 else (read_end, write_end)
+        return ours, theirs
+
+    def _start_pumps(self, ours: Mapping[int, int]) -> None:
+        for fd, pipe in ours.items():
+            source, sink = (fd, pipe) if fd == 0 else (pipe, fd)
+            name = ("client", "server", "stderr")[fd]
+            self._pumps[fd] = Pump(name, source, sink, self._taps[fd], partial(self._closed, source, sink))
+        if self._rescue:
+            Rescuer(list(self._pumps.values()), self._observer.stuck).start()
+        for pump in self._pumps.values():
+            pump.start()
+        if 1 in self._pumps:
+            threading.Thread(target=self._watch_client, name="client-watch", daemon=True).start()
+
+    def _closed(self, source: int, sink: int) -> None:
+        """Pass the end of a direction on: to the reader as end of file, to a writer that is still there as a broken pipe."""
+        for fd in (sink, source):
+            if fd != 2:  # we may have something to say there ourselves
+                _let_go(fd)
+        self._waiting.interrupt()
+
+    def _watch_client(self) -> None:
+        """Wait, without ever writing, until nobody can read our stdout any more."""
+        poll = select.poll()
+        poll.register(1, 0)
+        try:
+            while not any(what & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, what in poll.poll()):
+                pass
+        except OSError:
+            return
+        if not self._pumps[1].done.is_set():
+            self._client_gone = True
+            self._waiting.interrupt()
+
+    def _wait_for_end(self, pid: int) -> int:
+        while True:
+            arrival = self._waiting.wait(self._patience())
+            if arrival is not None and arrival.signum != signal.SIGCHLD:
+                self._pass_on(arrival.signum, from_terminal=arrival.from_terminal)
+            status = _reap(pid)
+            if status is not None:
+                return status
+            self._look_around()
+            self._take_due_steps()
+
+    def _patience(self) -> float | None:
+        """How long to wait for the next signal at most."""
+        waits = [at - time.monotonic() for at, _, _ in self._steps[:1]]
+        if self._half_closed() and not self._steps:
+            waits.append(ORPHAN_LOOK_S)
+        return min(waits, default=None)
+
+    def _half_closed(self) -> bool:
+        return 0 in self._pumps and self._pumps[0].done.is_set()
+
+    def _pass_on(self, signum: int, *, from_terminal: bool) -> None:
+        self._observer.received(signum, from_terminal=from_terminal)
+        if from_terminal:
+            return
+        self._observer.sent(signum, "forwarded", send([self.server], signum))
+        if signum in ENDING:
+            self._plan(IGNORED_S, "signal", "ignored")
+
+    def _look_around(self) -> None:
+        """See whether the client is gone, or our own side wants an end."""
+        if self.stop_reason is not None:
+            self._hang_up()
+            self._plan(GONE_S, self.stop_reason, self.stop_reason)
+        elif self._client_gone or self._orphaned():
+            self._hang_up()
+            self._plan(GONE_S, "client", "client_gone")
+
+    def _orphaned(self) -> bool:
+        """Our parent is gone, nobody writes to us any more, and our output was for a process and not for a file."""
+        return self._half_closed() and os.getppid() != self._parent and not _is_file(1)
+
+    def _hang_up(self) -> None:
+        """Let the server see what it would see without us: its stdin at its end, its stdout without a reader."""
+        for number in (0, 1):
+            pump = self._pumps.get(number)
+            if pump is not None and not pump.done.is_set():
+                pump.stop()
+                _let_go(pump.sink if number == 0 else pump.source)
+                pump.done.set()
+
+    def _plan(self, patience_s: float, cause: str, reason: str) -> None:
+        """TERM to the server's tree when patience is over, KILL after the grace; planned once, the earliest counts."""
+        due = time.monotonic() + patience_s
+        if self._cause == "server":
+            self._cause = cause
+        if not self._tree and (not self._steps or due < self._steps[0][0]):
+            self._steps = [(due, signal.SIGTERM, reason), (due + GRACE_S, signal.SIGKILL, reason)]
+
+    def _take_due_steps(self) -> None:
+        while self._steps and self._steps[0][0] <= time.monotonic():
+            _, signum, reason = self._steps.pop(0)
+            self._tree = list(dict.fromkeys([*self._tree, *tree(self.server)]))
+            self._observer.sent(signum, reason, send(self._tree, signum))
+
+    def _deliver_the_rest(self) -> None:
+        """What the server wrote before it ended lies in its pipes: hand it on, and wait for nothing that a descendant may write later."""
+        for number, limit_s in ((1, None), (2, STDERR_S)):
+            pump = self._pumps.get(number)
+            if pump is not None:
+                self._drain(pump, limit_s)
+
+    def _drain(self, pump: Pump, limit_s: float | None) -> None:
+        """Wait until a stream has ended, or, where a descendant holds it open, until what was in it is handed on.
+
+        A thread may have read bytes and not have counted them yet, so an empty pipe counts only when it stays so for a while. Where the descendant never
+        falls silent, the bytes that were there at the start are enough; the estimate errs on the side of too many.
+        """
+        goal = _waiting_bytes(pump.source) + pump.taken
+        began = quiet_since = time.monotonic()
+        while not pump.done.wait(0.002) and not self._client_gone:
+            now = time.monotonic()
+            if pump.delivered != pump.taken or _waiting_bytes(pump.source):
+                quiet_since = now
+            if now - quiet_since >= QUIET_S or (now - began >= CHATTER_S and pump.delivered >= goal):
+                return
+            if limit_s is not None and now - began >= limit_s:
+                return
+
+
+def _reap(wanted: int) -> int | None:
+    """Reap every child that has ended (as pid 1 we inherit strangers); the status of the wanted one, None while it lives."""
+    found = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        if pid == wanted:
+            found = status
+
+
+def _waiting_bytes(fd: int) -> int:
+    try:
+        return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0])
+    except OSError:
+        return 0
+
+
+def _let_go(fd: int) -> None:
+    """Close what a descriptor leads to, and leave /dev/null in its place.
+
+    The number stays taken: a thread that still holds it must never write traffic into whatever is opened next, a capture for example.
+    """
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, fd, inheritable=False)
+    os.close(null)
+
+
+def _forbid_core_dumps() -> None:
+    """A core of ours would hold traffic. Only after the spawn: limits are inherited."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _is_file(fd: int) -> bool:
+    import stat
+
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
+
+
+def _above_stdio(fd: int) -> int:
+    """The same pipe end on a descriptor above 2, where we were started with one of those closed."""
+    if fd > 2:
+        return fd
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(fd)
+    return int(moved)

@@ -1,0 +1,115 @@
+"""Newline-delimited frames: chunks in, pieces out, no byte lost or doubled, memory bounded.
+
+The one delimiter on stdio is the byte 0A (MCP, basic/transports, stdio). `str.splitlines` and text-mode readers also split at CR, VT, FF, U+0085
+and U+2028, some of which may stand unescaped inside a JSON string, so they are never used here.
+"""
+
+from typing import Final, NamedTuple
+
+MAX_PENDING: Final = 1 << 20
+"""An unfinished line of more bytes is handed out in pieces as it comes."""
+
+
+class Piece(NamedTuple):
+    """A whole line, or a part of one that is too long to wait for."""
+
+    raw: bytes
+    """The bytes, delimiter apart."""
+    delim: bytes
+    """`b"\\n"`, `b"\\r\\n"`, or `b""` where none came."""
+    last: bool = True
+    """False for a part that others follow."""
+    part: int = 0
+    """From 1 for the parts of a line that came in several; 0 for a line in one piece."""
+
+
+class LineSplitter:
+    """Cuts one direction of a stream into lines.
+
+    Joining `raw` and `delim` of all pieces gives back exactly the bytes that were fed.
+    """
+
+    def __init__(self, max_pending: int = MAX_PENDING) -> None:
+        self._max = max_pending
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._parts = 0
+
+    def feed(self, chunk: bytes) -> list[Piece]:
+        """The pieces that `chunk` completes."""
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        pieces = []
+        for line in lines:
+            pieces += self._finish(line)
+        if rest:
+            self._chunks.append(rest)
+            self._size += len(rest)
+            if self._size > self._max:
+                pieces += self._spill()
+        return pieces
+
+    def _finish(self, line: bytes) -> list[Piece]:
+        """The line that ends here, with what had been waiting for it."""
+        if self._chunks:
+            self._chunks.append(line)
+            line = b"".join(self._chunks)
+            self._chunks, self._size = [], 0
+        if len(line) > self._max or self._parts:
+            pieces = self._cut(line)
+            whole = _line(pieces.pop())
+            pieces = [self._next_part(piece) for piece in pieces] + [self._next_part(whole.raw, whole.delim, last=True)]
+            self._parts = 0
+            return pieces
+        return [_line(line)]
+
+    def _spill(self) -> list[Piece]:
+        """Hand out what waits, but for its end: a character, or a CR before LF, may be cut in two there."""
+        *pieces, rest = self._cut(b"".join(self._chunks))
+        self._chunks, self._size = [rest], len(rest)
+        return [self._next_part(piece) for piece in pieces]
+
+    def _cut(self, data: bytes) -> list[bytes]:
+        """Pieces of at most the maximum, cut between UTF-8 characters; the last may be short or empty."""
+        pieces, start = [], 0
+        while len(data) - start > self._max:
+            stop = _character_border(data, start + self._max)
+            pieces.append(data[start:stop])
+            start = stop
+        if self._parts or pieces:
+            pieces.append(data[start:])
+            return pieces
+        return [data]
+
+    def _next_part(self, raw: bytes, delim: bytes = b"", *, last: bool = False) -> Piece:
+        self._parts += 1
+        return Piece(raw, delim, last, self._parts)
+
+    def end(self) -> list[Piece]:
+        """The unfinished line when the stream has ended; nothing where it ended with a delimiter."""
+        if not self._size and not self._parts:
+            return []
+        rest = b"".join(self._chunks)
+        self._chunks, self._size = [], 0
+        if not self._parts:
+            return [Piece(rest, b"")]
+        piece = self._next_part(rest, last=True)
+        self._parts = 0
+        return [piece]
+
+    @property
+    def pending(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._chunks) or self._parts > 0
+
+
+def _line(line: bytes) -> Piece:
+    return Piece(line[:-1], b"\r\n") if line.endswith(b"\r") else Piece(line, b"\n")
+
+
+def _character_border(data: bytes, at: int) -> int:
+    """The last border of a UTF-8 character at or before `at`; `at` itself where the bytes are not UTF-8."""
+    for back in range(4):
+        if data[at - back] & 0xC0 != 0x80:
+            return at - back
+    return at
