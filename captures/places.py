@@ -5,16 +5,19 @@ for each start, named by time and chance. `MCPPROXY_CAPTURES` overrides the dire
 environment, so readers look in every place where a recorder may have written (`search_roots`).
 """
 
+import calendar
 import os
 import re
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from captures.errors import CaptureError
 
 SUFFIX: Final = ".mcpcap"
+_STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
 _SEGMENT = re.compile(r"^(?P<stem>.+?)(?:\.(?P<number>[1-9][0-9]{0,8}))?\.mcpcap$", re.DOTALL)
 
 
@@ -132,4 +135,22 @@ def find_captures(root: Path) -> list[Path]:
             if name.endswith(SUFFIX):
                 path = Path(folder, name)
                 seen.setdefault(first_segment(path), path)
-    return sorted(seen.values(), key=lambda path: (path.name, str(path)), reverse=True)
+    return newest_first(seen.values())
+
+
+def newest_first(paths: Iterable[Path]) -> list[Path]:
+    """Sorted by start: the time in the name, to the second, then the last write; names without a time go by their last write alone."""
+
+    def started(path: Path) -> tuple[float, float]:
+        try:
+            written = path.stat().st_mtime
+        except OSError:
+            written = 0.0
+        named = _STAMP.match(path.name)
+        try:
+            start = calendar.timegm(time.strptime(named[0], "%Y%m%dT%H%M%SZ")) if named else int(written)
+        except ValueError:
+            start = int(written)
+        return (start, written)
+
+    return sorted(paths, key=started, reverse=True)

@@ -226,27 +226,42 @@ class _Parts:
         self.size += len(raw)
 
 
-def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> Iterator[Frame | Record | Damage]:
-    """Turn `frame` and `part` records into frames, judged anew; everything else passes unchanged and in order.
+class FrameAssembler:
+    """Turns `frame` and `part` records into frames, judged anew; everything else passes unchanged and in order."""
 
-    A giant frame whose parts never ended comes at the end of the input, with `whole` False. Frames above `limit` bytes come `unjudged`.
-    """
-    parts: dict[tuple[object, ...], _Parts] = {}
-    for item in items:
+    def __init__(self, limit: int = READER_LIMIT) -> None:
+        """Frames above `limit` bytes come out `unjudged`."""
+        self._limit = limit
+        self._parts: dict[tuple[object, ...], _Parts] = {}
+
+    def feed(self, item: Record | Damage) -> Frame | Record | Damage | None:
+        """What an item of a capture becomes; None for a part, whose frame comes later."""
         if not isinstance(item, Record) or item.rec not in ("frame", "part"):
-            yield item
-            continue
+            return item
         values = item.members
         key = (values.get("dir"), values.get("conn"), values.get("exchange"))
         if item.rec == "part":
-            parts.setdefault(key, _Parts()).add(item)
-            continue
-        frame = _frame(item, parts.pop(key, None) if "parts" in values else None, limit)
-        yield item if frame is None else frame
-    for left in parts.values():
-        if left.first is not None:
-            frame = _frame(left.first._replace(members={**left.first.members, "whole": False, "delim": ""}), left, limit)
-            yield left.first if frame is None else frame
+            self._parts.setdefault(key, _Parts()).add(item)
+            return None
+        frame = _frame(item, self._parts.pop(key, None) if "parts" in values else None, self._limit)
+        return item if frame is None else frame
+
+    def end(self) -> Iterator[Frame | Record]:
+        """Giant frames that were under way when the recording ended, with `whole` False."""
+        for left in self._parts.values():
+            if left.first is not None:
+                frame = _frame(left.first._replace(members={**left.first.members, "whole": False, "delim": ""}), left, self._limit)
+                yield left.first if frame is None else frame
+
+
+def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> Iterator[Frame | Record | Damage]:
+    """The items of a capture with its frames assembled, to the end."""
+    assembler = FrameAssembler(limit)
+    for item in items:
+        found = assembler.feed(item)
+        if found is not None:
+            yield found
+    yield from assembler.end()
 
 
 def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:

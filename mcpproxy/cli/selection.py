@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from captures.errors import NotACapture
-from captures.places import SUFFIX, find_captures, safe_name, search_roots
+from captures.places import SUFFIX, find_captures, newest_first, safe_name, search_roots
 from mcpproxy.sanitise import sanitise
 
 NOTHING_YET = """Nothing recorded yet. Put this in front of a server's command in your client's configuration:
@@ -26,7 +26,7 @@ or see a session right now:  mcpproxy demo
 def all_captures() -> list[Path]:
     """Every capture of this user, the newest first."""
     found = {path.resolve(): path for root in search_roots() for path in find_captures(root)}
-    return sorted(found.values(), key=lambda path: (path.name, str(path)), reverse=True)
+    return newest_first(found.values())
 
 
 @contextmanager

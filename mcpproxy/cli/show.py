@@ -1,0 +1,216 @@
+"""Print the conversation of a capture: a line a message, with what it answers, how long it took, and what is wrong with it.
+
+--json prints each record with its own members, `at` (wall time) and, where a frame is flawless JSON, `message`: its text unchanged, so
+that numbers keep every digit.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from captures.errors import CaptureError
+from captures.file import is_live
+from captures.follow import follow
+from captures.frame import Frame
+from captures.reader import Capture, Damage, FrameAssembler
+from captures.record import Record
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.output import add_format, json_line
+from mcpproxy.cli.selection import selected
+from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.text import Style
+from mcpproxy.report.units import utc
+from mcpproxy.sanitise import sanitise
+
+_AMBIGUOUS = frozenset(
+    {
+        "framing/bom",
+        "framing/duplicate-key",
+        "framing/lone-surrogate",
+        "framing/non-json-number",
+        "framing/too-deep",
+    }
+)
+"""What JSON readers disagree about: such a frame is shown as bytes only."""
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or len(text) > 12:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `show`."""
+    made = argparse.ArgumentParser("mcpproxy show", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)")
+    made.add_argument("-f", "--follow", action="store_true", help="go on with what is being recorded, until it ends")
+    made.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
+    made.add_argument("--limit", type=_positive, metavar="N", help="only the first N lines")
+    made.add_argument(
+        "--time", choices=("rel", "delta", "abs"), default="rel", help="since the start (default), since the line before, or local wall time"
+    )
+    made.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR")
+    add_format(made)
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Print captures; 2 where one is damaged or cannot be read."""
+    options = parser().parse_args(arguments)
+    code = int(Exit.FINE)
+    with selected(options.capture) as paths:
+        for number, path in enumerate(paths):
+            try:
+                if number and options.format == "text":
+                    sys.stdout.write("\n")
+                code = max(code, _follow(path, options) if options.follow else _print(path, options))
+            except CaptureError as error:
+                code = fail(str(error))
+    return code
+
+
+def _printer(path: Path, options: argparse.Namespace) -> "_Json | _Text":
+    return _Json() if options.format == "json" else _Text(path, options)
+
+
+def _print(path: Path, options: argparse.Namespace) -> int:
+    capture = Capture(path)
+    printer = _printer(path, options)
+    spoiled = _Spoiled()
+    rows = (row for item in capture for row in printer.feed(spoiled.look(item)))
+    if options.tail is not None:
+        rows = iter(deque(rows, options.tail))
+    for row in islice(rows, options.limit):
+        sys.stdout.write(printer.text(row))
+    if options.limit is None:
+        printer.finish(sys.stdout.write, still_open=is_live(capture.segments[-1]))
+    return spoiled.exit_code()
+
+
+def _follow(path: Path, options: argparse.Namespace) -> int:
+    printer = _printer(path, options)
+    spoiled = _Spoiled()
+
+    async def go() -> None:
+        waiting: deque[Row] = deque(maxlen=options.tail)
+        left = options.limit
+        async for item in follow(path):
+            if item is not None:
+                waiting.extend(printer.feed(spoiled.look(item)))
+                if options.tail is not None and not printer.caught_up:
+                    continue
+            printer.caught_up = printer.caught_up or item is None
+            while waiting and left != 0:
+                sys.stdout.write(printer.text(waiting.popleft()))
+                left = None if left is None else left - 1
+            if item is None:
+                sys.stdout.flush()
+            if left == 0:
+                return
+        printer.finish(sys.stdout.write, still_open=False)
+
+    asyncio.run(go())
+    return spoiled.exit_code()
+
+
+class _Spoiled:
+    """Remembers damage that passes by, and tells of it on stderr."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def look(self, item: Record | Damage) -> Record | Damage:
+        if isinstance(item, Damage) and item.cause != "torn":
+            self._count += 1
+            if self._count == 1:
+                say(f"{sanitise(str(item))}; `mcpproxy verify` tells all, `mcpproxy repair` copies what is whole")
+        return item
+
+    def exit_code(self) -> int:
+        return int(Exit.USAGE if self._count else Exit.FINE)
+
+
+Row = Thing | str
+
+
+class _Text:
+    """Writes the conversation."""
+
+    def __init__(self, path: Path, options: argparse.Namespace) -> None:
+        style = Style(colour=True) if options.color == "always" else Style() if options.color == "never" else Style.of(sys.stdout, os.environ)
+        self.caught_up = False
+        self._follows = options.follow or options.tail is not None or options.limit is not None
+        width = shutil.get_terminal_size().columns
+        self._conversation = Conversation(style, width, times=options.time, file=path.name, live=options.follow)
+        self._assembler = FrameAssembler()
+        self._headed = False
+
+    def feed(self, item: Record | Damage) -> Iterator[Row]:
+        found = self._assembler.feed(item)
+        if found is None:
+            return
+        if self._follows:
+            yield from self._conversation.fold(found)
+        else:
+            yield from self._conversation.feed(found)
+
+    def text(self, row: Row) -> str:
+        if isinstance(row, str):
+            return row + "\n"
+        lines = [] if self._headed else list(self._conversation.heading())
+        self._headed = True
+        return "".join(f"{line}\n" for line in [*lines, *self._conversation.lines(row)])
+
+    def finish(self, write: Callable[[str], object], *, still_open: bool) -> None:
+        for frame in self._assembler.end():
+            for thing in self._conversation.fold(frame):
+                write(self.text(thing))
+        if self._follows:
+            for thing in self._conversation.closing(still_open=still_open):
+                write(self.text(thing))
+        else:
+            for line in self._conversation.finish(still_open=still_open):
+                write(line + "\n")
+
+
+class _Json:
+    """Writes the records, a line each."""
+
+    def __init__(self) -> None:
+        self.caught_up = False
+        self._wall_ns: int | None = None
+        self._assembler = FrameAssembler()
+
+    def feed(self, item: Record | Damage) -> Iterator[Row]:
+        if isinstance(item, Damage):
+            yield json_line({"rec": "damage", "file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause})
+            return
+        if item.rec == "header":
+            wall_ns = item.members.get("wall_ns")
+            self._wall_ns = wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 62 else None
+        found = self._assembler.feed(item)
+        line = item.line[:-1]
+        if self._wall_ns is not None:
+            line += b',"at":"%b"' % utc(self._wall_ns + min(item.t_ns, 1 << 62)).encode()
+        if isinstance(found, Frame) and _is_flawless(found):
+            line += b',"message":%b' % found.raw
+        yield line.decode() + "}\n"
+
+    def text(self, row: Row) -> str:
+        return str(row)
+
+    def finish(self, write: Callable[[str], object], *, still_open: bool) -> None:
+        """Nothing is left: a giant frame that never ended has been printed as its parts."""
+
+
+def _is_flawless(frame: Frame) -> bool:
+    """Whether every JSON reader reads this frame alike, in one line."""
+    verdict = frame.verdict
+    return verdict.kind not in ("invalid", "unjudged") and verdict.problem not in _AMBIGUOUS and b"\n" not in frame.raw

@@ -1,0 +1,40 @@
+"""Sizes, durations and times as people read them: powers of 1000, the largest units that fit, local time."""
+
+from datetime import UTC, datetime
+
+
+def size(count: int) -> str:
+    """A number of bytes: `17 B`, `7.9 kB`, `4.2 MB`."""
+    if count < 1000:
+        return f"{count} B"
+    value, unit = count / 1000, "kB"
+    for larger in ("MB", "GB"):
+        # 999.96 would be written as 1000.0
+        if value >= 999.95:
+            value, unit = value / 1000, larger
+    return f"{value:,.1f} {unit}"
+
+
+def duration(t_ns: int) -> str:
+    """A length of time in its two largest units: `41.2ms`, `12.3s`, `2m14s`, `3h05m`, `2d04h`."""
+    seconds = t_ns / 1e9
+    if seconds < 1:
+        return f"{t_ns / 1e6:.1f}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes = int(seconds) // 60
+    if minutes < 60:
+        return f"{minutes}m{int(seconds) % 60:02d}s"
+    hours = minutes // 60
+    return f"{hours}h{minutes % 60:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
+
+
+def local_time(wall_ns: int) -> str:
+    """A moment in local time, to the second."""
+    return datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def utc(wall_ns: int) -> str:
+    """A moment in UTC as RFC 3339 has it, with all nine digits of a second."""
+    seconds, rest = divmod(wall_ns, 1_000_000_000)
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{rest:09d}Z"
