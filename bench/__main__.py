@@ -21,6 +21,9 @@ from bench.run import MIB, MiscountError, Plan, Samples, measure
 
 QUICK: Final = Plan(rounds=3, pings=2_000, flood=20_000, starts=15, giant=16 * MIB)
 
+BUSY: Final = 0.3
+"""Load for each core from which on figures are not to be trusted."""
+
 
 class Row(NamedTuple):
     """One figure of the three subjects, and what of it is held against a budget."""
@@ -106,13 +109,13 @@ def _guard(samples: Samples) -> Row:
 
 def table(found: list[Row]) -> str:
     """The rows as text, about 80 columns wide."""
-    lines = [f"{'':<25}{'direct':>9}{'relay':>9}{'run':>9}{'':<20}budget"]
+    lines = [f"{'':<25}{'direct':>9}{'relay':>9}{'run':>9}{'':<22}budget"]
     verdicts = {True: "met", False: "MISSED", None: ""}
     for row in found:
         figures = "".join(f"{_number(figure):>9}" for figure in (row.direct, row.relay, row.run))
         against = "" if row.budget is None else f"{_number(row.value)} {row.sign}"
         bound = "" if row.budget is None else f"{'≤' if row.at_most else '≥'} {_number(row.budget)} {verdicts[row.met]}"
-        lines.append(f"{row.what:<25}{figures} {row.unit:<4} {against:<14}{bound}".rstrip())
+        lines.append(f"{row.what:<25}{figures} {row.unit:<4} {against:<16}{bound}".rstrip())
     return "\n".join(lines)
 
 
@@ -156,6 +159,9 @@ def main(argv: list[str]) -> int:
     plan = QUICK if options.quick else Plan()
     plan = plan._replace(rounds=options.rounds or plan.rounds, giant=1024 * MIB if options.giant else plan.giant)
     built = tools()
+    busy = os.getloadavg()[0]
+    if busy > BUSY * (os.cpu_count() or 1):
+        _say(f"something else runs here (load {busy:.1f}): the ratios are noisy, the absolute figures too high")
     try:
         samples = measure(built, plan, options.dir, _say)
     except (MiscountError, RuntimeError, subprocess.SubprocessError) as error:

@@ -16,14 +16,15 @@ from typing import Final
 
 from captures.file import choose_path
 from captures.places import captures_root
-from mcpproxy.cli.diagnostics import fail
+from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.demo.client import SilentError, talk
+from mcpproxy.demo.faults import FAULTS
 from mcpproxy.sanitise import sanitise
-
-HELP: Final = "record a bundled server and show what happened"
 
 NAME: Final = "demo"
 """The name under which the capture is found."""
+
+_CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,14 +46,15 @@ def run(argv: list[str]) -> int:
     """
     directory = parser().parse_args(argv).capture
     path = _new_capture(directory)
-    if problem := _record(path):
-        return fail(f"the demo could not be recorded: {problem}")
+    status, problem = _record(path)
+    if problem:
+        return fail(f"the demo could not be recorded: {problem}", _CODES.get(status, Exit.USAGE))
     from mcpproxy.cli import show
 
-    status = show.run([str(path)])
+    shown = show.run([str(path)])
     sys.stdout.flush()
     sys.stderr.write(_farewell(path, kept_elsewhere=directory is not None))
-    return status
+    return shown
 
 
 def _new_capture(directory: str | None) -> Path:
@@ -61,8 +63,8 @@ def _new_capture(directory: str | None) -> Path:
     return choose_path(wanted, default, time.time_ns()).absolute()
 
 
-def _record(path: Path) -> str | None:
-    """Let the client talk to the faulty server through `mcpproxy run`; returns what went wrong."""
+def _record(path: Path) -> tuple[int, str | None]:
+    """Let the client talk to the faulty server through `mcpproxy run`; returns the status, and what went wrong."""
     python = [sys.executable, "-P", "-m"]
     recorder = [*python, "mcpproxy", "run", "--name", NAME, "--capture", str(path)]
     with tempfile.TemporaryFile() as stderr:
@@ -70,16 +72,20 @@ def _record(path: Path) -> str | None:
             status = talk([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], stderr)
             problem = f"the recorder ended with {status}" if status else None
         except (SilentError, OSError) as error:
-            problem = str(error)
+            status, problem = int(Exit.USAGE), str(error)
         stderr.seek(0)
         said = stderr.read(65536).decode("utf-8", "replace").strip()
-    return f"{problem}: {sanitise(said, 400)}" if problem and said else problem
+    return status, f"{problem}: {sanitise(said, 400)}" if problem and said else problem
 
 
 def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
     shown = sanitise(str(path), 4096)
     name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
+    faults = "\n".join(f"  {asked}: {fault.what}" for asked, fault in FAULTS.items())
     return f"""
+What the server did on purpose, in answer to
+{faults}
+
 The capture is {shown}
 Try next:
   mcpproxy show --json {name}

@@ -33,7 +33,7 @@ FAULTS: Final[dict[str, Fault]] = {
         lambda answer: [encode({**answer, "id": str(answer["id"])})],
     ),
     "resources/list": Fault(
-        "a warning on stderr, which is no fault but looks like one in most clients",
+        "a warning on stderr, which is allowed, and which most clients hide",
         "stderr",
         lambda answer: [encode(answer)],
         b"warning: the notebook was written by an older version\n",

@@ -1,6 +1,7 @@
 """The bundled server against the official SDK in both eras, its faults, the scripted client, and the command."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -397,3 +398,52 @@ def test_the_client_tells_the_signal_that_ended_a_server() -> None:
 def test_the_client_ends_a_server_that_does_not_end() -> None:
     argv = [sys.executable, "-I", str(PEERS / "stubborn.py")]
     assert talk(argv, answer_s=0.01, end_s=0.01) in {128 + signal.SIGTERM, 128 + signal.SIGKILL}
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def command(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """`mcpproxy demo`, with everything of the user's below `home`."""
+    ours = ("XDG_", "MCPPROXY_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"HOME": str(home)}
+    argv = [sys.executable, "-P", "-m", "mcpproxy", "demo", *options]
+    return subprocess.run(
+        argv, env=environment, cwd=home, capture_output=True, encoding="utf-8", timeout=DEADLINE_S, check=False
+    )
+
+
+def frames(capture: Path, direction: str) -> list[Json | str]:
+    records = [json.loads(line) for line in capture.read_bytes().splitlines()]
+    return [_parsed(record["raw"]) for record in records if record["rec"] == "frame" and record["dir"] == direction]
+
+
+def test_the_demo_records_the_conversation_as_it_was_shows_it_and_tells_where_it_lies(tmp_path: Path) -> None:
+    done = command(_made(tmp_path / "home"))
+    (capture,) = (tmp_path / "home").rglob("*.mcpcap")
+    asked, said, _ = conversation(_made(tmp_path / "direct"), "--faulty")
+    assert done.returncode == 0, done.stderr
+    assert capture.parent.name == "demo"
+    assert frames(capture, "c2s") == asked
+    assert frames(capture, "s2c") == said
+    assert "framing/stdout-not-json" in done.stdout
+    assert "slow_echo" in done.stdout
+    assert str(capture) in done.stderr
+    assert all(fault.what in done.stderr for fault in FAULTS.values())
+
+
+def test_the_demo_records_where_it_is_told_to(tmp_path: Path) -> None:
+    done = command(_made(tmp_path / "home"), "--capture", str(tmp_path / "my captures"))
+    (capture,) = tmp_path.rglob("*.mcpcap")
+    assert done.returncode == 0, done.stderr
+    assert capture.parent == tmp_path / "my captures"
+    assert f"'{capture}'" in done.stderr
+
+
+def test_a_demo_that_cannot_be_recorded_says_so_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    done = command(_made(tmp_path / "home"), "--capture", str(tmp_path / "file"))
+    assert done.returncode == 73
+    assert done.stdout == ""
+    assert done.stderr.startswith("mcpproxy: ")
+    assert done.stderr.count("\n") == 1
