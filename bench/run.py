@@ -149,10 +149,16 @@ def _once(tools: Tools, subject: Subject, home: Path, mode: str, count: int, ext
         shutil.rmtree(place)
 
 
+def _environment(home: Path | None = None) -> dict[str, str]:
+    """The environment without what changes where our files lie or how Python starts: no bytecode would cost 150 ms."""
+    strange = ("XDG_", "MCPPROXY_", "PYTHON")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
+    return kept if home is None else {**kept, "HOME": str(home)}
+
+
 def _talk(argv: list[str], home: Path) -> Seen:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MCPPROXY_"))}
     with subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment | {"HOME": str(home)}, cwd=home
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment(home), cwd=home
     ) as client:
         assert client.stdin is not None
         assert client.stdout is not None
@@ -186,5 +192,5 @@ def _kib(path: str, names: tuple[str, ...]) -> int:
 def _interpreter() -> Seen:
     """Start and end of an empty Python program: the part of a start-up that no code of ours can save."""
     began = time.perf_counter_ns()
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    subprocess.run([sys.executable, "-c", "pass"], check=True, env=_environment())
     return {"start_ns": time.perf_counter_ns() - began}
