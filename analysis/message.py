@@ -92,6 +92,8 @@ def id_of(value: object) -> Id:
 
 def id_of_token(token: bytes) -> Id:
     """The key of an id from its JSON token, verbatim."""
+    if token.isdigit() and len(token) <= _PLAIN_DIGITS:
+        return Id("number", token.decode())
     text = token.decode("utf-8", "surrogatepass")
     if text[:1] in "-0123456789":
         return _short("number", number_text(text))

@@ -1,0 +1,212 @@
+"""The text of `mcpproxy show`: one conversation, a line for each thing that happened.
+
+Three steps that a caller can take apart for `--tail`, `--limit` and `--filter`: `fold` turns an item of a capture into
+the things that are worth a line, `lines` writes one of them, `heading` says who is talking. `feed` and `finish` do all.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from analysis.exchange import Exchange
+from analysis.session import Seen, Session
+from captures.frame import Frame
+from captures.record import Record
+from mcpproxy.report.records import Remark, remark_on
+from mcpproxy.report.rows import NARROWEST, Batch, lay_out, row_of
+from mcpproxy.report.text import Span, Style, cells, count_text, fit_spans
+from mcpproxy.report.wording import peer_text
+from mcpproxy.sanitise import sanitise
+
+Times: TypeAlias = Literal["rel", "delta", "abs"]
+"""Since the capture opened, since the line before, or local wall clock."""
+
+HELD_ITEMS: Final = 1000
+"""Items for which the heading waits to learn who is talking, when nobody follows live."""
+UNANSWERED_LINES: Final = 20
+"""Requests without an answer that are listed at the end."""
+
+# Never answered while all is well: it ends with the connection.
+_ENDLESS: Final = frozenset({"subscriptions/listen"})
+
+
+class Thing(NamedTuple):
+    """Something worth a line."""
+
+    t_ns: int
+    """When: nanoseconds since the capture opened."""
+    what: Seen | Batch | Exchange | Remark
+    """A message; the batch that it came in, ahead of it; an exchange left open; anything else."""
+
+
+class Conversation:
+    """Writes one capture as text. Feed it what captures.reader.read_frames yields, in order.
+
+    `·` stands before what happened beside the messages, `▲` before what is missing, `■` before the end.
+    """
+
+    def __init__(
+        self,
+        style: Style | None = None,
+        width: int = 80,
+        *,
+        times: Times = "rel",
+        file: str = "",
+        live: bool = False,
+    ) -> None:
+        """Nothing is printed yet.
+
+        Args:
+            style: colours or none.
+            width: columns of the terminal.
+            times: how the first column tells time.
+            file: name of the capture, for the heading.
+            live: a capture that is still growing: no line is held back; the heading comes again when it is complete.
+        """
+        self.session = Session()
+        """What is known of the conversation."""
+        self._style = style or Style()
+        self._width = max(width, NARROWEST)
+        self._times = times
+        self._file = file
+        self._live = live
+        self._held: list[str] | None = []
+        self._items = 0
+        self._named = False
+        self._ended = False
+        self._last_ns = 0
+        self._shown_ns: int | None = None
+
+    # All of it.
+
+    def feed(self, item: object) -> Iterator[str]:
+        """The lines of one item, the heading before them where it is time for it."""
+        lines = [line for thing in self.fold(item) for line in self.lines(thing)]
+        self._items += 1
+        known = self.session.server is not None and self.session.revision is not None
+        if self._held is None:
+            if self._live and known and not self._named:
+                self._named = True
+                yield from self.heading()
+            yield from lines
+            return
+        self._held += lines
+        if self._live or known or self._items >= HELD_ITEMS:
+            self._named = known
+            yield from self._release()
+
+    def finish(self, *, still_open: bool = False) -> Iterator[str]:
+        """The lines for the end of the input.
+
+        Args:
+            still_open: a recorder still writes the capture, so that this is no end.
+        """
+        yield from self._release()
+        for thing in self.closing(still_open=still_open):
+            yield from self.lines(thing)
+
+    def _release(self) -> Iterator[str]:
+        if self._held is not None:
+            yield from self.heading()
+            yield from self._held
+            self._held = None
+
+    # Step by step.
+
+    def fold(self, item: object) -> tuple[Thing, ...]:
+        """The things that an item shows; nothing is written yet."""
+        seen = self.session.feed(item)
+        if isinstance(item, Frame):
+            self._last_ns = item.t_ns
+            things = tuple(Thing(item.t_ns, one) for one in seen)
+            return (Thing(item.t_ns, Batch(item, len(seen))), *things) if item.verdict.kind == "batch" else things
+        if isinstance(item, Record):
+            self._last_ns = item.t_ns
+        remark = remark_on(item, ended=self._ended)
+        if remark is None:
+            return ()
+        self._ended = self._ended or remark.is_end
+        return (Thing(self._last_ns, remark),)
+
+    def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
+        """The things that only the end shows: that nobody closed the capture, and the requests without an answer."""
+        if not self._ended and self.session.ending is None:
+            end = Remark("·", "still being recorded") if still_open else Remark("■", "capture ends here (not closed)")
+            yield Thing(self._last_ns, end)
+        left = [
+            exchange
+            for exchange in self.session.finish()
+            if exchange.cancelled_ns is None and exchange.request.method not in _ENDLESS
+        ]
+        if left:
+            yield Thing(self._last_ns, Remark("·", f"{count_text(len(left), 'request')} {self._unanswered()}"))
+        for exchange in left[:UNANSWERED_LINES]:
+            yield Thing(exchange.request.t_ns, exchange)
+        if len(left) > UNANSWERED_LINES:
+            yield Thing(self._last_ns, Remark("·", f"and {len(left) - UNANSWERED_LINES:,} more"))
+
+    def _unanswered(self) -> str:
+        """That answers are missing, or why they may not be."""
+        if self.session.is_clear:
+            return "unanswered"
+        causes = [
+            f"{count_text(self.session.unjudged, 'frame')} not judged" if self.session.unjudged else "",
+            f"{count_text(self.session.lost, 'record')} lost" if self.session.lost else "",
+        ]
+        return f"seem unanswered: {', '.join(filter(None, causes)) or 'more were open at once than are kept'}"
+
+    def lines(self, thing: Thing) -> Iterator[str]:
+        """One thing as a line without its line feed; as two where the text of an error needs its own."""
+        row = row_of(thing.what, self._width)
+        for spans in lay_out(row, self._clock(thing), self._width):
+            yield self._style.paint(spans).rstrip()
+
+    def heading(self) -> Iterator[str]:
+        """Who talks to whom, in which revision, and where it is recorded, as far as known: one line, more if narrow."""
+        row: list[Span] = []
+        used = 0
+        for piece in self._heading():
+            if row and used + 2 + cells(piece.text) > self._width:
+                yield self._style.paint(row)
+                row = []
+            row, used = fit_spans([*row, Span("  "), piece] if row else [piece], self._width)
+        if row:
+            yield self._style.paint(row)
+
+    def _heading(self) -> Iterator[Span]:
+        client, server = self.session.client, self.session.server
+        if self.session.name:
+            yield Span(sanitise(self.session.name, 60), "accent")
+        if self.session.revision:
+            yield Span(sanitise(self.session.revision, 40))
+        if client is not None or server is not None:
+            yield Span(f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}")
+        date = self._wall(0, "%Y-%m-%d") if self._times == "abs" else None
+        if date:
+            yield Span(date)
+        if self._file:
+            yield Span(sanitise(self._file, 200), "dim")
+
+    # Time.
+
+    def _clock(self, thing: Thing) -> str:
+        t_ns = thing.t_ns
+        before = self._shown_ns
+        self._shown_ns = t_ns
+        if self._times == "abs":
+            wall = self._wall(t_ns, "%H:%M:%S")
+            if wall is not None:
+                return f"{wall}.{((self.session.wall_ns or 0) + t_ns) // 1_000_000 % 1000:03}"
+        # An exchange left open stands out of order, so the time since the line before says nothing.
+        if self._times == "delta" and not isinstance(thing.what, Exchange):
+            t_ns = max(0, t_ns - before) if before is not None else 0
+        return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
+
+    def _wall(self, t_ns: int, form: str) -> str | None:
+        """Local time of the clock on the wall; None where the header tells none that makes sense."""
+        if self.session.wall_ns is None:
+            return None
+        try:
+            return time.strftime(form, time.localtime((self.session.wall_ns + t_ns) // 1_000_000_000))
+        except (OverflowError, ValueError, OSError):
+            return None

@@ -1,0 +1,139 @@
+"""What the records beside the frames say, in a line each: the life of the process, stderr, signals, stalls, losses.
+
+Members of a record come from a file that anybody may have written, so each is checked before it is believed, and all
+text is sanitised.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from captures.record import Record, raw_bytes
+from mcpproxy.report import units
+from mcpproxy.report.text import Role, count_text, ms_text
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+
+_SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
+
+
+class Remark(NamedTuple):
+    """A line that is no message."""
+
+    glyph: str
+    """`·` beside the messages, `▲` something is missing, `■` the end."""
+    text: str
+    role: Role = "dim"
+    is_end: bool = False
+    """Whether it tells how the session ended."""
+
+
+def remark_on(item: object, *, ended: bool) -> Remark | None:
+    """What to say about a record or damage; None where there is nothing to say.
+
+    Args:
+        item: a Record, or damage, whose text says what it is.
+        ended: whether the end of the session has been told already.
+    """
+    if not isinstance(item, Record):
+        return Remark("▲", sanitise(str(item)), "bad")
+    if item.rec == "close":
+        return _close(item.members, ended=ended)
+    word = _WORDS.get(item.rec)
+    return word(item.members) if word is not None else None
+
+
+def _process(members: Mapping[str, Any]) -> Remark | None:
+    happened = members.get("event")
+    if happened == "spawned":
+        return Remark("·", f"server started, pid {_scalar(members.get('pid'))}")
+    if happened == "failed":
+        return Remark("■", f"the server could not be started: {_scalar(members.get('errno'))}", "bad", is_end=True)
+    return _exit(members) if happened == "ended" else None
+
+
+def _exit(members: Mapping[str, Any]) -> Remark:
+    if members.get("signal") is not None:
+        return Remark("■", f"server killed by {_scalar(members['signal'])}", "bad", is_end=True)
+    status = members.get("status")
+    role: Role = "plain" if status == 0 else "bad"
+    return Remark("■", f"server exited {_scalar(status)}", role, is_end=True)
+
+
+def _close(members: Mapping[str, Any], *, ended: bool) -> Remark | None:
+    ending = members.get("ending")
+    if ending == "record_error":
+        return Remark("▲", "recording stopped: the capture could not be written", "bad", is_end=True)
+    if ended or ending == "segment":
+        return None
+    if "status" in members or "signal" in members:
+        return _exit(members)
+    words = {"server": "the server ended", "client": "the client is gone", "signal": "ended by a signal"}
+    text = words.get(ending, f"closed: {_scalar(ending)}") if isinstance(ending, str) else "closed"
+    return Remark("■", text, "plain", is_end=True)
+
+
+def _stderr(members: Mapping[str, Any]) -> Remark:
+    raw = raw_bytes(dict(members))
+    skipped = members.get("skipped")
+    before = f" ({_size(skipped)} skipped)" if skipped else ""
+    return Remark("·", f"stderr{before}: {sanitise_bytes(raw) if raw is not None else '(unreadable)'}")
+
+
+def _eof(members: Mapping[str, Any]) -> Remark:
+    source, target = _SIDES.get(str(members.get("dir")), ("somebody", "somebody"))
+    by = members.get("by")
+    if by == "error":
+        return Remark("▲", f"reading from the {source} failed: {_scalar(members.get('errno'))}", "bad")
+    return Remark("·", f"{target} stopped reading" if by == "receiver" else f"{source} closed its end")
+
+
+def _signal(members: Mapping[str, Any]) -> Remark:
+    name = _scalar(members.get("name"))
+    if members.get("event") == "sent":
+        return Remark("·", f"{name} sent to the server ({_scalar(members.get('reason'))})")
+    return Remark("·", f"{name} received (from a {_scalar(members.get('origin'))})")
+
+
+def _stall(members: Mapping[str, Any]) -> Remark:
+    _, target = _SIDES.get(str(members.get("dir")), ("", "receiver"))
+    first, last, waited = members.get("of"), members.get("to"), members.get("waited_ns")
+    count = last - first + 1 if type(first) is int and type(last) is int and last > first else 1
+    why = "our own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
+    frames = f"frame {_scalar(first)}" if count == 1 else f"frames {_scalar(first)} to {_scalar(last)}"
+    return Remark("·", f"{frames} waited {ms_text(waited) if type(waited) is int else '?'}: {why}")
+
+
+def _gap(members: Mapping[str, Any]) -> Remark:
+    first, last = members.get("first"), members.get("last")
+    count = last - first + 1 if type(first) is int and type(last) is int and last >= first else 1
+    lost = members.get("lost")
+    parts = (
+        [_lost(lost.get(dir_), arrow) for dir_, arrow in (("c2s", "→"), ("s2c", "←"))] if isinstance(lost, dict) else []
+    )
+    detail = ", ".join(filter(None, parts))
+    text = f"{count_text(count, 'record')} lost{f' ({detail})' if detail else ''}: {_scalar(members.get('reason'))}"
+    return Remark("▲", text, "bad")
+
+
+def _lost(lost: object, arrow: str) -> str:
+    if not isinstance(lost, dict) or type(lost.get("frames")) is not int or not lost["frames"]:
+        return ""
+    return f"{arrow} {count_text(lost['frames'], 'frame')}, {_size(lost.get('bytes'))}"
+
+
+_WORDS: Final[dict[str, Callable[[Mapping[str, Any]], Remark | None]]] = {
+    "process": _process,
+    "stderr": _stderr,
+    "eof": _eof,
+    "signal": _signal,
+    "stall": _stall,
+    "gap": _gap,
+}
+
+
+def _size(value: object) -> str:
+    return units.size(value) if type(value) is int and value >= 0 else "?"
+
+
+def _scalar(value: object) -> str:
+    """A member that should be a word or a number."""
+    return sanitise(str(value), 60) if isinstance(value, str | int) else "?"

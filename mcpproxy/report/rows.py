@@ -1,0 +1,175 @@
+"""The lines of a conversation before and after they are laid out in columns.
+
+A row is: arrow, what, how it ended, latency, size. The middle takes all the width there is; times stand left and
+numbers right, so that both can be run down with the eye. `!` marks a message and `✗` what is no message, with the id of
+the rule that it breaks; that id is never cut off.
+"""
+
+from typing import Final, NamedTuple
+
+from analysis.exchange import Exchange
+from analysis.message import Invalid, Request, Response, sender
+from analysis.session import Seen
+from captures.frame import Frame
+from mcpproxy.report import units
+from mcpproxy.report.records import Remark
+from mcpproxy.report.text import Role, Span, cells, fit, fit_spans, ms_text
+from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+
+NARROWEST: Final = 40
+"""Columns below which nothing fits; a terminal that has fewer wraps."""
+
+_TIME: Final = 10
+_GLYPH: Final = 3
+_STATUS: Final = 14
+
+
+class Batch(NamedTuple):
+    """A frame that holds several messages, ahead of them."""
+
+    frame: Frame
+    holds: int
+
+
+class Row(NamedTuple):
+    """A line before it is laid out."""
+
+    glyph: Span
+    body: list[Span]
+    problem: str | None = None
+    """The rule that a frame breaks by itself."""
+    error: str = ""
+    """The text of an error: behind the body where it fits, else on a line of its own."""
+    latency: str = ""
+    size: str = ""
+
+
+def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
+    """The row in columns: one line, or two where an error's text does not fit behind the rest.
+
+    Args:
+        row: what to write.
+        clock: its time.
+        width: columns of the terminal, at least NARROWEST.
+    """
+    glyph = row.glyph.text
+    head = [Span(f"{clock:>{_TIME}}  ", "dim"), row.glyph, Span(" " * (_GLYPH - len(glyph)))]
+    indent = max(_TIME, len(clock)) + 2 + _GLYPH
+    tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
+    problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
+    # What is left for the body when everything that may not be cut has its place.
+    room = max(0, width - indent - (len(row.problem) + 2 if row.problem else 0) - (len(tail) + 2 if tail else 0))
+    body, used = fit_spans(row.body, room)
+    if row.problem and used == room:
+        # Beside the id of a rule there is little room: what is said comes before columns.
+        body, used = fit_spans([Span(s.text if s.text.strip() else "  ", s.role) for s in row.body], room)
+    error = f"  {row.error}" if row.error else ""
+    fits = used + cells(error) <= room
+    if fits:
+        body, used = [*body, Span(error)], used + cells(error)
+    gap = [Span(" " * (room - used + 2)), Span(tail, "dim")] if tail else []
+    lines = [fit_spans([*head, *body, *problem, *gap], width)[0]]
+    if not fits:
+        lines.append([Span(" " * indent), Span(fit(row.error, width - indent))])
+    return lines
+
+
+def row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
+    """The row of a thing; `width` decides how wide its columns are."""
+    if isinstance(what, Seen):
+        return _message(what, width)
+    if isinstance(what, Batch):
+        problem = what.frame.verdict.problem
+        body = [Span(f"batch of {what.holds:,}")]
+        return Row(_arrow(what.frame, "!" if problem else ""), body, problem, size=units.size(len(what.frame.raw)))
+    if isinstance(what, Exchange):
+        body = [
+            *_subject(what.request, "dim", width),
+            Span("unanswered", "bad"),
+            Span(f"  {gist(what.request)}", "dim"),
+        ]
+        return Row(_arrow(what.request.frames[0]), body)
+    return Row(Span(what.glyph, what.role), [Span(what.text, what.role)])
+
+
+def _message(seen: Seen, width: int) -> Row:
+    message = seen.message
+    frame = message.frames[0]
+    if message.index is not None:
+        # The batch above has told size and problem.
+        row = _by_kind(seen, width - 8)
+        return row._replace(body=[Span("  "), *row.body])
+    row = _by_kind(seen, width)._replace(size=units.size(len(frame.raw)))
+    problem = frame.verdict.problem
+    if row.problem is not None or problem is None:
+        return row
+    return row._replace(problem=problem, glyph=_arrow(frame, "!"))
+
+
+def _by_kind(seen: Seen, width: int) -> Row:
+    message = seen.message
+    arrow = _arrow(message.frames[0])
+    if isinstance(message, Invalid):
+        return _invalid(message)
+    if isinstance(message, Response):
+        return _answer(seen, message, width)
+    if isinstance(message, Request):
+        return Row(arrow, [*_subject(message, "accent", width), Span(gist(message), "dim")])
+    method = Span(sanitise(message.method))
+    return Row(arrow, [method, _padding(width, method), Span(notification_gist(seen, message), "dim")])
+
+
+def _answer(seen: Seen, response: Response, width: int) -> Row:
+    status = status_of(response, seen.exchange, seen.id_state)
+    exchange = seen.exchange
+    if exchange is None:
+        answer = Span(f"answer{id_text(response.id)}")
+        subject = [answer, _padding(width, answer)]
+    else:
+        subject = _subject(exchange.request, "dim", width)
+    body = [*subject, Span(status.word, "bad" if status.is_bad else "plain")]
+    if status.text and not status.is_bad:
+        body.append(Span(f"  {status.text}"))
+    return Row(
+        _arrow(response.frames[0]),
+        body,
+        error=status.text if status.is_bad else "",
+        latency=ms_text(exchange.duration_ns or 0) if exchange is not None else "",
+    )
+
+
+def _invalid(message: Invalid) -> Row:
+    frame = message.frames[0]
+    text = sanitise_bytes(frame.raw, EXCERPT)
+    if message.reason == "unjudged":
+        word = "unjudged" if frame.whole else "unjudged, unfinished"
+        return Row(_arrow(frame), [Span(f"{word}  "), Span(text, "dim")])
+    quoted = f': "{text}"' if message.index is None else f": element {message.index + 1:,}"
+    return Row(_arrow(frame, "✗"), [Span("not a message", "bad"), Span(quoted)], message.reason)
+
+
+def _column(width: int) -> int:
+    """Columns of what a row is about."""
+    return min(24 + max(-8, width - 80) // 4, 40)
+
+
+def _subject(request: Request, role: Role, width: int) -> list[Span]:
+    """Method, id and name, padded to a column; clipped where they would push the status out of the line."""
+    id_ = id_text(request.id)
+    most = max(_column(width), width - 36 - _STATUS)
+    method = fit(sanitise(request.method), most - cells(id_))
+    name = name_of(request)
+    name = f" {fit(name, most - cells(method) - cells(id_) - 1)}" if name else ""
+    spans = [Span(method, role), Span(id_ + name.rstrip(), "dim" if role == "dim" else "plain")]
+    return [*spans, _padding(width, *spans)]
+
+
+def _padding(width: int, *spans: Span) -> Span:
+    """The room between what a row is about and what is said about it."""
+    return Span(" " * (max(0, _column(width) - sum(cells(span.text) for span in spans)) + 2))
+
+
+def _arrow(frame: Frame, mark: str = "") -> Span:
+    arrow = "→" if sender(frame) == "client" else "←"
+    return Span(arrow + mark, "bad" if mark else "accent")

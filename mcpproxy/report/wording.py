@@ -1,0 +1,209 @@
+"""What a message says, in a few words: its subject, the gist of its payload, what an answer means.
+
+Everything that comes out of here is sanitised.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from analysis.exchange import Exchange, IdState, Outcome, outcome_of
+from analysis.message import Id, Notification, Number, Request, Response
+from analysis.session import Peer, Seen
+from mcpproxy.report.text import count_text, fit
+from mcpproxy.sanitise import sanitise
+
+EXCERPT: Final = 300
+"""Characters of a payload that a line can show; wider terminals than this are rare."""
+ID_CELLS: Final = 16
+
+# Where a request says what it is about, by method.
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "tools/call": ("name",),
+    "prompts/get": ("name",),
+    "resources/read": ("uri",),
+    "resources/subscribe": ("uri",),
+    "resources/unsubscribe": ("uri",),
+    "completion/complete": ("ref", "name"),
+    "logging/setLevel": ("level",),
+    "tasks/get": ("taskId",),
+    "tasks/result": ("taskId",),
+    "tasks/cancel": ("taskId",),
+    "tasks/update": ("taskId",),
+}
+# What of the params is worth a line; other methods show all of them.
+_GIST: Final[dict[str, tuple[str, ...]]] = {
+    "initialize": ("protocolVersion",),
+    "tools/call": ("arguments",),
+    "prompts/get": ("arguments",),
+    "completion/complete": ("argument",),
+    "elicitation/create": ("message",),
+    "notifications/resources/updated": ("uri",),
+}
+_LISTS: Final = {
+    "tools": "tool",
+    "resources": "resource",
+    "resourceTemplates": "template",
+    "prompts": "prompt",
+    "roots": "root",
+    "tasks": "task",
+}
+
+
+class Status(NamedTuple):
+    """What an answer means."""
+
+    word: str
+    """`ok`, `tool error`, `error -32602`, …"""
+    text: str
+    """More, where there is more to say: a count, an error's text."""
+    is_bad: bool
+
+
+def id_text(id_: Id | None) -> str:
+    """` #7`, ` #"7"`, or nothing."""
+    return "" if id_ is None else fit(f" #{sanitise(id_.text, 64)}", ID_CELLS)
+
+
+def name_of(request: Request) -> str:
+    """The tool, prompt or resource that a request is about, where it names one."""
+    return sanitise(_string(request.params, *_NAMES.get(request.method, ())), EXCERPT)
+
+
+def peer_text(peer: Peer) -> str:
+    """Name and version of one side."""
+    return sanitise(f"{peer.name} {peer.version}".rstrip(), 60)
+
+
+def gist(message: Request | Notification) -> str:
+    """The payload of a request or notification, shortened to what matters."""
+    params = message.params
+    if not isinstance(params, dict):
+        return excerpt(params) if params else ""
+    if message.method in _GIST:
+        value = _at(params, *_GIST[message.method])
+        # The same call once more (2026-07-28), with what its interim result had asked for.
+        again = "again " if "requestState" in params or "inputResponses" in params else ""
+        return again + (excerpt(value) if value else "")
+    named = _NAMES.get(message.method, ())[:1]
+    rest = {name: value for name, value in params.items() if name != "_meta" and name not in named}
+    return excerpt(rest) if rest else ""
+
+
+def notification_gist(seen: Seen, notification: Notification) -> str:
+    """The same for a notification: progress, log level and what a cancellation cancels."""
+    params = notification.params
+    if not isinstance(params, dict):
+        return gist(notification)
+    if notification.method == "notifications/progress":
+        return _progress(params)
+    if notification.method == "notifications/message":
+        logger = f"{_string(params, 'logger')}: " if _string(params, "logger") else ""
+        return sanitise(f"[{_string(params, 'level')}] {logger}{excerpt(params.get('data', ''))}", EXCERPT)
+    if notification.method == "notifications/cancelled":
+        return _cancellation(seen, params)
+    return gist(notification)
+
+
+def _progress(params: Mapping[str, Any]) -> str:
+    total = f"/{excerpt(params['total'])}" if params.get("total") is not None else ""
+    message = f" {_string(params, 'message')}" if _string(params, "message") else ""
+    text = f"{excerpt(params.get('progress', '?'))}{total}{message} (token {excerpt(params.get('progressToken'))})"
+    return sanitise(text, EXCERPT)
+
+
+def _cancellation(seen: Seen, params: Mapping[str, Any]) -> str:
+    request, reason = seen.cancels, _string(params, "reason")
+    if request is None:
+        named = f"#{excerpt(params.get('requestId'))}"
+        named += ", answered before" if seen.id_state is IdState.ANSWERED else ", no request seen"
+    else:
+        named = f"#{request.id.text} {' '.join(filter(None, (request.method, name_of(request))))}"
+    return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
+
+
+def status_of(response: Response, exchange: Exchange | None, id_state: IdState | None) -> Status:
+    """What an answer means, by its exchange or, where it fits no request, by itself."""
+    outcome = exchange.outcome if exchange is not None else outcome_of(response, None)
+    status = _by_outcome(outcome, response, exchange)
+    if exchange is None:
+        which = "answered before" if id_state is IdState.ANSWERED else "fits no request"
+        rest = " ".join(filter(None, (status.word, status.text)))
+        return Status(which, rest, is_bad=True)
+    if exchange.cancelled_ns is not None:
+        return status._replace(word=f"{status.word}, cancelled")
+    return status
+
+
+def _by_outcome(outcome: Outcome, response: Response, exchange: Exchange | None) -> Status:
+    if outcome is Outcome.ERROR:
+        return _error(response.error)
+    result = response.result if isinstance(response.result, dict) else {}
+    if outcome is Outcome.TOOL_ERROR:
+        return Status("tool error", _content_text(result), is_bad=True)
+    if outcome is Outcome.INPUT_REQUIRED:
+        wanted = result.get("inputRequests")
+        methods = [_string(one, "method") for one in wanted.values()] if isinstance(wanted, dict) else []
+        return Status("input required", sanitise(", ".join(filter(None, methods)), EXCERPT), is_bad=False)
+    if outcome is Outcome.TASK:
+        task = _string(result, "task", "taskId") or _string(result, "taskId")
+        return Status("task", sanitise(task, EXCERPT), is_bad=False)
+    return Status("ok", _summary(result, exchange), is_bad=False)
+
+
+def _error(error: object) -> Status:
+    if not isinstance(error, dict):
+        return Status("error", excerpt(error), is_bad=True)
+    code = fit(excerpt(error.get("code")), 12) if "code" in error else "without code"
+    message = error.get("message")
+    text = sanitise(message, EXCERPT) if isinstance(message, str) else excerpt(error.get("data", ""))
+    return Status(f"error {code}", text, is_bad=True)
+
+
+def _content_text(result: Mapping[str, Any]) -> str:
+    """The text of a tool's error."""
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    for block in blocks:
+        if _string(block, "text"):
+            return sanitise(_string(block, "text"), EXCERPT)
+    return excerpt(content) if content else ""
+
+
+def _summary(result: Mapping[str, Any], exchange: Exchange | None) -> str:
+    """How many of what, which revision, which decision: the one thing that an ordinary result is about."""
+    for member, noun in _LISTS.items():
+        value = result.get(member)
+        if isinstance(value, list):
+            return count_text(len(value), noun) + (", more" if result.get("nextCursor") else "")
+    if exchange is not None and exchange.request.method in ("initialize", "elicitation/create"):
+        return sanitise(_string(result, "protocolVersion") or _string(result, "action"), 40)
+    versions = result.get("supportedVersions")
+    texts = [one for one in versions if isinstance(one, str)] if isinstance(versions, list) else []
+    return sanitise(", ".join(texts), 60)
+
+
+def excerpt(value: object) -> str:
+    """A JSON value as compact JSON, clipped; a string by itself without quotes.
+
+    Encoded piece by piece up to the limit, so that the cost is not that of a large payload.
+    """
+    if isinstance(value, str | Number):
+        return sanitise(value if isinstance(value, str) else value.token, EXCERPT)
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).iterencode(value):
+        text += piece[: EXCERPT + 1]
+        if len(text) > EXCERPT:
+            break
+    return sanitise(text, EXCERPT)
+
+
+def _at(value: object, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _string(value: object, *path: str) -> str:
+    found = _at(value, *path) if path else None
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,284 @@
+"""What `show` prints.
+
+The goldens hold the text of whole conversations as bytes: golden/NAME.ndjson is the input (records as FORMAT.md has
+them, `t_ms` in place of `t_ns`), golden/NAME.*.txt what must come out. They protect the layout from drifting unseen.
+After a wanted change, write them anew and read the difference:
+
+    REGENERATE=1 .venv/bin/pytest tests/mcpproxy/test_conversation.py
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import pyte
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captures.envelope import judge
+from captures.frame import Frame
+from captures.reader import Damage, read_frames
+from captures.record import Record
+from mcpproxy.report.conversation import HELD_ITEMS, Conversation, Times
+from mcpproxy.report.text import Style, cells
+
+GOLDEN = Path(__file__).with_name("golden")
+FILE = "20261121T101502Z-4f2a.mcpcap"
+COLOURS = re.compile("\x1b\\[(0|2|36|1;31)m")
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+Item = Frame | Record | Damage
+
+
+def items(rows: list[dict[str, Any]], limit: int = 600) -> Iterator[Item]:
+    """Records of a conversation as a reader would yield them; frames above `limit` bytes are not judged."""
+    records: list[Record | Damage] = []
+    for seq, row in enumerate(rows, 1):
+        if "damage" in row:
+            records.append(Damage(Path("search.mcpcap"), **row["damage"]))
+            continue
+        t_ns = int(row.get("t_ms", 0) * 1_000_000)
+        records.append(Record(seq, row["rec"], t_ns, {"seq": seq, "t_ns": t_ns, **row}))
+    return read_frames(records, limit)
+
+
+def load(name: str) -> list[Item]:
+    rows = [json.loads(line) for line in (GOLDEN / f"{name}.ndjson").read_text("utf-8").splitlines()]
+    return list(items(rows, 600 if name == "killed" else 1 << 20))
+
+
+def shown(things: list[Item], conversation: Conversation) -> list[str]:
+    lines = [line for item in things for line in conversation.feed(item)]
+    return lines + list(conversation.finish())
+
+
+def golden(name: str, lines: list[str]) -> None:
+    path = GOLDEN / name
+    text = "".join(f"{line}\n" for line in lines).encode()
+    if os.environ.get("REGENERATE"):
+        path.write_bytes(text)
+    assert text == path.read_bytes()
+
+
+@pytest.fixture
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+NAMES = ["handshake", "modern", "killed", "hostile"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_conversation_reads_like_its_golden(name: str, width: int) -> None:
+    golden(f"{name}.{width}.txt", shown(load(name), Conversation(width=width, file=FILE)))
+
+
+def test_colours_repeat_what_the_text_says_already() -> None:
+    coloured = shown(load("handshake"), Conversation(Style(colour=True), 80, file=FILE))
+    golden("handshake.colour.txt", coloured)
+    plain = (GOLDEN / "handshake.80.txt").read_text("utf-8").splitlines()
+    assert [COLOURS.sub("", line).rstrip() for line in coloured] == plain
+
+
+@pytest.mark.usefixtures("_utc")
+@pytest.mark.parametrize("times", ["delta", "abs"])
+def test_other_times(times: Times) -> None:
+    golden(f"modern.{times}.txt", shown(load("modern"), Conversation(width=80, times=times, file=FILE)))
+
+
+def test_a_live_conversation_holds_no_line_back() -> None:
+    conversation, folded = Conversation(file=FILE, live=True), Conversation()
+    lines: list[str] = []
+    for item in load("handshake"):
+        things = folded.fold(item)
+        before = len(lines)
+        lines += conversation.feed(item)
+        assert len(lines) - before >= len(things)
+    assert lines[0] == f"filesystem  {FILE}"
+    golden("handshake.live.txt", lines + list(conversation.finish(still_open=True)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_and_the_same_file_followed_live_show_the_same_things(name: str) -> None:
+    still, live = Conversation(file=FILE), Conversation(file=FILE, live=True)
+    at_once, followed = shown(load(name), still), shown(load(name), live)
+    headings = {*still.heading(), *live.heading(), followed[0], followed[1]}
+    assert [line for line in at_once if line not in headings] == [line for line in followed if line not in headings]
+
+
+def test_the_heading_does_not_wait_for_ever() -> None:
+    conversation = Conversation(file=FILE)
+    ping = Frame(1, 0, "c2s", b"junk", judge(b"junk", "c2s"))
+    lines: list[str] = []
+    fed = 0
+    while not lines:
+        lines += conversation.feed(ping)
+        fed += 1
+    assert fed == HELD_ITEMS
+    assert lines[0] == FILE
+    assert len(lines) == HELD_ITEMS + 1
+
+
+def test_the_steps_can_be_taken_apart_for_a_tail() -> None:
+    whole = shown(load("handshake"), Conversation(file=FILE))
+    conversation = Conversation(file=FILE)
+    things = [thing for item in load("handshake") for thing in conversation.fold(item)]
+    things += conversation.closing()
+    lines = [line for thing in things[-5:] for line in conversation.lines(thing)]
+    assert lines == whole[-len(lines) :]
+    assert list(conversation.heading()) == whole[: len(list(conversation.heading()))]
+
+
+def test_an_error_text_that_does_not_fit_gets_a_line_of_its_own() -> None:
+    narrow = shown(load("handshake"), Conversation(width=80))
+    at = next(number for number, line in enumerate(narrow) if "tool error" in line)
+    assert narrow[at + 1].strip().startswith("Access denied - path outside allowed directories: /etc/hosts")
+    (wide,) = (line for line in shown(load("handshake"), Conversation(width=200)) if "tool error" in line)
+    assert "not in /home/me/projects" in wide
+
+
+def test_the_rule_of_a_bad_frame_is_never_cut_off() -> None:
+    for width in (80, 100, 200):
+        lines = shown(load("handshake"), Conversation(width=width))
+        assert sum("framing/stdout-not-json" in line for line in lines) == 1
+        assert sum("jsonrpc/missing-version" in line for line in lines) == 2
+
+
+def test_a_capture_without_an_end_says_whether_it_is_still_growing() -> None:
+    for still_open, text in ((True, "·  still being recorded"), (False, "■  capture ends here (not closed)")):
+        conversation = Conversation()
+        lines = [line for item in load("handshake")[:5] for line in conversation.feed(item)]
+        assert text not in "".join(lines)
+        assert next(conversation.finish(still_open=still_open)).endswith(text)
+
+
+def test_endless_and_cancelled_requests_are_not_called_unanswered() -> None:
+    assert not [line for line in shown(load("modern"), Conversation()) if "unanswered" in line]
+    count, line = (line for line in shown(load("handshake"), Conversation()) if "unanswered" in line)
+    assert count.endswith("·  1 request unanswered")
+    assert "tools/call #12 sleep" in line
+
+
+def test_many_requests_without_an_answer_are_counted_not_listed() -> None:
+    raw = '{{"jsonrpc":"2.0","id":{},"method":"ping"}}'
+    rows: list[dict[str, Any]] = [{"rec": "frame", "dir": "c2s", "raw": raw.format(n)} for n in range(1000)]
+    lines = list(Conversation().finish()) + shown(list(items(rows)), Conversation())
+    assert sum(line.endswith("1,000 requests unanswered") for line in lines) == 1
+    assert sum(line.endswith("unanswered") for line in lines) == 21
+    assert lines[-1].endswith("and 980 more")
+
+
+# Whatever crosses the wire.
+
+tricky = st.one_of(
+    st.text('ab \x00\n\t\x1b[]0;m\x07\x9b\u202e\u200b\U000e0041\ud800\u0301\ufe0f⚠漢😀\\"', max_size=30),
+    st.sampled_from(
+        ["notifications/progress", "notifications/message", "notifications/cancelled", "tools/call", "initialize"]
+    ),
+)
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), tricky),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.one_of(
+                tricky,
+                st.sampled_from(
+                    ["name", "arguments", "content", "text", "isError", "message", "code", "protocolVersion"]
+                ),
+                st.sampled_from(
+                    ["progress", "total", "requestId", "reason", "serverInfo", "resultType", "inputRequests"]
+                ),
+            ),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=10,
+)
+bodies = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0")},
+    optional={
+        "id": st.one_of(st.just(1), values),
+        "method": tricky,
+        "params": values,
+        "result": values,
+        "error": values,
+    },
+)
+frames = st.fixed_dictionaries(
+    {"rec": st.just("frame"), "dir": st.sampled_from(["c2s", "s2c"])},
+    optional={"whole": st.booleans()},
+).flatmap(
+    lambda row: st.one_of(bodies, st.lists(bodies, max_size=3)).map(lambda body: {**row, "raw": json.dumps(body)}),
+)
+others = st.builds(
+    lambda rec, members: {**members, "rec": rec},
+    st.sampled_from(["header", "process", "stderr", "eof", "signal", "stall", "gap", "close", "x"]),
+    st.dictionaries(
+        st.sampled_from(
+            ["name", "dir", "by", "raw", "raw_b64", "event", "status", "signal", "of", "to", "waited_ns", "first"],
+        )
+        | st.sampled_from(
+            ["last", "lost", "reason", "ending", "skipped", "pid", "wall_ns", "origin", "errno", "parts"],
+        ),
+        st.one_of(values, st.sampled_from(["c2s", "s2c", "ended", "failed", "sent", "error"])),
+        max_size=8,
+    ),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(frames, others), max_size=6), st.integers(1, 160), st.sampled_from(["rel", "delta", "abs"]))
+def test_no_line_is_too_wide_or_does_anything_to_a_terminal(
+    rows: list[dict[str, Any]], width: int, times: Times
+) -> None:
+    columns = max(width, 40)
+    lines = shown(list(items(rows)), Conversation(Style(colour=True), width, times=times, file="\x1b[2J.mcpcap"))
+    screen = pyte.Screen(columns + 1, 4)
+    stream = pyte.Stream(screen)
+    for line in lines:
+        text = COLOURS.sub("", line)
+        assert not UNSAFE.search(text)
+        assert cells(text) <= columns
+        text.encode("utf-8")
+        screen.cursor.x = 0
+        stream.feed(line)
+        assert screen.cursor.y == 0
+        assert screen.cursor.x <= columns
+        assert screen.title == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_terminal_shows_each_line_as_one_row(name: str) -> None:
+    screen = pyte.Screen(80, 300)
+    lines = shown(load(name), Conversation(Style(colour=True), 80, file=FILE))
+    pyte.Stream(screen).feed("\r\n".join(lines))
+    assert [row.rstrip() for row in screen.display if row.strip()] == [
+        normalize("NFC", COLOURS.sub("", line)).rstrip() for line in lines
+    ]
+
+
+def test_a_huge_payload_costs_no_more_than_a_line() -> None:
+    raw = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": [["x" * 50] * 9] * 9_999}}
+    )
+    rows: list[dict[str, Any]] = [{"rec": "frame", "dir": "c2s", "raw": raw}]
+    (thing,) = Conversation().fold(*items(rows, 1 << 30))
+    conversation = Conversation()
+    started = time.perf_counter()
+    assert all(cells(line) <= 80 for line in conversation.lines(thing))
+    assert time.perf_counter() - started < 1
