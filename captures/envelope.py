@@ -8,7 +8,8 @@ bytes at all, to take time linear in their number, and to say the same whichever
   members that come twice, tokens as they were spelt, numbers of any length, NaN, halves of surrogate pairs.
 
 Only what one frame proves is a problem here. Rules that need the peer, the revision, the HTTP status, who ended the
-stream or another frame belong to the analysis; so do notes. JSON is RFC 8259, messages are JSON-RPC 2.0 as MCP narrows it.
+stream or another frame belong to the analysis; so do notes. JSON is that of RFC 8259, messages are those of
+JSON-RPC 2.0 as MCP narrows it.
 """
 
 import re
@@ -116,9 +117,9 @@ def judge_exactly(
 ) -> Envelope:
     """The same verdict as `judge`, by the exact path alone.
 
-    Of duplicate members only those of the envelope are looked for (`jsonrpc`, `id`, `method`, `params`, `result`, `error`,
-    at the top level); the last one counts, as with most parsers. The elements of a batch are messages of their own, and
-    not looked into.
+    Of duplicate members only those of the envelope are looked for (`jsonrpc`, `id`, `method`, `params`, `result` and
+    `error` at the top level); the last one counts, as with most parsers. The elements of a batch are messages of their
+    own, and not looked into.
     """
     if len(raw) > limit:
         return UNJUDGED
@@ -310,6 +311,8 @@ _NUMBER: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*
 
 def _integer(token: str) -> int | None:
     """The integer that a JSON number is by its exact value, drawn in to ±2^53; None where it has a fraction."""
+    if len(token) < 16 and token.isdigit():
+        return int(token)
     number = _NUMBER.fullmatch(token)
     if not number:
         return None

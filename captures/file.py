@@ -1,8 +1,8 @@
 """The file of a capture while it is being written: created, locked, appended to, cut into segments.
 
-Promises: nothing that exists is ever overwritten or followed; only whole lines stay in the file when an append fails; a full disk still
-has room for the last records; the oldest closed segments go when the ring is full. All of it is synchronous and single-threaded: the writer
-above calls one method at a time.
+Promises: nothing that exists is ever overwritten or followed; only whole lines stay in the file when an append fails;
+a full disk still has room for the last records; the oldest closed segments go when the ring is full. All of it is
+synchronous and single-threaded: the writer above calls one method at a time.
 """
 
 import errno
@@ -41,13 +41,17 @@ def create_directory(path: Path) -> None:
             return
         for folder in reversed(missing):
             folder.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(_topmost(missing) / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(
+            _topmost(missing) / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
         with os.fdopen(fd, "wb") as file:
             file.write(b"*\n")
     except FileExistsError:
         return
     except OSError as error:
-        raise CannotCreate(f"cannot make the directory {path} for captures: {error.strerror}; name another with --capture") from error
+        raise CannotCreate(
+            f"cannot make the directory {path} for captures: {error.strerror}; name another with --capture"
+        ) from error
 
 
 def _topmost(made: list[Path]) -> Path:
@@ -69,7 +73,9 @@ def choose_path(wanted: str | None, default: Path, wall_ns: int) -> Path:
         create_directory(path)
         return path / new_name(wall_ns)
     if not wanted.endswith(SUFFIX) or first_segment(path) != path:
-        raise CannotCreate(f"cannot record to {path}: a capture's name ends in {SUFFIX} and in no segment number; a directory ends in /")
+        raise CannotCreate(
+            f"cannot record to {path}: a capture's name ends in {SUFFIX}, in no segment number, a directory in /"
+        )
     return path
 
 
@@ -100,7 +106,9 @@ class CaptureFile:
             self.fd = _create(path)
             self._make_reserve()
         except OSError as error:
-            raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; name another place with --capture") from error
+            raise CannotCreate(
+                f"cannot create the capture {path}: {_reason(error)}; name another place with --capture"
+            ) from error
         self.size = 0
         self._checked = 0
 
@@ -152,7 +160,7 @@ class CaptureFile:
         return self.size >= self.segment_bytes
 
     def next_segment(self, ending: bytes) -> int:
-        """Write the `ending` line and go on in a new file, or do neither; then delete the oldest segments beyond the ring.
+        """Write the `ending` line and go on in a new file, or do neither; then delete old segments beyond the ring.
 
         Returns the old descriptor, to be synced and closed.
 
@@ -218,7 +226,8 @@ class CaptureFile:
     def moved(self) -> str | None:
         """What has happened to the file behind our back: `removed`, `replaced`, `truncated`, or None.
 
-        May be called beside `append`: sizes are read before the file is looked at, and a change of segment meanwhile is no news.
+        May be called beside `append`: sizes are read before the file is looked at, and a change of segment meanwhile
+        is no news.
         """
         segment, size = self.segment, self.size
         ours = os.fstat(self.fd)

@@ -1,7 +1,7 @@
 """The items of a capture that is still growing, as they come.
 
-Polling, every tenth of a second: it needs no dependency, works on every file system, and what a person sees is late by no more. Its reads are those of
-`aiofiles`, in a thread, so that a slow disk never stops a screen.
+Polling, every tenth of a second: it needs no dependency, works on every file system, and what a person sees is late
+by no more. Its reads are those of `aiofiles`, in a thread, so that a slow disk never stops a screen.
 """
 
 import asyncio

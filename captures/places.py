@@ -1,11 +1,11 @@
 """Where captures live and what they are called.
 
-By convention and by hand, because a library for it costs the run path 25 ms: the user's data directory, `captures/<server name>/`, one file
-for each start, named by time and chance. `MCPPROXY_CAPTURES` overrides the directory. MCP hosts often start a server with a stripped
-environment, so readers look in every place where a recorder may have written (`search_roots`).
+By convention and by hand, because a library for it costs the run path 25 ms: the user's data directory,
+`captures/<server name>/`, one file for each start, named by time and chance. `MCPPROXY_CAPTURES` overrides the
+directory. MCP hosts often start a server with a stripped environment, so readers look in every place where a recorder
+may have written (`search_roots`).
 """
 
-import calendar
 import os
 import re
 import sys
@@ -17,6 +17,7 @@ from typing import Final
 from captures.errors import CaptureError
 
 SUFFIX: Final = ".mcpcap"
+_STAMP_FORM: Final = "%Y%m%dT%H%M%SZ"
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
 _SEGMENT = re.compile(r"^(?P<stem>.+?)(?:\.(?P<number>[1-9][0-9]{0,8}))?\.mcpcap$", re.DOTALL)
 
@@ -65,7 +66,9 @@ def captures_root() -> Path:
         return Path(named)
     data = data_directory()
     if data is None:
-        raise CaptureError("no place for captures: neither HOME nor a password entry names a home; set MCPPROXY_CAPTURES or pass --capture")
+        raise CaptureError(
+            "no place for captures: neither HOME nor a password entry names one; set MCPPROXY_CAPTURES or use --capture"
+        )
     return data / "captures"
 
 
@@ -78,13 +81,17 @@ def search_roots() -> list[Path]:
     if data := data_directory():
         candidates.append(data / "captures")
     if below is not None:
-        candidates.append(below / ("Library/Application Support" if sys.platform == "darwin" else ".local/share") / "mcpproxy/captures")
+        candidates.append(
+            below
+            / ("Library/Application Support" if sys.platform == "darwin" else ".local/share")
+            / "mcpproxy/captures"
+        )
     return list(dict.fromkeys(candidates))
 
 
 def new_name(wall_ns: int) -> str:
     """A file name for a capture that opens now: UTC time and four random hexadecimal digits, nothing foreign in it."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall_ns // 1_000_000_000))
+    stamp = time.strftime(_STAMP_FORM, time.gmtime(wall_ns // 1_000_000_000))
     return f"{stamp}-{os.urandom(2).hex()}{SUFFIX}"
 
 
@@ -114,7 +121,10 @@ def segment_path(first: Path, number: int) -> Path:
 
 
 def segments(path: Path) -> list[Path]:
-    """The existing segments of the capture to which `path` belongs, in order; `path` alone where its name is foreign."""
+    """The existing segments of the capture to which `path` belongs, in order.
+
+    `path` alone where its name is foreign.
+    """
     first = first_segment(path)
     if not first.name.endswith(SUFFIX):
         return [path]
@@ -139,18 +149,17 @@ def find_captures(root: Path) -> list[Path]:
 
 
 def newest_first(paths: Iterable[Path]) -> list[Path]:
-    """Sorted by start: the time in the name, to the second, then the last write; names without a time go by their last write alone."""
+    """Sorted by start: the time in the name, to the second, then the last write.
 
-    def started(path: Path) -> tuple[float, float]:
+    Names without a time go by their last write alone.
+    """
+
+    def started(path: Path) -> tuple[str, float]:
         try:
             written = path.stat().st_mtime
         except OSError:
             written = 0.0
         named = _STAMP.match(path.name)
-        try:
-            start = calendar.timegm(time.strptime(named[0], "%Y%m%dT%H%M%SZ")) if named else int(written)
-        except ValueError:
-            start = int(written)
-        return (start, written)
+        return (named[0] if named else time.strftime(_STAMP_FORM, time.gmtime(written)), written)
 
     return sorted(paths, key=started, reverse=True)

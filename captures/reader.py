@@ -1,7 +1,8 @@
 """Reads a capture back: every whole record, in order, over all segments, and a word on everything that is damaged.
 
-Promises: it never raises for what stands inside a file, reads any truncation up to its last whole record, notices every flipped bit, loses one
-record at most to each, and allocates nothing by a size that the file claims. A capture is hostile input; this is its one reader.
+Promises: it never raises for what stands inside a file, reads any truncation up to its last whole record, notices
+every flipped bit, loses one record at most to each, and allocates nothing by a size that the file claims. A capture
+is hostile input; this is its one reader.
 """
 
 import os
@@ -34,7 +35,10 @@ class Damage(NamedTuple):
     size: int
     """How many they are."""
     cause: Cause
-    """`torn` (the end of a file that was cut, ordinary after a kill), `corrupt`, `overlong` (above 8 MiB), `version` (of a later format)."""
+    """`torn` (the end of a file that was cut, ordinary after a kill), `corrupt`, `overlong` (above 8 MiB).
+
+    `version` (of a later format).
+    """
 
     def __str__(self) -> str:
         """One line for a person."""
@@ -95,7 +99,10 @@ class LineCutter:
         return self._overlong + len(self._rest)
 
     def _damaged(self, line: bytes, cause: Cause) -> list[Record | Damage]:
-        """Tell of a line that is no record, and find the whole records in it: each occurrence of `{"seq":` may begin one."""
+        """Tell of a line that is no record, and find the whole records in it.
+
+        Each occurrence of `{"seq":` may begin one.
+        """
         if self._overlong or len(line) >= MAX_LINE:
             damage = Damage(self._path, self._offset, self._overlong + len(line), "overlong")
             self._overlong = 0
@@ -250,7 +257,9 @@ class FrameAssembler:
         """Giant frames that were under way when the recording ended, with `whole` False."""
         for left in self._parts.values():
             if left.first is not None:
-                frame = _frame(left.first._replace(members={**left.first.members, "whole": False, "delim": ""}), left, self._limit)
+                frame = _frame(
+                    left.first._replace(members={**left.first.members, "whole": False, "delim": ""}), left, self._limit
+                )
                 yield left.first if frame is None else frame
 
 

@@ -1,10 +1,10 @@
 """One record, one line: pure encoding and decoding as FORMAT.md says, with no file and no clock.
 
-Encoding has two halves, because number and stamp are taken late, under a lock, and the rest should be ready by then: `members()` and
-`frame_members()` make the middle of a line, `seal()` puts number, stamp and checksum around it.
+Encoding has two halves, because number and stamp are taken late, under a lock, and the rest should be ready by then:
+`members()` and `frame_members()` make the middle of a line, `seal()` puts number, stamp and checksum around it.
 
-This module is on the path on which an MCP client waits for its server, so it loads `json` and nothing heavier. `use_orjson()` makes string
-escaping fast once orjson has been loaded.
+This module is on the path on which an MCP client waits for its server, so it loads `json` and nothing heavier.
+`use_orjson()` makes string escaping fast once orjson has been loaded.
 """
 
 import json
@@ -19,7 +19,10 @@ from captures.frame import Direction, Envelope, Unit
 MAX_LINE: Final = 8 << 20
 """No line is longer, in bytes, its LF included."""
 MAX_RAW: Final = 1 << 20
-"""A frame of more bytes is written as parts. A control character takes six bytes in JSON, so 1 MiB always fits into a line."""
+"""A frame of more bytes is written as parts. A control character takes six bytes in JSON.
+
+So 1 MiB always fits into a line.
+"""
 
 _NAMES: Final = {name: name.encode() for name in ("frame", "part", "stall", "stderr", "c2s", "s2c")}
 
@@ -43,7 +46,7 @@ def use_orjson() -> None:
     Raises:
         ImportError: orjson is not there; the slower way goes on working.
     """
-    global _escape  # noqa: PLW0603 - one switch, thrown once, before any frame is recorded
+    global _escape
     import orjson
 
     _escape = orjson.dumps
@@ -73,7 +76,10 @@ def seal(seq: int, t_ns: int, rec: str, middle: bytes) -> bytes:
 
 
 def members(**fields: object) -> bytes:
-    """The middle of a record of any type but `frame`: JSON members in the order given; those that are None are left out."""
+    """The middle of a record of any type but `frame`: JSON members in the order given.
+
+    Those that are None are left out.
+    """
     present = {name: value for name, value in fields.items() if value is not None}
     text = json.dumps(present, ensure_ascii=False, separators=(",", ":"), default=_plain)
     return b"," + text.encode("utf-8", "backslashreplace")[1:-1] if present else b""
@@ -141,10 +147,13 @@ def frame_members(
         direction: who sent it to whom.
         raw: the bytes; ignored where `parts` says that they have been written already.
         verdict: what the frame is.
-        delim: the delimiter as forwarded, `b"\\n"`, `b"\\r\\n"` or `b""`.
+        delim: the delimiter as forwarded: LF, CR LF or nothing.
         whole: False where the stream ended before the delimiter.
         parts: (number of parts, bytes in all of them) of a giant frame.
-        conn, exchange, unit, event_id: as in FORMAT.md.
+        conn: number of the connection.
+        exchange: number of the HTTP exchange.
+        unit: what delimits the frame.
+        event_id: the SSE event id in force.
     """
     middle = _place(direction, conn, exchange, unit, event_id) + _verdict(verdict)
     if delim != b"\n":
@@ -157,7 +166,10 @@ def frame_members(
 
 
 def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:
-    """The same as `frame_members` for a whole line that ended in LF; nearly all frames of stdio are, so it is made in one go."""
+    """The same as `frame_members` for a whole line that ended in LF; nearly all frames of stdio are.
+
+    So it is made in one go.
+    """
     kind, id_, method, code, problem, omitted = verdict
     if code is not None or problem is not None or omitted:
         return frame_members(direction, raw, verdict)
@@ -190,7 +202,11 @@ def decode(line: bytes, offset: int = -1, loads: Callable[[bytes], Any] = json.l
     The checksum is compared as bytes before anything is parsed, so that a damaged line never reaches a parser.
     """
     end = len(line) - CRC_TAIL
-    if end < 0 or line[end:] != b'%b%08x"}' % (CRC_MARK, crc32(memoryview(line)[:end])) or not line.startswith(LINE_START):
+    if (
+        end < 0
+        or line[end:] != b'%b%08x"}' % (CRC_MARK, crc32(memoryview(line)[:end]))
+        or not line.startswith(LINE_START)
+    ):
         return None
     try:
         values = loads(line)

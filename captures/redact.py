@@ -1,18 +1,25 @@
 """What never lands in a capture in clear: command-line words and environment values that could be secrets.
 
-A redacted value becomes `hmac:` + 16 hexadecimal digits, a BLAKE2b hash under a key of this user. Equal secrets stay equal across one user's
-captures and mean nothing without the key, which lies in the user's configuration directory (0600) and never in a capture.
+A redacted value becomes `hmac:` + 16 hexadecimal digits, a BLAKE2b hash under a key of this user. Equal secrets stay
+equal across one user's captures and mean nothing without the key, which lies in the user's configuration directory
+(0600) and never in a capture.
 
-The rule for words is a short list of what is kept, everything else goes: argv[0], names of options, existing paths, and the package that
-a known launcher runs. A bare word cannot be told from a password, so it is not kept.
+The rule for words is a short list of what is kept, everything else goes: argv[0], names of options, existing paths,
+and the package that a known launcher runs. A bare word cannot be told from a password, so it is not kept.
 """
 
 import os
 import re
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final
+
+try:
+    # hashlib would load OpenSSL for a hash that CPython carries itself: 4 ms of every start.
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 KEY_BYTES: Final = 32
 PREFIX: Final = "hmac:"
@@ -34,7 +41,9 @@ _LAUNCHERS: Final = {
 }
 """Launcher → the words that may stand between it and the package without taking a value."""
 
-_PACKAGE: Final = re.compile(r"(?:@[a-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:\[[\w,.-]+\])?(?:(?:@|==|:)[\w.-]+)?", re.ASCII)
+_PACKAGE: Final = re.compile(
+    r"(?:@[a-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:\[[\w,.-]+\])?(?:(?:@|==|:)[\w.-]+)?", re.ASCII
+)
 _LONG_OPTION: Final = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -42,7 +51,8 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 def load_key(directory: Path | None) -> bytes | None:
     """This user's redaction key, made at the first use; None where there is no place that keeps one.
 
-    The key appears under its name complete or not at all (written aside, then linked), so two first starts at once agree on one key.
+    The key appears under its name complete or not at all (written aside, then linked), so two first starts at once
+    agree on one key.
     """
     if directory is None:
         return None
@@ -72,17 +82,18 @@ def _make_key(path: Path) -> bytes | None:
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(os.urandom(KEY_BYTES))
-        try:
+        with suppress(FileExistsError):
             os.link(aside, path)
-        except FileExistsError:
-            pass
     finally:
         os.unlink(aside)
     return _read_key(path)
 
 
 class Redactor:
-    """Replaces what could be secret by keyed hashes; `key` None means a key for this start only, so that nothing can be compared."""
+    """Replaces what could be secret by keyed hashes; `key` None means a key for this start only.
+
+    So that nothing can be compared.
+    """
 
     def __init__(self, key: bytes | None) -> None:
         self.lasting = key is not None
@@ -121,7 +132,10 @@ class Redactor:
 
 
 def package_index(argv: list[bytes]) -> int | None:
-    """Which word names the package, module, script or image that a known launcher runs; None where that is not certain."""
+    """Which word names the package, module, script or image that a known launcher runs.
+
+    None where that is not certain.
+    """
     launcher = PurePath(_text(argv[0])).name.removesuffix(".exe") if argv else ""
     launcher = re.sub(r"^python[0-9.]*$", "python", launcher)
     passed = _LAUNCHERS.get(launcher)

@@ -1,7 +1,8 @@
 """A clean copy of everything whole in a damaged capture.
 
-Whole records are copied line by line, unchanged, numbers and all. Each range of lost numbers is told by a `gap` with the reason `damage`, which
-takes the last of them; so a repaired copy accounts for every number, and says where the original did not.
+Whole records are copied line by line, unchanged, numbers and all. Each range of lost numbers is told by a `gap` with
+the reason `damage`, which takes the last of them; so a repaired copy accounts for every number, and says where the
+original did not.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """The version of the format, and the way up from every older one.
 
-`FORMAT_VERSION` is apart from the release number: it rises only when a reader of the old number could misread the new file. For each older
-version `STEPS` holds one function that lifts the members of a record by one version; there is none yet, because this is the first.
+`FORMAT_VERSION` is apart from the release number: it rises only when a reader of the old number could misread the new
+file. For each older version `STEPS` holds one function that lifts the members of a record by one version; there is
+none yet, because this is the first.
 """
 
 from collections.abc import Callable

@@ -1,14 +1,17 @@
 """Numbers, stamps and writes records, for several threads at once.
 
-The contract, healthy: when `add` returns, the records are in the kernel, so nothing short of a power cut loses them. Number, stamp and
-place in the queue are taken together under one short lock, which is never held over a write; whoever then holds the write lock writes all that
-is queued, in order. So file order is number order, and a thread waits for one write at most.
+The contract, healthy: when `add` returns, the records are in the kernel, so nothing short of a power cut loses them.
+Number, stamp and place in the queue are taken together under one short lock, which is never held over a write;
+whoever then holds the write lock writes all that is queued, in order. So file order is number order, and a thread
+waits for one write at most.
 
-The contract, in trouble: after `degrade` (a write hangs) or a refused write, `add` only queues and returns at once. A drainer thread, started
-beforehand because a machine in trouble may refuse new ones, waits for the stuck write, retries a refused one once a second, and hands the file
-back when writes have been quick for a second. The queue is bounded; what does not fit is counted, and a `gap` record says so.
+The contract, in trouble: after `degrade` (a write hangs) or a refused write, `add` only queues and returns at once. A
+drainer thread, started beforehand because a machine in trouble may refuse new ones, waits for the stuck write,
+retries a refused one once a second, and hands the file back when writes have been quick for a second. The queue is
+bounded; what does not fit is counted, and a `gap` record says so.
 
-Policies for a refused write: `pass` as told, `stop` (every later `add` raises), `block` (the `add` waits until the disk takes it).
+Policies for a refused write: `pass` as told, `stop` (every later `add` raises), `block` (the `add` waits until the
+disk takes it).
 """
 
 import errno
@@ -102,7 +105,12 @@ class Loss:
             "other": {"records": other, "bytes": other_bytes},
         }
         text = members(
-            first=self.first.seq, last=self.last.seq, from_ns=self.first.t_ns, to_ns=self.last.t_ns, lost=lost, reason=self.reason
+            first=self.first.seq,
+            last=self.last.seq,
+            from_ns=self.first.t_ns,
+            to_ns=self.last.t_ns,
+            lost=lost,
+            reason=self.reason,
         )
         return Entry("gap", text, loss=self)
 
@@ -168,7 +176,10 @@ class Writer:
         self._policy, self._tell = policy, tell
 
     def start(self) -> None:
-        """Start the drainer and the keeper; apart from creation, because a process must fork before it starts threads."""
+        """Start the drainer and the keeper; apart from creation.
+
+        Because a process must fork before it starts threads.
+        """
         threading.Thread(target=self._run_drainer, name="drainer", daemon=True).start()
         threading.Thread(target=self._run_keeper, name="keeper", daemon=True).start()
 
@@ -183,7 +194,7 @@ class Writer:
         return first
 
     def add_quickly(self, entry: Entry) -> int | None:
-        """The same for one record while nobody else writes and nothing waits; None, and nothing done, where that is not so.
+        """The same for one record while nobody else writes and nothing waits; None, and nothing done, otherwise.
 
         This is the path of nearly every frame. It saves the queue: 3 of 7 µs.
         """
@@ -366,7 +377,9 @@ class Writer:
                 self._count_lost(opening)
                 self._end_gap()
             self._refused = None
-            self._tell_seldom(f"cannot begin the next segment of {self._file.path}: {error.strerror}; the old one goes on")
+            self._tell_seldom(
+                f"cannot begin the next segment of {self._file.path}: {error.strerror}; the old one goes on"
+            )
             return
         self._rotate_at = self._file.segment_bytes
         if self._fsync == "never":
@@ -436,7 +449,10 @@ class Writer:
             return ""
 
     def _sync_now(self) -> None:
-        """Bring retired segments and the current one to the disk; after a failure never again, as a later success proves nothing."""
+        """Bring retired segments and the current one to the disk; after a failure never again.
+
+        As a later success proves nothing.
+        """
         with self._sync_lock:
             upto = self._written
             fds = [*self._retired, os.dup(self._file.fd)]
@@ -447,13 +463,17 @@ class Writer:
                     self._durable = upto
             except OSError as error:
                 self._sync_error = error.strerror or str(error)
-                self._tell(f"the disk refused to sync the capture ({self._sync_error}): safe up to record {self._durable} only")
+                self._tell(
+                    f"the disk refused to sync the capture ({self._sync_error}): safe up to record {self._durable} only"
+                )
             finally:
                 for fd in fds:
                     os.close(fd)
 
     def _tell_trouble(self, error: AppendError) -> None:
-        self._tell_seldom(f"cannot write to the capture {self._file.path}: {error.strerror}; traffic goes on, retrying every second")
+        self._tell_seldom(
+            f"cannot write to the capture {self._file.path}: {error.strerror}; traffic goes on, retrying every second"
+        )
 
     def _tell_loss(self) -> None:
         why = "the disk does not keep up" if self._refused is None else self._refused.strerror
@@ -494,7 +514,9 @@ class Writer:
         if self._fsync != "never":
             self._sync_within(wait_s)
         if self.lost.records:
-            self._tell(f"{self.lost.records} records were lost ({self.lost.reason}); the capture says where: {self._file.path}")
+            self._tell(
+                f"{self.lost.records} records were lost ({self.lost.reason}); the capture says where: {self._file.path}"
+            )
         self._file.close()
         return True
 
@@ -519,7 +541,9 @@ class Writer:
     def _give_up(self) -> bool:
         with self._order:
             waiting = self._inflight + len(self._carry) + len(self._queue) + self.lost.records
-        self._tell(f"the disk does not answer: {waiting} records of this session are not in the capture {self._file.path}")
+        self._tell(
+            f"the disk does not answer: {waiting} records of this session are not in the capture {self._file.path}"
+        )
         return False
 
     @property

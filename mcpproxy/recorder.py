@@ -1,9 +1,11 @@
 """The recorder: the relay's taps on one side, a capture on the other. The hot path on one page.
 
-    chunk read ─→ Channel.chunk ─→ LineSplitter ─→ judge ─→ frame_members ─→ Writer.add ─→ in the kernel ─→ chunk handed on
+    chunk read ─→ Channel.chunk ─→ LineSplitter ─→ judge ─→ frame_members ─→ Writer.add ─→ in the kernel ─→ chunk
+    handed on
 
-Promises: before a chunk is handed on, the records of all frames that it completes are written, unless writing is in trouble; then the loss
-is counted, told and never hidden. Nothing here opens a database, and nothing that analysis knows is needed.
+Promises: before a chunk is handed on, the records of all frames that it completes are written, unless writing is in
+trouble; then the loss is counted, told and never hidden. Nothing here opens a database, and nothing that analysis
+knows is needed.
 """
 
 import os
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CannotCreate
-from captures.file import AppendError, CaptureFile, choose_path
+from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.frame import UNJUDGED, Direction, Envelope
 from captures.places import captures_root, config_directory, safe_name
 from captures.record import frame_members, line_members, members, part_members, stderr_members, use_orjson
@@ -38,7 +40,10 @@ def _no_verdict(*_: object, **__: object) -> Envelope:
 
 
 def tell(message: str) -> None:
-    """One line on stderr, or none where stderr would make us wait: a full pipe that nobody reads must not hold up a session."""
+    """One line on stderr, or none where stderr would make us wait.
+
+    A full pipe that nobody reads must not hold up a session.
+    """
     poll = select.poll()
     poll.register(2, select.POLLOUT)
     try:
@@ -65,7 +70,12 @@ class Channel:
     def chunk(self, data: bytes) -> None:
         """Record the frames that `data` completes."""
         size = len(data) - 1
-        if data.find(b"\n") == size and not self._lines.pending and data[-2:] != b"\r\n" and self._line(data[:-1], size):
+        if (
+            data.find(b"\n") == size
+            and not self._lines.pending
+            and data[-2:] != b"\r\n"
+            and self._line(data[:-1], size)
+        ):
             return
         with self._lock:
             self.bytes += len(data)
@@ -105,14 +115,20 @@ class Channel:
         if not piece.part:
             self.frames += 1
             verdict = self._recorder.judge(raw, self._dir, whole=whole)
-            return [Entry("frame", frame_members(self._dir, raw, verdict, delim=piece.delim, whole=whole), self._dir, size)]
+            return [
+                Entry("frame", frame_members(self._dir, raw, verdict, delim=piece.delim, whole=whole), self._dir, size)
+            ]
         self._parts_size += size
         entries = [Entry("part", part_members(self._dir, piece.part, raw), self._dir, size)]
         if piece.last:
             parts, self._parts_size = (piece.part, self._parts_size), 0
             self.frames += 1
             entries.append(
-                Entry("frame", frame_members(self._dir, b"", UNJUDGED, delim=piece.delim, whole=whole, parts=parts), self._dir)
+                Entry(
+                    "frame",
+                    frame_members(self._dir, b"", UNJUDGED, delim=piece.delim, whole=whole, parts=parts),
+                    self._dir,
+                )
             )
         return entries
 
@@ -135,7 +151,9 @@ class Channel:
 
     def failed(self, error: Exception) -> None:
         """A bug of ours: this direction is recorded no more."""
-        tell(f"a fault of mcpproxy ended the recording of {self._dir} ({type(error).__name__}: {error}); traffic goes on")
+        tell(
+            f"a fault of mcpproxy ended the recording of {self._dir} ({type(error).__name__}: {error}); traffic goes on"
+        )
 
 
 class StderrTap:
@@ -205,14 +223,15 @@ class Recorder:
         *,
         name: str | None = None,
         capture: str | None = None,
-        ring_bytes: int | None = None,
+        ring_bytes: int = RING_BYTES,
         fsync: Fsync = "1s",
         policy: Policy = "pass",
     ) -> None:
         """Create the capture and write its header.
 
         Args:
-            argv, environment: what will be run, and with what; both are redacted before they are stored.
+            argv: what will be run; redacted before it is stored.
+            environment: what it will be run with; redacted likewise.
             name: of the server; guessed from `argv` where it is None.
             capture: a new file, or a directory; None for the usual place.
             ring_bytes: how much a capture may hold before its oldest segments go.
@@ -229,13 +248,15 @@ class Recorder:
         default = Path() if capture is not None else captures_root() / self.name
         path = choose_path(capture, default, wall_ns)
         header = _Header(argv, environment, self.name, wall_ns, [] if fsync == "1s" else [f"fsync={fsync}"])
-        ring = {} if ring_bytes is None else {"ring_bytes": ring_bytes, "segment_bytes": min(256 << 20, max(ring_bytes // 4, 1 << 16))}
-        self._file = CaptureFile(path, **ring)
+        segment_bytes = min(SEGMENT_BYTES, ring_bytes // 4)
+        self._file = CaptureFile(path, segment_bytes=segment_bytes, ring_bytes=ring_bytes)
         try:
             self.writer = Writer(self._file, header.middle, tell, policy=policy, fsync=fsync)
         except (AppendError, RecordingStopped) as error:
             os.unlink(path)
-            raise CannotCreate(f"cannot write to the capture {path}: {error}; name another place with --capture") from error
+            raise CannotCreate(
+                f"cannot write to the capture {path}: {error}; name another place with --capture"
+            ) from error
         self.client = Channel(self, "c2s")
         self.server = Channel(self, "s2c")
         self.stderr = StderrTap(self.writer)
@@ -303,7 +324,11 @@ class Recorder:
                 "lost": {"records": lost.records, "bytes": lost.bytes},
             }
             text = members(
-                ending=ending, status=status, signal=_signal_name(signum), totals=totals, durable_seq=self.writer.durable_seq
+                ending=ending,
+                status=status,
+                signal=_signal_name(signum),
+                totals=totals,
+                durable_seq=self.writer.durable_seq,
             )
             return Entry("close", text)
 

@@ -17,8 +17,12 @@ from mcpproxy.sanitise import sanitise
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `info`."""
-    made = argparse.ArgumentParser("mcpproxy info", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)")
+    made = argparse.ArgumentParser(
+        "mcpproxy info", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
+    )
     add_format(made)
     return made
 
@@ -106,7 +110,10 @@ def _ending(found: Inspection) -> str | None:
         return None
     status, signal = found.close.get("status"), found.close.get("signal")
     how = f", killed by {signal}" if signal else "" if status is None else f", exit {status}"
-    who = {"server": "the server ended", "client": "the client was gone", "signal": "asked to end", "failed": "the command could not be run"}
+    who = {
+        "server": "the server ended",
+        "client": "the client was gone",
+        "signal": "asked to end",
+        "failed": "the command could not be run",
+    }
     return who.get(str(found.close.get("ending")), str(found.close.get("ending"))) + how
-
-

@@ -45,8 +45,12 @@ class Row:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `ls`."""
-    made = argparse.ArgumentParser("mcpproxy ls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("capture", nargs="*", help="captures, folders or server names (default: all captures of this user)")
+    made = argparse.ArgumentParser(
+        "mcpproxy ls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
+    )
     add_format(made)
     return made
 
@@ -128,9 +132,8 @@ def _text(rows: list[Row]) -> str:
         frames = "–" if row.frames is None else f"{row.frames:,}"
         name = sanitise(row.path.name if row.path.parent.name == row.server else str(row.path))
         loss = f"  ▲ {count_text(row.lost, 'record')} lost" if row.lost else ""
-        lines.append(
-            f"{_SIGN[row.mark]} {sanitise(row.server, 24):<{width}}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {name}{loss}"
-        )
+        server = f"{_SIGN[row.mark]} {sanitise(row.server, 24):<{width}}"
+        lines.append(f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {name}{loss}")
     live = sum(row.mark == "live" for row in rows)
     lines.append("")
     lines.append(f"{count_text(len(rows), 'capture')}, {size(sum(row.size for row in rows))}, {live} live")

@@ -9,7 +9,12 @@ import orjson
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add `--format text|json` and its short form `--json`."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="text for people (default), or one JSON object a line")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="text for people (default), or one JSON object a line",
+    )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
 
 

@@ -55,11 +55,19 @@ def _count(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `prune`."""
-    made = argparse.ArgumentParser("mcpproxy prune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("capture", nargs="*", help="captures, folders or server names (default: all captures of this user)")
-    made.add_argument("--older-than", type=_age, metavar="AGE", help="delete what was last written longer ago: 90m, 12h, 30d, 4w")
+    made = argparse.ArgumentParser(
+        "mcpproxy prune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
+    )
+    made.add_argument(
+        "--older-than", type=_age, metavar="AGE", help="delete what was last written longer ago: 90m, 12h, 30d, 4w"
+    )
     made.add_argument("--keep", type=_count, metavar="N", help="keep the N newest of each server")
-    made.add_argument("--max-size", type=_size, metavar="SIZE", help="delete the oldest until the rest is no larger: 500M, 10G")
+    made.add_argument(
+        "--max-size", type=_size, metavar="SIZE", help="delete the oldest until the rest is no larger: 500M, 10G"
+    )
     made.add_argument("--dry-run", action="store_true", help="tell what would go, and delete nothing")
     return made
 
@@ -94,7 +102,9 @@ def _candidate(path: Path) -> Candidate | None:
         stats = [file.stat() for file in files]
     except OSError:
         return None
-    return Candidate(path, files, sum(stat.st_size for stat in stats), time.time() - max(stat.st_mtime for stat in stats))
+    return Candidate(
+        path, files, sum(stat.st_size for stat in stats), time.time() - max(stat.st_mtime for stat in stats)
+    )
 
 
 def _chosen(candidates: list[Candidate], options: argparse.Namespace) -> list[Candidate]:

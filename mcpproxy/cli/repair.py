@@ -1,6 +1,7 @@
 """Write a clean copy of everything whole in a damaged capture.
 
-The damaged one is left as it is. Lost numbers become gaps in the copy, so that `verify` still tells where something is missing.
+The damaged one is left as it is. Lost numbers become gaps in the copy, so that `verify` still tells where something
+is missing.
 """
 
 import argparse
@@ -18,9 +19,13 @@ from mcpproxy.sanitise import sanitise
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `repair`."""
-    made = argparse.ArgumentParser("mcpproxy repair", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = argparse.ArgumentParser(
+        "mcpproxy repair", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     made.add_argument("capture", help="a capture, a server's name, or - for stdin")
-    made.add_argument("-o", "--output", metavar="FILE", help="the copy, a new file (default: NAME-repaired.mcpcap beside it)")
+    made.add_argument(
+        "-o", "--output", metavar="FILE", help="the copy, a new file (default: NAME-repaired.mcpcap beside it)"
+    )
     return made
 
 
@@ -31,7 +36,11 @@ def run(arguments: list[str]) -> int:
         path = paths[0]
         first = first_segment(path)
         beside = Path(first.name) if options.capture == "-" else first
-        output = Path(options.output) if options.output else beside.with_name(f"{beside.name.removesuffix(SUFFIX)}-repaired{SUFFIX}")
+        output = (
+            Path(options.output)
+            if options.output
+            else beside.with_name(f"{beside.name.removesuffix(SUFFIX)}-repaired{SUFFIX}")
+        )
         done = repair(Capture(path), output)
     lost = f", {count_text(done.gaps, 'gap')}" if done.gaps else ", nothing missing"
     dropped = f"; {done.dropped_bytes:,} damaged bytes left out" if done.dropped_bytes else ""

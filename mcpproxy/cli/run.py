@@ -32,7 +32,7 @@ from mcpproxy.recorder import Recorder, tell
 from mcpproxy.relay.guard import Guard
 from mcpproxy.relay.signals import SignalWait
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError
-from mcpproxy.relay.stdio import Ending, StdioRelay
+from mcpproxy.relay.stdio import StdioRelay
 
 SWITCH_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
@@ -67,9 +67,13 @@ class Options:
             if self.help:
                 return
         else:
-            raise UsageError("there is no `--` in front of the server's command; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]")
+            raise UsageError(
+                "there is no `--` in front of the server's command; write: mcpproxy run [OPTION ...] -- COMMAND"
+            )
         if not self.command or not self.command[0]:
-            raise UsageError("there is no command after `--`; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]")
+            raise UsageError(
+                "there is no command after `--`; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]"
+            )
         self.fsync = cast("Fsync", self.values["--fsync"])
         self.policy = cast("Policy", self.values["--on-record-error"])
         self.ring_bytes = _size(self.values["--ring-size"])

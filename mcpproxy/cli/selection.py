@@ -1,7 +1,8 @@
 """Which captures the arguments of a reading command mean.
 
-An existing path comes first, a folder stands for all captures below it, then a server's name; `-` is a capture on stdin; nothing at all is the
-newest capture. When nothing is found the message says where was looked, because hosts record with environments of their own.
+An existing path comes first, a folder stands for all captures below it, then a server's name; `-` is a capture on
+stdin; nothing at all is the newest capture. When nothing is found the message says where was looked, because hosts
+record with environments of their own.
 """
 
 import shutil
@@ -63,7 +64,9 @@ def _meant(argument: str, stack: ExitStack) -> list[Path]:
     if path.exists() or path.is_symlink() or "/" in argument or argument.endswith(SUFFIX):
         return [path]
     named = [found for found in all_captures() if found.parent.name == safe_name(argument)]
-    return named[:1] or _nothing(f"there is neither a file nor a server called {sanitise(argument)}; looked in {_places()}")
+    return named[:1] or _nothing(
+        f"there is neither a file nor a server called {sanitise(argument)}; looked in {_places()}"
+    )
 
 
 def _nothing(message: str) -> list[Path]:
@@ -71,4 +74,7 @@ def _nothing(message: str) -> list[Path]:
 
 
 def _places() -> str:
-    return ", ".join(sanitise(str(root)) for root in search_roots()) or "no place: neither HOME nor MCPPROXY_CAPTURES is set"
+    return (
+        ", ".join(sanitise(str(root)) for root in search_roots())
+        or "no place: neither HOME nor MCPPROXY_CAPTURES is set"
+    )

@@ -1,7 +1,7 @@
-"""Print the conversation of a capture: a line a message, with what it answers, how long it took, and what is wrong with it.
+"""Print the conversation of a capture: who said what, what it answers, how long it took, and what is wrong with it.
 
---json prints each record with its own members, `at` (wall time) and, where a frame is flawless JSON, `message`: its text unchanged, so
-that numbers keep every digit.
+--json prints each record with its own members, `at` (wall time) and, where a frame is flawless JSON, `message`: its
+text unchanged, so that numbers keep every digit.
 """
 
 import argparse
@@ -48,15 +48,24 @@ def _positive(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `show`."""
-    made = argparse.ArgumentParser("mcpproxy show", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)")
+    made = argparse.ArgumentParser(
+        "mcpproxy show", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
+    )
     made.add_argument("-f", "--follow", action="store_true", help="go on with what is being recorded, until it ends")
     made.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
     made.add_argument("--limit", type=_positive, metavar="N", help="only the first N lines")
     made.add_argument(
-        "--time", choices=("rel", "delta", "abs"), default="rel", help="since the start (default), since the line before, or local wall time"
+        "--time",
+        choices=("rel", "delta", "abs"),
+        default="rel",
+        help="since the start (default), since the line before, or local wall time",
     )
-    made.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR")
+    made.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR"
+    )
     add_format(made)
     return made
 
@@ -84,7 +93,7 @@ def _print(path: Path, options: argparse.Namespace) -> int:
     capture = Capture(path)
     printer = _printer(path, options)
     spoiled = _Spoiled()
-    rows = (row for item in capture for row in printer.feed(spoiled.look(item)))
+    rows: Iterator[Row] = (row for item in capture for row in printer.feed(spoiled.look(item)))
     if options.tail is not None:
         rows = iter(deque(rows, options.tail))
     for row in islice(rows, options.limit):
@@ -144,7 +153,13 @@ class _Text:
     """Writes the conversation."""
 
     def __init__(self, path: Path, options: argparse.Namespace) -> None:
-        style = Style(colour=True) if options.color == "always" else Style() if options.color == "never" else Style.of(sys.stdout, os.environ)
+        style = (
+            Style(colour=True)
+            if options.color == "always"
+            else Style()
+            if options.color == "never"
+            else Style.of(sys.stdout, os.environ)
+        )
         self.caught_up = False
         self._follows = options.follow or options.tail is not None or options.limit is not None
         width = shutil.get_terminal_size().columns
@@ -190,7 +205,8 @@ class _Json:
 
     def feed(self, item: Record | Damage) -> Iterator[Row]:
         if isinstance(item, Damage):
-            yield json_line({"rec": "damage", "file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause})
+            damage = {"file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause}
+            yield json_line({"rec": "damage", **damage})
             return
         if item.rec == "header":
             wall_ns = item.members.get("wall_ns")

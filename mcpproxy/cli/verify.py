@@ -1,7 +1,8 @@
 """Prove that a capture is whole, or say what is missing.
 
-Every line's checksum is compared, and every number must be that of a record or lie in exactly one gap that the recorder itself has counted.
-Exit code: 0 complete, 2 damaged, 3 incomplete (not closed, still being recorded, or with counted losses).
+Every line's checksum is compared, and every number must be that of a record or lie in exactly one gap that the
+recorder itself has counted. Exit code: 0 complete, 2 damaged, 3 incomplete (not closed, still being recorded, or with
+counted losses).
 """
 
 import argparse
@@ -28,8 +29,12 @@ SHOWN = 20
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `verify`."""
-    made = argparse.ArgumentParser("mcpproxy verify", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)")
+    made = argparse.ArgumentParser(
+        "mcpproxy verify", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
+    )
     add_format(made)
     return made
 
@@ -63,7 +68,10 @@ def as_json(path: Path, found: Inspection) -> dict[str, object]:
         "torn": found.torn,
         "gaps": [{name: gap.get(name) for name in ("first", "last", "lost", "reason")} for gap in found.gaps],
         "holes": [{"first": first, "last": last} for first, last in found.holes],
-        "damage": [{"file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause} for item in found.damage],
+        "damage": [
+            {"file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause}
+            for item in found.damage
+        ],
     }
 
 
@@ -82,8 +90,10 @@ def reasons(found: Inspection) -> list[str]:
     lines = [sanitise(str(item)) for item in found.damage[:SHOWN]]
     if len(found.damage) > SHOWN:
         lines.append(f"… and {len(found.damage) - SHOWN} more damaged places")
-    for first, last in found.holes[:SHOWN]:
-        lines.append(f"record {first} is missing" if first == last else f"records {first} to {last} are missing")
+    lines += [
+        f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
+        for first, last in found.holes[:SHOWN]
+    ]
     if len(found.holes) > SHOWN:
         lines.append(f"… {count_text(found.missing, 'record')} missing in all")
     for gap in found.gaps[:SHOWN]:

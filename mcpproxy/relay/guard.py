@@ -1,10 +1,12 @@
 """The process that leaves no orphan behind when we are killed.
 
-Forked before any thread starts, it closes everything but one pipe whose other end only we hold, and waits. When that end closes without a
-word, we were killed (a `SIGKILL` cannot be handled): if the server still lives, it and its descendants get TERM, and KILL two seconds later. If we
-say goodbye, or the server has ended by itself, it touches nothing.
+Forked before any thread starts, it closes everything but one pipe whose other end only we hold, and waits. When that
+end closes without a word, we were killed (a `SIGKILL` cannot be handled): if the server still lives, it and its
+descendants get TERM, and KILL two seconds later. If we say goodbye, or the server has ended by itself, it touches
+nothing.
 
-It stays in our process group, so whoever kills the group kills it too, as without us; and it ignores the polite signals, because the server may too.
+It stays in our process group, so whoever kills the group kills it too, as without us; and it ignores the polite
+signals, because the server may too.
 """
 
 import os
@@ -17,7 +19,19 @@ from mcpproxy.relay.processes import Process, end, start_time, tree
 GRACE_S: Final = 2.0
 GOODBYE_S: Final = 0.2
 _GOODBYE: Final = b"goodbye"
-_IGNORED: Final = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTSTP", "SIGTTOU", "SIGTTIN", "SIGPIPE")
+_IGNORED: Final = (
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGTERM",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGALRM",
+    "SIGTSTP",
+    "SIGTTOU",
+    "SIGTTIN",
+    "SIGPIPE",
+)
 
 
 class Guard:
@@ -39,7 +53,10 @@ class Guard:
         self._say(f"{pid} {start_time(pid) or ''}\n".encode())
 
     def dismiss(self) -> None:
-        """The server has ended, or never ran: nothing is to be done when we go. Reaps the guard, who may not become anybody's zombie."""
+        """The server has ended, or never ran: nothing is to be done when we go. Reaps the guard.
+
+        Who may not become anybody's zombie.
+        """
         self._say(_GOODBYE)
         os.close(self._pipe)
         until = time.monotonic() + GOODBYE_S

@@ -1,7 +1,7 @@
 """Which processes descend from which, and ending a tree of them without ever hitting a stranger.
 
-A process is a pid together with its start time, so that a reused pid is never taken for the old one. A tree is found by walking parents,
-never by process group: the client may share ours.
+A process is a pid together with its start time, so that a reused pid is never taken for the old one. A tree is found
+by walking parents, never by process group: the client may share ours.
 """
 
 import os
@@ -21,7 +21,7 @@ class Process(NamedTuple):
 
 
 def process_table() -> dict[int, tuple[int, str]]:
-    """pid → (parent's pid, start time) of every process that we may see; zombies are left out."""
+    """Pid → (parent's pid, start time) of every process that we may see; zombies are left out."""
     try:
         return _table_from_proc()
     except OSError:

@@ -1,10 +1,10 @@
 """One direction of a stream: read a chunk, show it to the tap, hand it on; and the rescuer for taps that hang.
 
-Promises: bytes come out as they went in, at once, whatever they are; a tap that hangs holds its chunk up for 25 ms at most and never again
-while it hangs; a tap that raises is switched off, and traffic goes on.
+Promises: bytes come out as they went in, at once, whatever they are; a tap that hangs holds its chunk up for 25 ms at
+most and never again while it hangs; a tap that raises is switched off, and traffic goes on.
 
-A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and starts a successor with it. `turn` says whose
-the stream is: a thread that comes back and finds that its turn is over has nothing left to do.
+A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and starts a successor with
+it. `turn` says whose the stream is: a thread that comes back and finds that its turn is over has nothing left to do.
 """
 
 import errno
@@ -57,7 +57,8 @@ class Pump:
 
         Args:
             name: of the thread.
-            source, sink: descriptors, blocking or not; their flags are never changed.
+            source: descriptor to read, blocking or not; flags are never changed.
+            sink: descriptor to write, likewise.
             tap: sees what crosses.
             finish: closes both ends, in the way that passes on what happened.
         """
@@ -91,7 +92,10 @@ class Pump:
             self._turn += 1
 
     def rescue(self) -> bool:
-        """Take the chunk from a thread that is stuck in the tap, and let a successor hand it on; False where none is stuck."""
+        """Take the chunk from a thread that is stuck in the tap, and let a successor hand it on.
+
+        False where none is stuck.
+        """
         with self._lock:
             if not self.since_ns:
                 return False

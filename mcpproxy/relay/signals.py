@@ -1,8 +1,8 @@
 """Signals as something to wait for, one at a time, with where they came from.
 
-All that matter are blocked in every thread and taken by the main thread with `sigwaitinfo`, so no Python code ever runs inside a handler. Where
-the system has only `sigwait`, origin and timeouts are made up for: the origin by looking whether a terminal of ours has us in its foreground, the
-timeout by a thread that signals us.
+All that matter are blocked in every thread and taken by the main thread with `sigwaitinfo`, so no Python code ever
+runs inside a handler. Where the system has only `sigwait`, origin and timeouts are made up for: the origin by looking
+whether a terminal of ours has us in its foreground, the timeout by a thread that signals us.
 """
 
 import os
@@ -45,13 +45,14 @@ class SignalWait:
         self._set = {*self.taken, signal.SIGCHLD}
         self.mask = {signal.Signals(n) for n in signal.pthread_sigmask(signal.SIG_BLOCK, self._set)}
         """The signal mask that we were started with."""
-        # Ignored, it would have the kernel reap the server and throw its status away; by default, BSDs drop it even when blocked.
+        # Ignored, it would have the kernel reap the server and throw its status away; by default, BSDs drop it even
+        # when blocked.
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     @property
     def dispositions(self) -> dict[int, signal.Handlers]:
         """What a child must set again: Python ignores SIGPIPE and SIGXFSZ for itself, and we took SIGCHLD."""
-        again = {signum: signal.SIG_DFL for signum in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE))}
+        again = dict.fromkeys((signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)), signal.SIG_DFL)
         if self.inherited[signal.SIGCHLD] is signal.SIG_IGN:
             again[signal.SIGCHLD] = signal.SIG_IGN
         return {int(signum): disposition for signum, disposition in again.items()}

@@ -1,7 +1,8 @@
 """Starts the server in the same world in which we were started.
 
-Same environment block, directory, umask, limits, signal mask and dispositions, process group, and the descriptors that we inherited; none of
-ours. Plain fork and exec, before any thread starts, because nothing else can restore an ignored signal or a closed descriptor.
+Same environment block, directory, umask, limits, signal mask and dispositions, process group, and the descriptors
+that we inherited; none of ours. Plain fork and exec, before any thread starts, because nothing else can restore an
+ignored signal or a closed descriptor.
 """
 
 import errno
@@ -27,15 +28,17 @@ class SpawnError(Exception):
 class EnvironmentBlock(Mapping[bytes, bytes]):
     """The environment with which this process was started, to the byte.
 
-    Not `os.environ`: under a C locale Python itself sets LC_CTYPE before our code runs (PEP 538), and a mapping would drop a variable that occurs
-    twice. Where the system does not show the block (no /proc), `os.environ` serves.
+    Not `os.environ`: under a C locale Python itself sets LC_CTYPE before our code runs (PEP 538), and a mapping would
+    drop a variable that occurs twice. Where the system does not show the block (no /proc), `os.environ` serves.
     """
 
     def __init__(self) -> None:
         try:
             with open("/proc/self/environ", "rb") as file:
                 block = file.read().split(b"\0")
-            self._pairs = [(name, value) for name, equals, value in (word.partition(b"=") for word in block) if equals and name]
+            self._pairs = [
+                (name, value) for name, equals, value in (word.partition(b"=") for word in block) if equals and name
+            ]
         except OSError:
             self._pairs = list(os.environb.items())
 

@@ -1,7 +1,8 @@
 """Runs a stdio server as if we were not there: spawn, three pumps, signals, and its end as our end.
 
-Promises: what the client or the system does to us happens to the server, and what the server does happens to the client. A server that ends by itself
-takes nothing with it. When the client is gone, or a signal to end is ignored, the server and its descendants at that moment get TERM, then KILL.
+Promises: what the client or the system does to us happens to the server, and what the server does happens to the
+client. A server that ends by itself takes nothing with it. When the client is gone, or a signal to end is ignored,
+the server and its descendants at that moment get TERM, then KILL.
 """
 
 import fcntl
@@ -66,7 +67,9 @@ class Observer(Protocol):
 class StdioRelay:
     """One run of one server."""
 
-    def __init__(self, taps: Mapping[int, Tap], observer: Observer, waiting: SignalWait, guard: Guard, *, rescue: bool = True) -> None:
+    def __init__(
+        self, taps: Mapping[int, Tap], observer: Observer, waiting: SignalWait, guard: Guard, *, rescue: bool = True
+    ) -> None:
         """Prepare.
 
         Args:
@@ -126,7 +129,10 @@ class StdioRelay:
         self._waiting.interrupt()
 
     def _open_pipes(self) -> tuple[dict[int, int], dict[int, int | None]]:
-        """A pipe for each of 0, 1 and 2 that we have: our ends, and theirs. What is closed for us is closed for the server."""
+        """A pipe for each of 0, 1 and 2 that we have: our ends, and theirs.
+
+        What is closed for us is closed for the server.
+        """
         ours: dict[int, int] = {}
         theirs: dict[int, int | None] = {}
         for fd in (0, 1, 2):
@@ -150,7 +156,10 @@ class StdioRelay:
             threading.Thread(target=self._watch_client, name="client-watch", daemon=True).start()
 
     def _closed(self, source: int, sink: int) -> None:
-        """Pass the end of a direction on: to the reader as end of file, to a writer that is still there as a broken pipe."""
+        """Pass the end of a direction on: to the reader as end of file.
+
+        To a writer that is still there as a broken pipe.
+        """
         for fd in (sink, source):
             if fd != 2:  # we may have something to say there ourselves
                 _let_go(fd)
@@ -235,7 +244,10 @@ class StdioRelay:
             self._observer.sent(signum, reason, send(self._tree, signum))
 
     def _deliver_the_rest(self) -> None:
-        """What the server wrote before it ended lies in its pipes: hand it on, and wait for nothing that a descendant may write later."""
+        """What the server wrote before it ended lies in its pipes: hand it on.
+
+        And wait for nothing that a descendant may write later.
+        """
         for number, limit_s in ((1, None), (2, STDERR_S)):
             pump = self._pumps.get(number)
             if pump is not None:
@@ -244,8 +256,9 @@ class StdioRelay:
     def _drain(self, pump: Pump, limit_s: float | None) -> None:
         """Wait until a stream has ended, or, where a descendant holds it open, until what was in it is handed on.
 
-        A thread may have read bytes and not have counted them yet, so an empty pipe counts only when it stays so for a while. Where the descendant never
-        falls silent, the bytes that were there at the start are enough; the estimate errs on the side of too many.
+        A thread may have read bytes and not have counted them yet, so an empty pipe counts only when it stays so for
+        a while. Where the descendant never falls silent, the bytes that were there at the start are enough; the
+        estimate errs on the side of too many.
         """
         goal = _waiting_bytes(pump.source) + pump.taken
         began = quiet_since = time.monotonic()
@@ -260,7 +273,10 @@ class StdioRelay:
 
 
 def _reap(wanted: int) -> int | None:
-    """Reap every child that has ended (as pid 1 we inherit strangers); the status of the wanted one, None while it lives."""
+    """Reap every child that has ended (as pid 1 we inherit strangers); the status of the wanted one.
+
+    None while it lives.
+    """
     found = None
     while True:
         try:
@@ -283,7 +299,8 @@ def _waiting_bytes(fd: int) -> int:
 def _let_go(fd: int) -> None:
     """Close what a descriptor leads to, and leave /dev/null in its place.
 
-    The number stays taken: a thread that still holds it must never write traffic into whatever is opened next, a capture for example.
+    The number stays taken: a thread that still holds it must never write traffic into whatever is opened next, a
+    capture for example.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     os.dup2(null, fd, inheritable=False)

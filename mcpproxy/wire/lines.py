@@ -1,7 +1,8 @@
 """Newline-delimited frames: chunks in, pieces out, no byte lost or doubled, memory bounded.
 
-The one delimiter on stdio is the byte 0A (MCP, basic/transports, stdio). `str.splitlines` and text-mode readers also split at CR, VT, FF, U+0085
-and U+2028, some of which may stand unescaped inside a JSON string, so they are never used here.
+The one delimiter on stdio is the byte 0A (MCP, basic/transports, stdio). `str.splitlines` and text-mode readers also
+split at CR, VT, FF, U+0085 and U+2028, some of which may stand unescaped inside a JSON string, so they are never used
+here.
 """
 
 from typing import Final, NamedTuple
@@ -56,9 +57,9 @@ class LineSplitter:
             line = b"".join(self._chunks)
             self._chunks, self._size = [], 0
         if len(line) > self._max or self._parts:
-            pieces = self._cut(line)
-            whole = _line(pieces.pop())
-            pieces = [self._next_part(piece) for piece in pieces] + [self._next_part(whole.raw, whole.delim, last=True)]
+            *cuts, end = self._cut(line)
+            whole = _line(end)
+            pieces = [*map(self._next_part, cuts), self._next_part(whole.raw, whole.delim, last=True)]
             self._parts = 0
             return pieces
         return [_line(line)]
