@@ -228,6 +228,9 @@ class Session:
         elif record.rec == "gap":
             first, last = _integer(members.get("first")), _integer(members.get("last"))
             self.lost += max(1, last - first + 1) if first is not None and last is not None else 1
+        elif record.rec in ("frame", "part"):
+            # The reader could make no frame of it.
+            self.lost += 1
         elif record.rec == "close" and members.get("ending") != "segment":
             self.ending, self.closed_ns = _text(members.get("ending")) or "unknown", record.t_ns
 

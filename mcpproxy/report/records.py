@@ -120,7 +120,13 @@ def _lost(lost: object, arrow: str) -> str:
     return f"{arrow} {count_text(lost['frames'], 'frame')}, {_size(lost.get('bytes'))}"
 
 
+def _unreadable(_members: Mapping[str, Any]) -> Remark:
+    return Remark("▲", "a frame whose record makes no sense", "bad")
+
+
 _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], Remark | None]]] = {
+    "frame": _unreadable,
+    "part": _unreadable,
     "process": _process,
     "stderr": _stderr,
     "eof": _eof,

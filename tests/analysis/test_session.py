@@ -340,6 +340,8 @@ def test_what_was_not_seen_is_counted(talk: Talk) -> None:
     assert session.lost == 5
     session.feed(Damage(Path("x"), 0, 9, "corrupt"))
     assert session.lost == 6
+    talk.record("frame", dir="s2c", raw_b64="no base64")
+    assert session.lost == 7
     session.feed(Frame(99, 0, "s2c", b"{}", UNJUDGED))
     assert session.unjudged == 1
     assert not session.is_clear
