@@ -1,0 +1,1 @@
+"""The tests mirror the three packages; `harness` is what they share."""

@@ -1,0 +1,335 @@
+"""What tests with real processes share: a place of their own, sessions, conditions to wait for, processes to count.
+
+A `Place` is one test's capture directory and configuration. `place.start(...)` runs a server behind `mcpproxy run` (or
+directly, to compare) and gives a `Session`: the client's end of it. Nothing here sleeps for a fixed time: `wait_until`
+and every read have a deadline far above what they wait for, and end as soon as it is there.
+
+Every process that a place starts, and all that descend from it, carry a mark in their environment. `place.leftovers()`
+finds them wherever they have gone, and a test that leaves one behind fails (`tests/conftest.py`).
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from captures.frame import Direction, Frame
+from captures.places import find_captures
+from captures.reader import Capture, Damage, read_frames
+from captures.record import Record
+
+T = TypeVar("T")
+
+DEADLINE_S = 30.0
+"""How long to wait for what takes milliseconds on a quiet machine."""
+PEERS = Path(__file__).parent / "peers"
+ROOT = Path(__file__).parents[1]
+MARK = "MCPPROXY_TEST_MARK"
+
+
+def wait_until(condition: Callable[[], T], what: str = "", deadline_s: float = DEADLINE_S) -> T:
+    """The first true value of `condition`; fails when none comes before the deadline."""
+    until = time.monotonic() + deadline_s
+    while not (value := condition()):
+        assert time.monotonic() < until, f"waited {deadline_s} s in vain for {what or condition}"
+        time.sleep(0.003)
+    return value
+
+
+def peer(name: str, *arguments: str | bytes) -> list[str | bytes]:
+    """The command of a scripted server of tests/peers."""
+    return [sys.executable, "-I", "-S", str(PEERS / f"{name}.py"), *arguments]
+
+
+class Session:
+    """A started command seen from its client: its stdin, stdout and stderr, and its end."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", place: "Place", capture: Path | None) -> None:
+        self.process = process
+        self.place = place
+        self.capture = capture
+        """Where it records, once it does; None for a direct run."""
+        self._heard = b""
+
+    @property
+    def pid(self) -> int:
+        """Of the recorder, or of the server in a direct run."""
+        return self.process.pid
+
+    def say(self, data: bytes) -> None:
+        """Write to its stdin."""
+        assert self.process.stdin is not None
+        write_all(self.process.stdin.fileno(), data)
+
+    def hang_up(self) -> None:
+        """Close its stdin."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def hear(self, size: int) -> bytes:
+        """Exactly so many bytes of its stdout; fewer only where it ends before."""
+        while len(self._heard) < size and self._more():
+            pass
+        heard, self._heard = self._heard[:size], self._heard[size:]
+        return heard
+
+    def line(self) -> bytes:
+        """The next line of its stdout, LF included; empty at the end."""
+        while b"\n" not in self._heard and self._more():
+            pass
+        line, newline, self._heard = self._heard.partition(b"\n")
+        return line + newline
+
+    def told(self) -> dict[str, Any]:
+        """What the next notification of a scripted server tells: its `params.data`."""
+        line = self.line()
+        assert line, f"stdout ended; stderr: {self.errors()!r}"
+        data = json.loads(line)["params"]["data"]
+        assert isinstance(data, dict)
+        return data
+
+    def rest(self) -> bytes:
+        """All of its stdout that is not heard yet, to the end of file."""
+        while self._more():
+            pass
+        heard, self._heard = self._heard, b""
+        return heard
+
+    def _more(self) -> bool:
+        assert self.process.stdout is not None
+        chunk = read_some(self.process.stdout.fileno())
+        self._heard += chunk
+        return bool(chunk)
+
+    def errors(self) -> bytes:
+        """All of its stderr, to the end of file."""
+        stream = self.process.stderr
+        return b"" if stream is None else b"".join(iter(lambda: read_some(stream.fileno()), b""))
+
+    def end(self, deadline_s: float = DEADLINE_S) -> int:
+        """Wait for its end; its exit status, or minus the signal that ended it."""
+        return self.process.wait(deadline_s)
+
+    def finish(self) -> int:
+        """Hang up, and wait for its end."""
+        self.hang_up()
+        return self.end()
+
+    def records(self) -> list[Record]:
+        """The records of its capture, none damaged."""
+        return records(self._recorded())
+
+    def frames(self, direction: Direction | None = None) -> list[Frame]:
+        """The frames of its capture, or those of one direction."""
+        return frames(self._recorded(), direction)
+
+    def recorded(self, direction: Direction) -> bytes:
+        """The bytes of one direction as its capture has them."""
+        return b"".join(frame.raw + frame.delim for frame in self.frames(direction))
+
+    def _recorded(self) -> Path:
+        assert self.capture is not None
+        return self.capture
+
+    def close(self) -> None:
+        """Let go of the streams."""
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+class Place:
+    """One test's own capture directory, configuration and processes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.captures = root / "captures"
+        self.mark = uuid.uuid4().hex
+        self.sessions: list[Session] = []
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        self.environment |= {
+            "MCPPROXY_CAPTURES": str(self.captures),
+            "XDG_CONFIG_HOME": str(root / "config"),
+            MARK: self.mark,
+        }
+
+    def command(
+        self, server: Sequence[str | bytes], *options: str, capture: Path | None = None, python: Sequence[str] = ()
+    ) -> list[str | bytes]:
+        """The command line that records `server`, to `capture` where one is given; `python` are the interpreter's options."""
+        to = ["--capture", str(capture)] if capture is not None else []
+        return [sys.executable, *python, "-P", "-m", "mcpproxy", "run", *to, *options, "--", *server]
+
+    def start(
+        self,
+        server: Sequence[str | bytes],
+        *options: str,
+        direct: bool = False,
+        capture: Path | None = None,
+        python: Sequence[str] = (),
+        environment: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
+        **how: Any,
+    ) -> Session:
+        """Start a server behind the recorder, or directly; `how` goes to `subprocess.Popen`, pipes are the default."""
+        if not direct and capture is None:
+            capture = self.root / f"session-{len(self.sessions)}.mcpcap"
+        argv = list(server) if direct else self.command(server, *options, capture=capture, python=python)
+        streams = {name: how.pop(name, subprocess.PIPE) for name in ("stdin", "stdout", "stderr")}
+        environment = self.environment if environment is None else environment
+        process = subprocess.Popen(argv, bufsize=0, env=environment, **streams, **how)
+        session = Session(process, self, None if direct else capture)
+        self.sessions.append(session)
+        return session
+
+    def run(self, *arguments: str, stdin: bytes = b"", **how: Any) -> "subprocess.CompletedProcess[bytes]":
+        """Run any command of ours to its end."""
+        argv = [sys.executable, "-P", "-m", "mcpproxy", *arguments]
+        how = {"env": self.environment, "timeout": DEADLINE_S, **how}
+        return subprocess.run(argv, input=stdin, capture_output=True, check=False, **how)
+
+    def newest(self) -> Path:
+        """The newest capture of the capture directory."""
+        return find_captures(self.captures)[0]
+
+    def leftovers(self) -> list[int]:
+        """Living processes, zombies apart, that descend from what was started here, wherever they have gone."""
+        mark = f"{MARK}={self.mark}".encode()
+        return [
+            pid for pid in all_pids() if pid != os.getpid() and mark in _read(f"/proc/{pid}/environ") and is_alive(pid)
+        ]
+
+    def clear(self) -> list[int]:
+        """End what is left; returns the pids that a test ought not to have left behind."""
+        for session in self.sessions:
+            session.close()
+        left = [pid for pid in self.leftovers() if not _is_ending(pid)]
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for session in self.sessions:
+            session.process.wait(DEADLINE_S)
+        return left
+
+
+def records(path: Path) -> list[Record]:
+    """All records of a capture; fails at damage, but for the torn tail that a kill may leave."""
+    items = list(Capture(path))
+    damage = [item for item in items if isinstance(item, Damage) and item.cause != "torn"]
+    assert not damage, damage
+    return [item for item in items if isinstance(item, Record)]
+
+
+def frames(path: Path, direction: Direction | None = None) -> list[Frame]:
+    """All frames of a capture, or those of one direction, giant ones put together."""
+    found = [item for item in read_frames(records(path)) if isinstance(item, Frame)]
+    return [frame for frame in found if direction in (None, frame.dir)]
+
+
+def members_of(path: Path, rec: str) -> list[dict[str, Any]]:
+    """The members of the records of one type in a capture, which may still be growing."""
+    return [item.members for item in Capture(path) if isinstance(item, Record) and item.rec == rec]
+
+
+def write_all(fd: int, data: bytes, deadline_s: float = DEADLINE_S) -> None:
+    """Write all of it to a descriptor, blocking or not, before the deadline."""
+    until = time.monotonic() + deadline_s
+    left = memoryview(data)
+    while left:
+        assert _ready(fd, select.POLLOUT, until), f"{len(left)} bytes were not taken in {deadline_s} s"
+        # A writable pipe takes so much at least without blocking; a blocking write of more would wait for all of it.
+        with contextlib.suppress(BlockingIOError):
+            left = left[os.write(fd, left[: select.PIPE_BUF]) :]
+
+
+def read_some(fd: int, deadline_s: float = DEADLINE_S) -> bytes:
+    """What is there to read, waiting for it until the deadline; empty at the end of file."""
+    assert _ready(fd, select.POLLIN, time.monotonic() + deadline_s), f"nothing to read in {deadline_s} s"
+    try:
+        return os.read(fd, 1 << 20)
+    except ConnectionResetError:  # a socket whose other end died with bytes unread
+        return b""
+
+
+def _ready(fd: int, what: int, until: float) -> bool:
+    poll = select.poll()
+    poll.register(fd, what)
+    return bool(poll.poll(max(0.0, until - time.monotonic()) * 1000))
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def all_pids() -> list[int]:
+    """The pids of the system; none where there is no /proc."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of /proc/PID/stat from the state on; empty where there is no such process."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    if os.path.exists("/proc/self/stat"):
+        return _stat(pid)[:1] not in ([], [b"Z"], [b"X"])
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False).stdout.strip()
+    return bool(shown) and not shown.startswith(b"Z")
+
+
+def _is_ending(pid: int, grace_s: float = 5.0) -> bool:
+    """Whether a process that was seen goes away by itself: the guard, for one, ends a moment after us."""
+    until = time.monotonic() + grace_s
+    while is_alive(pid) and time.monotonic() < until:
+        time.sleep(0.003)
+    return not is_alive(pid)
+
+
+def children(pid: int) -> list[int]:
+    """The living children of a process, zombies included."""
+    return [other for other in all_pids() if _stat(other)[1:2] == [b"%d" % pid]]
+
+
+def zombies_of(pid: int) -> list[int]:
+    """The ended children that a process has not waited for."""
+    return [other for other in children(pid) if _stat(other)[:1] == [b"Z"]]
+
+
+def server_of(session: Session) -> int:
+    """The pid of the server that a recorder has spawned, from the capture."""
+
+    def spawned() -> list[dict[str, Any]]:
+        path = session.capture
+        if path is None or not path.exists() or not path.stat().st_size:
+            return []
+        return [members for members in members_of(path, "process") if members["event"] == "spawned"]
+
+    return int(wait_until(spawned, "the server to be spawned")[0]["pid"])
+
+
+@contextlib.contextmanager
+def killed_at_the_end(*pids: int) -> Iterator[None]:
+    """End processes that rightly outlive a session, whatever the test says."""
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
