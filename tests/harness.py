@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -165,7 +165,7 @@ class Place:
     def command(
         self, server: Sequence[str | bytes], *options: str, capture: Path | None = None, python: Sequence[str] = ()
     ) -> list[str | bytes]:
-        """The command line that records `server`, to `capture` where one is given; `python` are the interpreter's options."""
+        """The command line that records `server`, to `capture` where one is given; `python` goes to the interpreter."""
         to = ["--capture", str(capture)] if capture is not None else []
         return [sys.executable, *python, "-P", "-m", "mcpproxy", "run", *to, *options, "--", *server]
 
