@@ -141,6 +141,8 @@ def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: 
         json = _Json(text, depth, is_unfinished=unit == "line" and not whole)
     except ValueError:
         return Envelope("invalid", problem=_unreadable(text, depth, direction, unit, whole))
+    except RecursionError:  # the caller had used up the stack: Python 3.11 counts its frames and the parser's as one
+        return Envelope("unjudged", problem="framing/too-deep")
     ident, method = json.token("id"), json.text("method")
     omitted = [name for name, is_kept in (("id", _keeps_id(ident)), ("method", _keeps_method(method))) if not is_kept]
     return Envelope(

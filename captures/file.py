@@ -110,7 +110,7 @@ class CaptureFile:
                 f"cannot create the capture {path}: {_reason(error)}; name another place with --capture"
             ) from error
         self.size = 0
-        self._checked = 0
+        self._check_at = FLOOR_CHECK_BYTES
 
     def append(self, data: bytes, *, last: bool = False) -> None:
         """Append whole lines; `last` ones may use the space that is kept free for others.
@@ -118,23 +118,26 @@ class CaptureFile:
         Raises:
             AppendError: with `written`, the bytes of whole lines that are in the file. What was torn has been cut away.
         """
-        if not last:
+        if self.size >= self._check_at and not last:
             self._respect_floor()
-        view = data
-        done = 0
         try:
-            while view:
-                count = self._write(self.fd, view)
-                done += count
-                if count == len(view):
-                    break
-                view = data[done:]
+            done = self._write(self.fd, data)
+        except OSError as error:
+            raise AppendError(error.errno or errno.EIO, error.strerror, 0) from error
+        if done != len(data):
+            self._append_rest(data, done)
+        self.size += len(data)
+
+    def _append_rest(self, data: bytes, done: int) -> None:
+        """Go on after a short write."""
+        try:
+            while done < len(data):
+                done += self._write(self.fd, data[done:])
         except OSError as error:
             whole = data.rfind(b"\n", 0, done) + 1
             self.size += whole
             self._cut(whole != done)
             raise AppendError(error.errno or errno.EIO, error.strerror, whole) from error
-        self.size += done
 
     def _cut(self, torn: bool) -> None:
         """Bring the file back to whole lines; where even that fails, readers resynchronise behind the torn one."""
@@ -147,12 +150,10 @@ class CaptureFile:
 
     def _respect_floor(self) -> None:
         """Stop before the disk is quite full: 16 MiB or 1 % of it stay free, whichever is less."""
-        if self.size - self._checked < FLOOR_CHECK_BYTES:
-            return
         disk = os.fstatvfs(self.fd)
         if disk.f_bavail * disk.f_frsize < min(FLOOR_BYTES, disk.f_blocks * disk.f_frsize // 100):
             raise AppendError(errno.ENOSPC, "the disk is almost full", 0)
-        self._checked = self.size
+        self._check_at = self.size + FLOOR_CHECK_BYTES
 
     @property
     def full(self) -> bool:
@@ -177,7 +178,7 @@ class CaptureFile:
             raise
         old, self.fd = self.fd, new
         self._sizes[self.segment] = self.size
-        self.size = self._checked = 0
+        self.size, self._check_at = 0, FLOOR_CHECK_BYTES
         self.segment += 1
         self._trim()
         return old

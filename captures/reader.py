@@ -239,14 +239,14 @@ class FrameAssembler:
     def __init__(self, limit: int = READER_LIMIT) -> None:
         """Frames above `limit` bytes come out `unjudged`."""
         self._limit = limit
-        self._parts: dict[tuple[object, ...], _Parts] = {}
+        self._parts: dict[tuple[str, ...], _Parts] = {}
 
     def feed(self, item: Record | Damage) -> Frame | Record | Damage | None:
         """What an item of a capture becomes; None for a part, whose frame comes later."""
         if not isinstance(item, Record) or item.rec not in ("frame", "part"):
             return item
         values = item.members
-        key = (values.get("dir"), values.get("conn"), values.get("exchange"))
+        key = tuple(repr(values.get(name)) for name in ("dir", "conn", "exchange"))
         if item.rec == "part":
             self._parts.setdefault(key, _Parts()).add(item)
             return None

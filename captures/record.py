@@ -11,10 +11,10 @@ import json
 from base64 import b64decode
 from binascii import b2a_base64
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 from zlib import crc32
 
-from captures.frame import Direction, Envelope, Unit
+from captures.frame import Direction, Envelope, Kind, Unit
 
 MAX_LINE: Final = 8 << 20
 """No line is longer, in bytes, its LF included."""
@@ -24,7 +24,9 @@ MAX_RAW: Final = 1 << 20
 So 1 MiB always fits into a line.
 """
 
-_NAMES: Final = {name: name.encode() for name in ("frame", "part", "stall", "stderr", "c2s", "s2c")}
+_NAMES: Final = {
+    name: name.encode() for name in ("frame", "part", "stall", "stderr", *get_args(Direction), *get_args(Kind))
+}
 
 LINE_START: Final = b'{"seq":'
 CRC_MARK: Final = b',"crc":"'
@@ -173,12 +175,14 @@ def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:
     kind, id_, method, code, problem, omitted = verdict
     if code is not None or problem is not None or omitted:
         return frame_members(direction, raw, verdict)
-    text = b',"dir":"%b","kind":"%b"' % (_NAMES[direction], kind.encode())
-    if id_ is not None:
-        text += b',"id":%b' % id_
+    try:
+        text = _escape(raw.decode())
+    except UnicodeDecodeError:
+        return frame_members(direction, raw, verdict)
+    named = b"" if id_ is None else b',"id":%b' % id_
     if method is not None:
-        text += b',"method":%b' % _escape(method)
-    return text + payload(raw)
+        named += b',"method":%b' % _escape(method)
+    return b',"dir":"%b","kind":"%b"%b,"size":%d,"raw":%b' % (_NAMES[direction], _NAMES[kind], named, len(raw), text)
 
 
 def part_members(direction: Direction, number: int, raw: bytes, *, conn: int = 0, exchange: int | None = None) -> bytes:

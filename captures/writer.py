@@ -193,7 +193,7 @@ class Writer:
         self.write()
         return first
 
-    def add_quickly(self, entry: Entry) -> int | None:
+    def add_quickly(self, rec: str, middle: bytes, direction: str, size: int) -> int | None:
         """The same for one record while nobody else writes and nothing waits; None, and nothing done, otherwise.
 
         This is the path of nearly every frame. It saves the queue: 3 of 7 µs.
@@ -207,13 +207,12 @@ class Writer:
                 seq = self._seq
                 self._seq = seq + 1
                 t_ns = time.monotonic_ns() - self.origin_ns
-            rec, middle, _, _, _ = entry
             try:
                 self._file.append(seal(seq, t_ns, rec, middle))
                 if self._fsync == "always":
                     self._sync_now()
             except AppendError as error:
-                self._settle(error, [_Line(seq, t_ns, entry)])
+                self._settle(error, [_Line(seq, t_ns, Entry(rec, middle, direction, size))])
             self._written = seq
         finally:
             self._write_lock.release()

@@ -88,9 +88,9 @@ class Channel:
     def _line(self, raw: bytes, size: int) -> bool:
         """Record one whole line while nobody else writes: the way of nearly every frame. False where that is not so."""
         self._latest = None
-        entry = Entry("frame", line_members(self._dir, raw, self._recorder.judge(raw, self._dir)), self._dir, size)
+        middle = line_members(self._dir, raw, self._recorder.judge(raw, self._dir))
         try:
-            seq = self._writer.add_quickly(entry)
+            seq = self._writer.add_quickly("frame", middle, self._dir, size)
         except RecordingStopped:
             self._recorder.stop()
             raise StopRelaying from None
