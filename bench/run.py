@@ -78,7 +78,9 @@ def subjects(tools: Tools) -> list[Subject]:
     if program.exists():
 
         def run(place: Path) -> list[str]:
-            return [str(program), "run", "--name", "bench", "--capture", f"{place}/", "--", *tools.server]
+            # A ring that holds everything: frames that went with old segments could not be counted.
+            options = ["--name", "bench", "--ring-size", "16G", "--capture", f"{place}/"]
+            return [str(program), "run", *options, "--", *tools.server]
 
         found.append(Subject("run", run, _frames))
     return found
