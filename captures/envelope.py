@@ -365,7 +365,7 @@ def _holds_several(text: str) -> bool:
             return False
         try:
             _, end = decode(text, at)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         at = _skip(text, end)
     return True
