@@ -10,7 +10,7 @@ This module is on the path on which an MCP client waits for its server, so it lo
 import json
 from base64 import b64decode
 from binascii import b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, get_args
 from zlib import crc32
 
@@ -75,6 +75,13 @@ def seal(seq: int, t_ns: int, rec: str, middle: bytes) -> bytes:
     """The whole line: number and type in front, checksum behind, LF at the end."""
     body = b'{"seq":%d,"rec":"%b","t_ns":%d%b' % (seq, _NAMES.get(rec) or rec.encode(), t_ns, middle)
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+
+
+def seal_all(first: int, t_ns: int, rec: str, middles: Sequence[bytes]) -> list[bytes]:
+    """The lines of records of one type with one stamp, numbered from `first`."""
+    stamp = b',"rec":"%b","t_ns":%d' % (_NAMES.get(rec) or rec.encode(), t_ns)
+    bodies = [b'{"seq":%d%b%b' % (seq, stamp, middle) for seq, middle in enumerate(middles, first)]
+    return [b'%b,"crc":"%08x"}\n' % (body, crc32(body)) for body in bodies]
 
 
 def members(**fields: object) -> bytes:

@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 
 from captures.file import AppendError, CaptureFile, sync
 from captures.frame import C2S, S2C
-from captures.record import members, seal
+from captures.record import members, seal, seal_all
 
 QUEUE_BYTES: Final = 32 << 20
 SLICE_BYTES: Final = 1 << 20
@@ -193,10 +193,10 @@ class Writer:
         self.write()
         return first
 
-    def add_quickly(self, rec: str, middle: bytes, direction: str, size: int) -> int | None:
-        """The same for one record while nobody else writes and nothing waits; None, and nothing done, otherwise.
+    def add_quickly(self, rec: str, middles: Sequence[bytes], direction: str, sizes: Sequence[int]) -> int | None:
+        """The same for records of one type while nobody else writes and nothing waits; else None, and nothing done.
 
-        This is the path of nearly every frame. It saves the queue: 3 of 7 µs.
+        This is the way of nearly every frame: no queue, and no object a record.
         """
         if not self._write_lock.acquire(blocking=False):
             return None
@@ -204,21 +204,24 @@ class Writer:
             with self._order:
                 if self._queue or self._carry or self._queue_only or self._file.size >= self._rotate_at:
                     return None
-                seq = self._seq
-                self._seq = seq + 1
+                first = self._seq
+                self._seq = first + len(middles)
                 t_ns = time.monotonic_ns() - self.origin_ns
+            lines = seal_all(first, t_ns, rec, middles)
             try:
-                self._file.append(seal(seq, t_ns, rec, middle))
+                self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
                 if self._fsync == "always":
                     self._sync_now()
             except AppendError as error:
-                self._settle(error, [_Line(seq, t_ns, Entry(rec, middle, direction, size))])
-            self._written = seq
+                entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
+                rest = [_Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+                self._settle(error, rest[_whole(lines, error.written) :])
+            self._written = first + len(middles) - 1
         finally:
             self._write_lock.release()
         if not self._dirty.is_set():
             self._dirty.set()
-        return seq
+        return first
 
     def _settle(self, error: AppendError, rest: list[_Line]) -> None:
         self._trouble(error, rest)
@@ -334,10 +337,7 @@ class Writer:
                     self._sync_now()
                 start = stop
             except AppendError as error:
-                written = error.written
-                while written > 0:
-                    written -= len(sealed[start])
-                    start += 1
+                start += _whole(sealed[start:], error.written)
                 self._trouble(error, lines[start:])
                 if self._policy != "block" or self._closing.is_set():
                     return
@@ -549,3 +549,12 @@ class Writer:
     def durable_seq(self) -> int | None:
         """Where syncing has failed: the last number that is known to be on the disk."""
         return self._durable if self._sync_error is not None else None
+
+
+def _whole(lines: Sequence[bytes], written: int) -> int:
+    """How many of the lines are among the first `written` bytes."""
+    count = 0
+    while written > 0:
+        written -= len(lines[count])
+        count += 1
+    return count

@@ -69,39 +69,37 @@ class Channel:
 
     def chunk(self, data: bytes) -> None:
         """Record the frames that `data` completes."""
-        size = len(data) - 1
-        if (
-            data.find(b"\n") == size
-            and not self._lines.pending
-            and data[-2:] != b"\r\n"
-            and self._line(data[:-1], size)
-        ):
-            return
+        self._latest = None
         with self._lock:
             self.bytes += len(data)
-            pieces = self._lines.feed(data)
-            entries = [entry for piece in pieces for entry in self._entries(piece)]
-        self._latest = None
-        if entries:
+            lines = self._lines.plain(data)
+            if lines is None:
+                entries = [entry for piece in self._lines.feed(data) for entry in self._entries(piece)]
+            else:
+                self.frames += len(lines)
+        if lines is None:
             self._add(entries)
+        elif lines:
+            self._add_lines(lines)
 
-    def _line(self, raw: bytes, size: int) -> bool:
-        """Record one whole line while nobody else writes: the way of nearly every frame. False where that is not so."""
-        self._latest = None
-        middle = line_members(self._dir, raw, self._recorder.judge(raw, self._dir))
+    def _add_lines(self, lines: list[bytes]) -> None:
+        """Record whole lines: quickly while nobody else writes, else through the queue."""
+        direction, judge = self._dir, self._recorder.judge
+        middles = [line_members(direction, line, judge(line, direction)) for line in lines]
+        sizes = [len(line) for line in lines]
         try:
-            seq = self._writer.add_quickly("frame", middle, self._dir, size)
+            first = self._writer.add_quickly("frame", middles, direction, sizes)
         except RecordingStopped:
             self._recorder.stop()
             raise StopRelaying from None
-        if seq is None:
-            return False
-        self.bytes += size + 1
-        self.frames += 1
-        self._latest = (seq, seq)
-        return True
+        if first is None:
+            self._add([Entry("frame", middle, direction, size) for middle, size in zip(middles, sizes, strict=True)])
+        else:
+            self._latest = (first, first + len(lines) - 1)
 
     def _add(self, entries: list[Entry]) -> None:
+        if not entries:
+            return
         try:
             first = self._writer.place(entries)
             self._latest = (first, first + len(entries) - 1)

@@ -161,7 +161,7 @@ class _Text:
             else Style.of(sys.stdout, os.environ)
         )
         self.caught_up = False
-        self._follows = options.follow or options.tail is not None or options.limit is not None
+        self._picks = options.tail is not None or options.limit is not None
         width = shutil.get_terminal_size().columns
         self._conversation = Conversation(style, width, times=options.time, file=path.name, live=options.follow)
         self._assembler = FrameAssembler()
@@ -171,7 +171,7 @@ class _Text:
         found = self._assembler.feed(item)
         if found is None:
             return
-        if self._follows:
+        if self._picks:
             yield from self._conversation.fold(found)
         else:
             yield from self._conversation.feed(found)
@@ -185,9 +185,9 @@ class _Text:
 
     def finish(self, write: Callable[[str], object], *, still_open: bool) -> None:
         for frame in self._assembler.end():
-            for thing in self._conversation.fold(frame):
-                write(self.text(thing))
-        if self._follows:
+            for row in self._conversation.fold(frame) if self._picks else self._conversation.feed(frame):
+                write(self.text(row))
+        if self._picks:
             for thing in self._conversation.closing(still_open=still_open):
                 write(self.text(thing))
         else:

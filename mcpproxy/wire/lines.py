@@ -36,6 +36,24 @@ class LineSplitter:
         self._size = 0
         self._parts = 0
 
+    def plain(self, chunk: bytes) -> list[bytes] | None:
+        """The lines that `chunk` completes, where all end in a bare LF and none is giant; else None, nothing taken.
+
+        For the everyday chunk: an object a line would cost as much as the cutting.
+        """
+        if self._parts or b"\r" in chunk:
+            return None
+        lines = chunk.split(b"\n")
+        if self._chunks:
+            if self._size + len(chunk) > self._max or len(lines) == 1:
+                return None
+            lines[0] = b"".join((*self._chunks, lines[0]))
+            if lines[0].endswith(b"\r"):
+                return None
+        rest = lines.pop()
+        self._chunks, self._size = ([rest], len(rest)) if rest else ([], 0)
+        return lines
+
     def feed(self, chunk: bytes) -> list[Piece]:
         """The pieces that `chunk` completes."""
         lines = chunk.split(b"\n")
