@@ -130,6 +130,7 @@ def report(found: list[Row], samples: Samples, plan: Plan, note: str) -> str:
     machine = {
         "system": platform.platform(),
         "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
         "python": platform.python_version(),
         "tools": note,
     }
