@@ -12,39 +12,30 @@ stream or another frame belong to the analysis; so do notes. JSON is that of RFC
 JSON-RPC 2.0 as MCP narrows it.
 """
 
-import re
-from collections.abc import Callable
-from itertools import accumulate
-from json.decoder import JSONDecoder
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
+from captures.exact import (
+    DEEP,
+    LONGEST,
+    MEMBERS,
+    NOTIFICATIONS,
+    READER_LIMIT,
+    RECORD_LIMIT,
+    RESERVED,
+    SAFE,
+    judge_exactly,
+    nesting,
+)
 from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
 
-RECORD_LIMIT: Final = 256 * 1024
-"""Bytes. A longer frame is not judged while it waits to be forwarded: its parser would hold up every other thread."""
+__all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly"]
 
-READER_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes. What a reader, for whom nobody waits, judges at most."""
-
-DEEP: Final = 200
-"""Levels of arrays and objects. More of them are `framing/too-deep`."""
-
-TOO_DEEP: Final = 512
-"""Levels. More of them are not judged at all. Far below what stops the parsers here: orjson's 1,024, Python's stack."""
-
-LONGEST: Final = 256
-"""Bytes. An id's token or a method that is longer is left out of the envelope."""
-
-_SAFE: Final = 2**53 - 1
 _SHORT: Final = 60  # characters that stay below LONGEST in any encoding, quotes included
 _SHALLOW: Final = 2 * DEEP  # bytes that cannot hold more levels
-_NAMES: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
-_QUOTED: Final = tuple((name, b'"%b"' % name.encode()) for name in sorted(_NAMES))
-_NOTIFICATIONS: Final = "notifications/"
-_RESERVED: Final = "rpc."
-_SPECIAL: Final = (_NOTIFICATIONS, _RESERVED)
+_QUOTED: Final = tuple((name, b'"%b"' % name.encode()) for name in sorted(MEMBERS))
+_SPECIAL: Final = (NOTIFICATIONS, RESERVED)
 
 
 def judge(
@@ -74,10 +65,10 @@ def _judge_at_once(raw: bytes) -> Envelope | None:
             return None
     except (JSONDecodeError, JSONEncodeError):
         return None
-    if read.get("jsonrpc") != "2.0" or "error" in read or (len(raw) > _SHALLOW and _depth(raw) > DEEP):
+    if read.get("jsonrpc") != "2.0" or "error" in read or (len(raw) > _SHALLOW and nesting(raw) > DEEP):
         return None
     ident = read.get("id", "")
-    if not (-_SAFE <= ident <= _SAFE if type(ident) is int else type(ident) is str and len(ident) <= _SHORT):
+    if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= _SHORT):
         return None
     token = dumps(ident) if "id" in read else None
     kind: Kind = "request" if token else "notification"
@@ -90,7 +81,7 @@ def _judge_at_once(raw: bytes) -> Envelope | None:
         is_flawless = (
             type(method) is str
             and 0 < len(method) <= _SHORT
-            and not method.startswith(_SPECIAL if token else _RESERVED)
+            and not method.startswith(_SPECIAL if token else RESERVED)
             and type(read.get("params", read)) is dict
             and "result" not in read
         )
@@ -110,319 +101,3 @@ def _is_plain(raw: bytes, read: dict[str, Any]) -> bool:
             return False
     token = dumps(read["id"]) if "id" in read else b""
     return not token or b'"id": ' + token in raw or b'"id":' + token in raw
-
-
-def judge_exactly(
-    raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True, limit: int = RECORD_LIMIT
-) -> Envelope:
-    """The same verdict as `judge`, by the exact path alone.
-
-    Of duplicate members only those of the envelope are looked for (`jsonrpc`, `id`, `method`, `params`, `result` and
-    `error` at the top level); the last one counts, as with most parsers. The elements of a batch are messages of their
-    own, and not looked into.
-    """
-    if len(raw) > limit:
-        return UNJUDGED
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as fault:
-        if whole or fault.reason != "unexpected end of data":
-            return Envelope("invalid", problem="framing/invalid-utf8")
-        text = raw.decode(errors="replace")  # cut inside a character: unreadable, but no fault of its encoding
-    if text.startswith("\ufeff"):
-        return _judge_text(text[1:], _depth(raw), direction, unit, whole)._replace(problem="framing/bom")
-    return _judge_text(text, _depth(raw), direction, unit, whole)
-
-
-def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> Envelope:
-    if depth > TOO_DEEP and text[_skip(text, 0)] in "[{":
-        return Envelope("unjudged", problem="framing/too-deep")
-    try:
-        json = _Json(text, depth, is_unfinished=unit == "line" and not whole)
-    except ValueError:
-        return Envelope("invalid", problem=_unreadable(text, depth, direction, unit, whole))
-    except RecursionError:  # the caller had used up the stack: Python 3.11 counts its frames and the parser's as one
-        return Envelope("unjudged", problem="framing/too-deep")
-    ident, method = json.token("id"), json.text("method")
-    omitted = [name for name, is_kept in (("id", _keeps_id(ident)), ("method", _keeps_method(method))) if not is_kept]
-    return Envelope(
-        kind=json.kind,
-        id=ident.encode() if ident and "id" not in omitted else None,
-        method=method if "method" not in omitted else None,
-        code=json.code if abs(json.code or 0) <= _SAFE else None,
-        problem=next((rule for rule, breaks in _RULES.get(json.first, _OF_ANY_TEXT) if breaks(json)), None),
-        omitted=tuple(omitted),
-    )
-
-
-def _keeps_id(token: str) -> bool:
-    if not token or token[0] in "[{" or len(token.encode()) > LONGEST:
-        return not token
-    try:
-        loads(token)  # what a record holds must be readable by the parsers of others, too
-    except JSONDecodeError:
-        return False
-    return True
-
-
-def _keeps_method(method: str | None) -> bool:
-    try:
-        return method is None or len(method.encode()) <= LONGEST
-    except UnicodeEncodeError:
-        return False
-
-
-# --- one text, read ---------------------------------------------------------------------------------------------------
-
-_BRACKETS: Final = b"[]{}"
-_STEPS: Final = bytes.maketrans(_BRACKETS, b"\x01\xff\x01\xff")
-_NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(_BRACKETS + b'"'))
-_SPACE: Final = re.compile(r"[ \t\n\r]*+")
-_COLON: Final = re.compile(r"[ \t\n\r]*+:[ \t\n\r]*+")
-_NEXT: Final = re.compile(r"[ \t\n\r]*+([,}])[ \t\n\r]*+")
-_SHAPES: Final = {"": "absent", "{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
-
-_Decode: TypeAlias = Callable[[str, int], tuple[Any, int]]
-
-
-class _Member(NamedTuple):
-    value: Any
-    token: str
-
-
-class _Json:
-    """One JSON text: what stands at its top level, and what was odd on the way.
-
-    Raises ValueError for all other texts. NaN and Infinity are noticed and let pass, unless one is the whole text.
-    """
-
-    def __init__(self, text: str, depth: int, *, is_unfinished: bool) -> None:
-        self.source = text
-        self.is_deep = depth > DEEP
-        self.is_unfinished = is_unfinished
-        self.has_constant = self.is_repeated = False
-        self.members: dict[str, _Member] = {}
-        # Integers stay text: int() refuses those of more than 4,300 digits.
-        decode = JSONDecoder(parse_int=str, parse_constant=self._notice).raw_decode
-        at = _skip(text, 0)
-        self.first = text[at : at + 1]
-        if self.first == "{":
-            self.members, self.is_repeated, end = _members(text, at, _NAMES, decode)
-        else:
-            self.value, end = decode(text, at)
-        if _skip(text, end) < len(text) or (self.has_constant and self.first not in "[{"):
-            raise ValueError("not one JSON value")
-        self.shapes = {name: _shape(member.token) for name, member in self.members.items()}
-        self.kind = self._kind()
-        self.outcome = {self.shape("result"), self.shape("error")}
-        self.message = "absent"
-        self.code: int | None = None
-        if self.kind == "error" and self.shape("error") == "object":
-            error, _, _ = _members(self.token("error"), 0, frozenset({"code", "message"}), decode)
-            self.message = _shape(error["message"].token if "message" in error else "")
-            self.code = _integer(error["code"].token) if "code" in error else None
-
-    def _notice(self, _constant: str) -> None:
-        self.has_constant = True
-
-    def _kind(self) -> Kind:
-        """Which message it is, by presence of members; of a result and an error the one that is not null."""
-        if self.first == "[":
-            return "batch"
-        if "method" in self:
-            is_request = "result" in self or "error" in self or ("id" in self and not self.notifies())
-            return "request" if is_request else "notification"
-        if "error" in self and ("result" not in self or self.shape("error") != "null"):
-            return "error"
-        return "response" if "result" in self else "invalid"
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.members
-
-    def token(self, name: str) -> str:
-        """The member's value, verbatim; empty where there is no such member."""
-        return self.members[name].token if name in self.members else ""
-
-    def shape(self, name: str) -> str:
-        """The JSON type of the member's value, or `absent`."""
-        return self.shapes.get(name, "absent")
-
-    def text(self, name: str) -> str | None:
-        """The member's value where that is a string."""
-        return self.members[name].value if self.shape(name) == "string" else None
-
-    def notifies(self) -> bool:
-        """Whether the method is a notification's by its name."""
-        return (self.text("method") or "").startswith(_NOTIFICATIONS)
-
-
-def _members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tuple[dict[str, _Member], bool, int]:
-    """The wanted members of the object at `at`, whether one came twice (the last counts), and the index behind it.
-
-    The walk is ours because the json module's own tells neither where a value stands nor how it was spelt.
-    """
-    found: dict[str, _Member] = {}
-    is_repeated = False
-    at = _skip(text, at + 1)
-    if text.startswith("}", at):
-        return found, is_repeated, at + 1
-    mark = ","
-    while mark == ",":
-        if not text.startswith('"', at):
-            raise ValueError("no name of a member")
-        name, at = decode(text, at)
-        at = _expect(_COLON, text, at).end()
-        value, end = decode(text, at)
-        if name in wanted:
-            is_repeated = is_repeated or name in found
-            found[name] = _Member(value, text[at:end])
-        then = _expect(_NEXT, text, end)
-        mark, at = then[1], then.end()
-    return found, is_repeated, at
-
-
-def _expect(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
-    found = pattern.match(text, at)
-    if not found:
-        raise ValueError(f"no {pattern.pattern}")
-    return found
-
-
-def _skip(text: str, at: int) -> int:
-    return _expect(_SPACE, text, at).end()
-
-
-def _shape(token: str) -> str:
-    return _SHAPES.get(token[:1], "number")
-
-
-def _depth(raw: bytes) -> int:
-    """How many levels the arrays and objects of a JSON text nest; 0 where it has too few brackets to be deep.
-
-    One pass without recursion, exact up to the byte at which a parser would give up.
-    """
-    if raw.count(b"[") + raw.count(b"{") <= DEEP:
-        return 0
-    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
-    outside = b"".join(bare.replace(b'""', b"").split(b'"')[::2])  # two quotes less: the rest stays inside or outside
-    return max(accumulate(memoryview(outside.translate(_STEPS)).cast("b")), default=0)
-
-
-_NUMBER: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*))?")
-
-
-def _integer(token: str) -> int | None:
-    """The integer that a JSON number is by its exact value, drawn in to ±2^53; None where it has a fraction."""
-    if len(token) < 16 and token.isdigit():
-        return int(token)
-    number = _NUMBER.fullmatch(token)
-    if not number:
-        return None
-    sign, whole, fraction, direction, exponent = number.groups(default="")
-    digits = (whole + fraction).rstrip("0")
-    point = len(whole) + int(direction + (exponent[:18] or "0"))
-    significant = digits.lstrip("0")
-    if significant and len(digits) > point:
-        return None
-    length = len(significant) + point - len(digits)
-    size = int(significant.ljust(length, "0")) if significant and length <= 16 else (_SAFE + 1 if significant else 0)
-    return int(sign + "1") * min(size, _SAFE + 1)
-
-
-# --- no JSON ----------------------------------------------------------------------------------------------------------
-
-_HEADER: Final = re.compile(
-    r"[ \t]*content-length:[ \t]*[0-9]+[ \t\r;,]*(?:content-type:.*)?", re.IGNORECASE | re.DOTALL
-)
-_NOT_JSON: Final = {"c2s": "framing/stdin-not-json", "s2c": "framing/stdout-not-json"}
-_ENOUGH: Final = 1000  # values on a line, after which nobody need look at the rest
-
-
-def _unreadable(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> str | None:
-    """Which rule a text breaks that is not one JSON value.
-
-    None for a body, and for an event that is empty or was cut: whether that is wrong depends on the exchange.
-    """
-    if unit != "line":
-        return "sse/data-not-json" if unit == "sse_event" and text and whole else None
-    if not text.strip(" \t\n\r\v\f"):
-        return "framing/blank-line"
-    if _HEADER.fullmatch(text):
-        return "framing/lsp-header"
-    if depth <= TOO_DEEP and _holds_several(text):
-        return "framing/several-messages-on-a-line"
-    return _NOT_JSON[direction] if whole else "framing/truncated-message"
-
-
-def _holds_several(text: str) -> bool:
-    """Whether a text is several JSON values, one after another, told apart by space or by their own ends."""
-    decode = JSONDecoder(parse_int=str).raw_decode
-    at, end = _skip(text, 0), -1
-    for count in range(_ENOUGH):
-        if at == len(text):
-            return count > 1
-        if at == end and text[at - 1] not in '"]}' and text[at] not in '"[{':
-            return False
-        try:
-            _, end = decode(text, at)
-        except (ValueError, RecursionError):
-            return False
-        at = _skip(text, end)
-    return True
-
-
-# --- JSON, but not as it should be ------------------------------------------------------------------------------------
-
-_HIGH: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
-_LOW: Final = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_HALF_PAIR: Final = re.compile(f"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}")
-
-
-def _has_lone_surrogate(json: _Json) -> bool:
-    # An escaped backslash gives way to two other characters, so that what stood apart does not come together.
-    return "\\u" in json.source and _HALF_PAIR.search(json.source.replace("\\\\", "__")) is not None
-
-
-def _is_no_id(json: _Json) -> bool:
-    shape = json.shape("id")
-    return shape in ("boolean", "object", "array") or (shape == "number" and _integer(json.token("id")) is None)
-
-
-_Rule: TypeAlias = tuple[str, Callable[[_Json], bool]]
-
-# In the order of the catalogue: the first one that is broken is the frame's problem.
-_OF_ANY_TEXT: Final[tuple[_Rule, ...]] = (
-    ("framing/not-a-message", lambda json: json.first not in "[{"),
-    ("framing/missing-final-newline", lambda json: json.is_unfinished),
-    ("framing/too-deep", lambda json: json.is_deep),
-    ("framing/duplicate-key", lambda json: json.is_repeated),
-    ("framing/non-json-number", lambda json: json.has_constant),
-    ("framing/lone-surrogate", _has_lone_surrogate),
-)
-_OF_OBJECTS: Final[tuple[_Rule, ...]] = (
-    ("jsonrpc/missing-version", lambda json: "jsonrpc" not in json),
-    ("jsonrpc/wrong-version", lambda json: json.text("jsonrpc") != "2.0"),
-    ("jsonrpc/unclassifiable", lambda json: json.kind == "invalid"),
-    ("jsonrpc/method-not-string", lambda json: "method" in json and not json.text("method")),
-    ("jsonrpc/reserved-method", lambda json: (json.text("method") or "").startswith(_RESERVED)),
-    ("jsonrpc/method-with-result", lambda json: "method" in json and json.outcome != {"absent"}),
-    ("jsonrpc/result-and-error", lambda json: json.outcome.isdisjoint({"absent", "null"})),
-    ("jsonrpc/null-sibling", lambda json: "null" in json.outcome and not json.outcome <= {"absent", "null"}),
-    ("jsonrpc/result-not-object", lambda json: json.kind == "response" and json.shape("result") != "object"),
-    ("jsonrpc/result-without-id", lambda json: json.kind == "response" and json.shape("id") in ("absent", "null")),
-    ("jsonrpc/params-by-position", lambda json: "method" in json and json.shape("params") == "array"),
-    (
-        "jsonrpc/params-not-object",
-        lambda json: "method" in json and json.shape("params") in ("string", "number", "boolean"),
-    ),
-    ("jsonrpc/params-null", lambda json: "method" in json and json.shape("params") == "null"),
-    ("jsonrpc/error-not-object", lambda json: json.kind == "error" and json.shape("error") != "object"),
-    ("jsonrpc/error-code-not-integer", lambda json: json.kind == "error" and json.code is None),
-    ("jsonrpc/error-message-missing", lambda json: json.kind == "error" and json.message != "string"),
-    ("jsonrpc/notification-with-id", lambda json: json.notifies() and "id" in json),
-    ("id/null", lambda json: json.kind == "request" and json.shape("id") == "null"),
-    ("id/not-string-or-integer", lambda json: json.kind == "request" and _is_no_id(json)),
-    ("id/unsafe-integer", lambda json: json.kind == "request" and abs(_integer(json.token("id")) or 0) > _SAFE),
-)
-_OF_BATCHES: Final[tuple[_Rule, ...]] = (("batch/empty", lambda json: json.value == []),)
-_RULES: Final = {"{": _OF_ANY_TEXT + _OF_OBJECTS, "[": _OF_ANY_TEXT + _OF_BATCHES}

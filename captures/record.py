@@ -87,11 +87,12 @@ def seal_all(first: int, t_ns: int, rec: str, middles: Sequence[bytes]) -> list[
 def members(**fields: object) -> bytes:
     """The middle of a record of any type but `frame`: JSON members in the order given.
 
-    Those that are None are left out.
+    Those that are None are left out. Half a surrogate pair in a text becomes a `?`: parsers would refuse the line.
     """
     present = {name: value for name, value in fields.items() if value is not None}
-    text = json.dumps(present, ensure_ascii=False, separators=(",", ":"), default=_plain)
-    return b"," + text.encode("utf-8", "backslashreplace")[1:-1] if present else b""
+    text = json.dumps(present, ensure_ascii=False, separators=(",", ":"), default=_plain).encode("utf-8", "replace")
+    # An inner object may begin with `seq`, too (a variable of the environment, say), and must not look like a record.
+    return b"," + text[1:-1].replace(LINE_START, b'{ "seq":') if present else b""
 
 
 def _plain(value: object) -> str:

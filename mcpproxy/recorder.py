@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CannotCreate
+from captures.exact import judge_exactly
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.frame import UNJUDGED, Direction, Envelope
 from captures.places import captures_root, config_directory, safe_name
@@ -33,10 +34,6 @@ STDERR_REFILL: Final = 64 << 10
 STDERR_PIECE: Final = 64 << 10
 
 Judge = Callable[..., Envelope]
-
-
-def _no_verdict(*_: object, **__: object) -> Envelope:
-    return UNJUDGED
 
 
 def tell(message: str) -> None:
@@ -240,7 +237,8 @@ class Recorder:
             CaptureError: there is no place for a capture, or it cannot be created.
         """
         self.name = safe_name(name or server_name(argv))
-        self.judge: Judge = _no_verdict
+        self.judge: Judge = judge_exactly
+        """Judges frames; the exact way until orjson is loaded, then fast."""
         self.on_stop: Callable[[], None] = lambda: None
         wall_ns = time.time_ns()
         default = Path() if capture is not None else captures_root() / self.name
@@ -270,17 +268,20 @@ class Recorder:
         return {0: self.client, 1: self.server, 2: self.stderr}
 
     def spawned(self, pid: int, start: str | None) -> None:
-        """Record it, and use the time that the server needs to start for loading what judges frames."""
+        """Record it."""
         started = int(start) if start and start.isdigit() else start
         self.writer.add(Entry("process", members(event="spawned", pid=pid, start=started)))
+        self.writer.start()
+
+    def running(self) -> None:
+        """Load orjson beside the traffic: 25 ms of imports that no first answer has to wait for."""
         try:
             from captures.envelope import judge
 
             use_orjson()
             self.judge = judge
         except ImportError as error:
-            tell(f"recording without verdicts: {error}")
-        self.writer.start()
+            tell(f"recording slowly, without orjson: {error}")
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
         """Record a signal that arrived."""

@@ -54,6 +54,9 @@ class Observer(Protocol):
     def spawned(self, pid: int, start: str | None) -> None:
         """The server runs. Called before any byte moves and before any thread starts."""
 
+    def running(self) -> None:
+        """Bytes move. What takes time to prepare and can wait has its place here, in the main thread."""
+
     def received(self, signum: int, *, from_terminal: bool) -> None:
         """A signal arrived."""
 
@@ -113,6 +116,7 @@ class StdioRelay:
         self.server = Process(pid, start_time(pid) or "")
         self._observer.spawned(pid, self.server.start or None)
         self._start_pumps(ours)
+        self._observer.running()
         status = self._wait_for_end(pid)
         self._deliver_the_rest()
         if self._tree:
