@@ -329,6 +329,11 @@ def test_a_frame_of_the_limit_is_judged() -> None:
     assert judge(request(params={"text": "x" * (padding + 1)})).kind == "unjudged"
 
 
+def test_behind_a_thousand_values_on_a_line_nobody_looks() -> None:
+    assert judge(b"1 " * 999 + b"x").problem == "framing/stdin-not-json"
+    assert judge(b"1 " * 1_000 + b"x").problem == "framing/several-messages-on-a-line"
+
+
 @pytest.mark.parametrize("levels", [513, 1_024, 1_100, 100_000])
 def test_deep_nesting_is_not_judged_however_deep(levels: int) -> None:
     too_deep = Envelope("unjudged", problem="framing/too-deep")
@@ -380,10 +385,10 @@ HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
     "spaces": lambda size: fill(b" ", size) + b"x",
     "newlines": lambda size: fill(b"\n", size) + b"x",
     "a long header": lambda size: b"content-length:" + fill(b"1", size) + b"x",
-    "digits": lambda size: request()[:-1] + b',"id":' + fill(b"9", size) + b"}",
-    "zeros behind the point": lambda size: request()[:-1] + b',"id":0.' + fill(b"0", size) + b"1}",
-    "zeros of an exponent": lambda size: request()[:-1] + b',"id":1e' + fill(b"0", size) + b"1}",
-    "nines of an exponent": lambda size: request()[:-1] + b',"id":1e-' + fill(b"9", size) + b"}",
+    "digits": lambda size: b'{"jsonrpc":"2.0","method":"x","id":' + fill(b"9", size) + b"}",
+    "zeros behind the point": lambda size: b'{"jsonrpc":"2.0","method":"x","id":0.' + fill(b"0", size) + b"1}",
+    "zeros of an exponent": lambda size: b'{"jsonrpc":"2.0","method":"x","id":1e' + fill(b"0", size) + b"1}",
+    "nines of an exponent": lambda size: b'{"jsonrpc":"2.0","method":"x","id":1e-' + fill(b"9", size) + b"}",
     "colours": lambda size: fill(b"\x1b[2K", size),
     "not utf-8": lambda size: fill(b"a", size) + b"\xff",
 }

@@ -1,0 +1,150 @@
+"""Captures made in memory, and disks that misbehave: what the tests of this folder share."""
+
+import errno
+import os
+import random
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from captures.envelope import judge
+from captures.frame import UNJUDGED, Direction, Frame
+from captures.reader import Damage, LineCutter, read_frames
+from captures.record import Record, frame_members, members, part_members, seal, stderr_members
+
+CAPTURE = "0d3f6a5e9b1c4d7280aa55ff13579bdf"
+WALL_NS = 1_795_000_000_000_000_000
+
+REQUEST = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"n":%d}}}'
+RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
+
+
+def header(segment: int = 1, **more: object) -> bytes:
+    """The middle of a header."""
+    fixed = {"format": 1, "capture": CAPTURE, "segment": segment, "transport": "stdio", "name": "files"}
+    rest = {"argv": ["server"], "cwd": "/", "env": {"HOME": "hmac:0123456789abcdef"}, "observed_start": True}
+    return members(**{**fixed, **rest, "wall_ns": WALL_NS, "mono_ns": 5, "tool": "mcpproxy 0", **more})
+
+
+def frame(direction: Direction, raw: bytes, **how: Any) -> bytes:
+    """The middle of a frame."""
+    return frame_members(direction, raw, judge(raw, direction, whole=how.get("whole", True)), **how)
+
+
+def lines(middles: Iterable[tuple[str, bytes]], first: int = 0, step_ns: int = 1_000_000) -> list[bytes]:
+    """Lines of records with numbers and stamps that rise."""
+    return [seal(first + n, n * step_ns, rec, middle) for n, (rec, middle) in enumerate(middles)]
+
+
+def conversation(frames: int, rng: random.Random, size: int = 60) -> Iterator[tuple[str, bytes]]:
+    """A header, `frames` frames to and fro of about `size` bytes of text, and a close."""
+    yield "header", header()
+    for n in range(frames):
+        text = rng.choice([b"plain ", "größer ".encode(), b"tab\\t ", "𝄞 ".encode()]) * (size // 6)
+        call, result = REQUEST % (n, rng.randrange(10**6)), RESULT % (n, text)
+        yield "frame", frame("c2s", call) if n % 2 == 0 else frame("s2c", result)
+    yield "close", members(ending="server", status=0, totals={})
+
+
+def every_type() -> list[bytes]:
+    """Lines of a small capture in which each record type stands, and each way to hold bytes."""
+    middles = [
+        ("header", header()),
+        ("process", members(event="spawned", pid=4711, start=99)),
+        ("frame", frame("c2s", REQUEST % (1, 1))),
+        ("frame", frame("s2c", RESULT % (1, "größer".encode()), delim=b"\r\n")),
+        ("stall", members(dir="s2c", of=3, waited_ns=2_000_000, cause="receiver")),
+        ("frame", frame("s2c", b"\xff\xfe no text")),
+        ("stderr", stderr_members(b"warning: \xe2\x82\xac", skipped=7)),
+        ("part", part_members("s2c", 1, b'{"jsonrpc":"2.0","id":2,')),
+        ("frame", frame("c2s", b'{"jsonrpc":"2.0","method":"notifications/cancelled"}')),
+        ("part", part_members("s2c", 2, b'"result":{}}')),
+        ("frame", frame_members("s2c", b"", UNJUDGED, parts=(2, 36))),
+        ("gap", members(first=12, last=13, from_ns=1, to_ns=2, lost=lost(c2s=(1, 40), other=(1, 0)), reason="ENOSPC")),
+        ("exchange", members(conn=1, exchange=1, stage="request", request={"method": "POST", "headers": []})),
+        ("stream", members(conn=1, exchange=1, dir="s2c", event="opened")),
+        ("x_later", members(x_what={"seq": 5, "deep": [None, True, 1.5]})),
+        ("signal", members(event="received", name="SIGTERM", origin="process")),
+        ("eof", members(dir="c2s", by="sender", bytes=99)),
+        ("frame", frame("s2c", b'{"jsonrpc":"2.0","id":3,"res', whole=False, delim=b"")),
+        ("close", members(ending="server", status=0, totals={})),
+    ]
+    numbers = [*range(11), *range(14, 22)]
+    return [seal(seq, seq * 1000, rec, middle) for seq, (rec, middle) in zip(numbers, middles, strict=True)]
+
+
+def lost(
+    c2s: tuple[int, int] = (0, 0), s2c: tuple[int, int] = (0, 0), other: tuple[int, int] = (0, 0)
+) -> dict[str, Any]:
+    """The `lost` member of a gap."""
+    sides = {name: {"frames": count, "bytes": size} for name, (count, size) in (("c2s", c2s), ("s2c", s2c))}
+    return {**sides, "other": {"records": other[0], "bytes": other[1]}}
+
+
+def cut(data: bytes, step: int = 1 << 20) -> list[Record | Damage]:
+    """The items of a file that holds `data`, read in chunks of `step` bytes."""
+    cutter = LineCutter(Path("x.mcpcap"))
+    items = [item for at in range(0, len(data), step) for item in cutter.feed(data[at : at + step])]
+    return items + cutter.end()
+
+
+def whole_records(data: bytes) -> list[Record]:
+    """The records alone."""
+    return [item for item in cut(data) if isinstance(item, Record)]
+
+
+def assembled(items: Iterable[Record | Damage]) -> list[Frame]:
+    """The frames alone."""
+    return [item for item in read_frames(items) if isinstance(item, Frame)]
+
+
+def in_pieces(direction: Direction, raw: bytes, piece: int, **how: Any) -> list[tuple[str, bytes]]:
+    """The records of a giant frame of `raw`."""
+    cuts = [raw[at : at + piece] for at in range(0, len(raw), piece)]
+    parts = [("part", part_members(direction, n, data)) for n, data in enumerate(cuts, 1)]
+    return [*parts, ("frame", frame_members(direction, b"", UNJUDGED, parts=(len(cuts), len(raw)), **how))]
+
+
+class Disk:
+    """Stands in for `os.write`: goes by a plan at given calls, and otherwise writes.
+
+    A plan is an errno (nothing is written), a negative number (so many bytes less than asked), or an Event: the call hangs
+    until it is set. Calls are counted from 1 over everything that is written, the 64 KiB of the reserve included.
+    """
+
+    def __init__(self, plan: Callable[[int], "int | threading.Event | None"] = lambda _: None) -> None:
+        self.plan = plan
+        self.calls = 0
+        self.hanging = threading.Event()
+        """Set once a call hangs."""
+        self._lock = threading.Lock()
+
+    def __call__(self, fd: int, data: bytes) -> int:
+        with self._lock:
+            self.calls += 1
+            what = self.plan(self.calls)
+        if isinstance(what, threading.Event):
+            self.hanging.set()
+            assert what.wait(60)
+        elif what is not None and what > 0:
+            raise OSError(what, os.strerror(what))
+        elif what is not None:
+            return os.write(fd, data[: max(1, len(data) + what)])
+        return os.write(fd, data)
+
+
+def at(call: int, what: "int | threading.Event") -> Callable[[int], "int | threading.Event | None"]:
+    """A plan for one call."""
+    return lambda number: what if number == call else None
+
+
+class Full:
+    """A plan: nothing is taken while `full`; `errno` says why."""
+
+    def __init__(self, code: int = errno.ENOSPC) -> None:
+        self.full = False
+        self.code = code
+
+    def __call__(self, number: int) -> int | None:
+        return self.code if self.full else None
