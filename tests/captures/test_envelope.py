@@ -14,11 +14,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -295,7 +297,7 @@ def test_any_bytes_get_a_verdict_that_a_record_can_hold(
     verdict = judge(raw, direction, unit, whole=whole)
     assert verdict == judge_exactly(raw, direction, unit, whole=whole)
     assert verdict.problem in (None, *CATALOGUE)
-    assert verdict.id is None or (len(verdict.id) <= 256 and not isinstance(json.loads(verdict.id), dict | list))
+    assert verdict.id is None or (len(verdict.id) <= 256 and not isinstance(orjson.loads(verdict.id), dict | list))
     assert verdict.method is None or len(verdict.method.encode()) <= 256
     assert set(verdict.omitted) <= {"id", "method"}
     assert unit == "line" or verdict.problem not in (
@@ -304,6 +306,28 @@ def test_any_bytes_get_a_verdict_that_a_record_can_hold(
         "framing/truncated-message",
         "framing/missing-final-newline",
     )
+
+
+@given(token=st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,5})?", fullmatch=True))
+def test_an_id_is_kept_exactly_where_orjson_reads_it(token: str) -> None:
+    raw = f'{{"jsonrpc":"2.0","id":{token},"method":"ping"}}'.encode()
+    try:
+        orjson.loads(token)
+    except orjson.JSONDecodeError:
+        assert judge(raw).omitted == ("id",)
+    else:
+        assert judge(raw).id == token.encode()
+
+
+@given(token=st.from_regex(r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,2})?", fullmatch=True))
+def test_a_number_is_an_integer_by_its_exact_value(token: str) -> None:
+    exact = Fraction(token)
+    rule = (
+        "id/not-string-or-integer" if exact.denominator != 1 else "id/unsafe-integer" if abs(exact) >= 2**53 else None
+    )
+    assert judge(f'{{"jsonrpc":"2.0","id":{token},"method":"ping"}}'.encode()).problem == rule
+    code = judge(f'{{"jsonrpc":"2.0","id":1,"error":{{"code":{token},"message":"m"}}}}'.encode()).code
+    assert code == (exact if rule is None else None)
 
 
 @given(raw=st.binary(max_size=64))
