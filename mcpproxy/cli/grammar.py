@@ -1,0 +1,92 @@
+"""What can be typed after `mcpproxy`: every command with its options and operands, as data.
+
+Read from the parsers themselves, and from the help text of `run`, which has none. Completion scripts are made from
+it, and the tests of the documentation compare the pages with it, so neither can say what the program does not do.
+"""
+
+import argparse
+import re
+from importlib import import_module
+from typing import Final, Literal, NamedTuple
+
+from mcpproxy.cli import COMMANDS
+
+Operands = Literal["captures", "server", "words", "nothing"]
+"""What stands beside the options: captures and folders, a server's command after `--`, one of a few words, nothing."""
+
+Values = Literal["none", "words", "captures", "folders", "text"]
+"""What an option takes: nothing, one of a few words, a capture or a folder, a folder, or what cannot be guessed."""
+
+_VALUES: Final[dict[str, Values]] = {"FILE": "captures", "FILE|DIR/": "captures", "DIR": "folders"}
+_ROW: Final = re.compile(
+    r"^  (?P<name>--[a-z-]+)(?: (?P<metavar>\S+))? {2,}(?P<help>\S.*(?:\n {8,}\S.*)*)$", re.MULTILINE
+)
+
+
+class Option(NamedTuple):
+    """One option of a command."""
+
+    names: tuple[str, ...]
+    """As typed, the short one first: `-f`, `--follow`."""
+    help: str
+    """What it does, in one line."""
+    metavar: str
+    """The name of its value; empty where it takes none or one of `words`."""
+    words: tuple[str, ...]
+    """The only values it takes; empty where any will do."""
+
+    @property
+    def values(self) -> Values:
+        """What it takes."""
+        if self.words:
+            return "words"
+        return _VALUES.get(self.metavar, "text") if self.metavar else "none"
+
+
+class Grammar(NamedTuple):
+    """One command."""
+
+    name: str
+    summary: str
+    """What it does, as `mcpproxy --help` says it."""
+    options: tuple[Option, ...]
+    operands: Operands
+    words: tuple[str, ...] = ()
+    """The only operands it takes, where `operands` is `words`."""
+
+
+def grammars() -> list[Grammar]:
+    """Every command, in the order of `mcpproxy --help`."""
+    return [
+        _of_run(COMMANDS[name]) if name == "run" else _of_parser(name, summary) for name, summary in COMMANDS.items()
+    ]
+
+
+def _of_parser(name: str, summary: str) -> Grammar:
+    parser: argparse.ArgumentParser = import_module(f"mcpproxy.cli.{name}").parser()
+    options = tuple(_option(action) for action in parser._actions if action.option_strings)
+    words: list[str] = []
+    operands: Operands = "nothing"
+    for action in parser._actions:
+        if not action.option_strings:
+            words += map(str, action.choices or ())
+            operands = "words" if words else "captures"
+    return Grammar(name, summary, options, operands, tuple(words))
+
+
+def _option(action: argparse.Action) -> Option:
+    words = tuple(map(str, action.choices or ()))
+    takes = action.nargs != 0 and not words
+    metavar = str(action.metavar or action.dest.upper()) if takes else ""
+    return Option(tuple(action.option_strings), action.help or "", metavar, words)
+
+
+def _of_run(summary: str) -> Grammar:
+    from mcpproxy.cli import run
+
+    options = []
+    for row in _ROW.finditer(run.__doc__ or ""):
+        words = run._CHOICES.get(row["name"], ())
+        names = ("-h", "--help") if row["name"] == "--help" else (row["name"],)
+        options.append(Option(names, " ".join(row["help"].split()), "" if words else row["metavar"] or "", words))
+    return Grammar("run", summary, tuple(options), "server")

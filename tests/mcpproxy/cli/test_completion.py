@@ -1,0 +1,288 @@
+"""Completion scripts in the shells that read them."""
+
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.cli import COMMANDS
+from mcpproxy.cli.completion import SCRIPTS
+from mcpproxy.cli.grammar import grammars
+
+DEADLINE_S = 30
+
+COMPLETED = [
+    ("mcpproxy ", set(COMMANDS), {"a.mcpcap"}),
+    ("mcpproxy ver", {"verify"}, {"run"}),
+    ("mcpproxy show ", {"a.mcpcap", "of two words.mcpcap", "folder/"}, {"note.txt", "run"}),
+    ("mcpproxy show a", {"a.mcpcap"}, {"folder/", "note.txt"}),
+    ("mcpproxy show folder/", {"folder/inner.mcpcap"}, {"folder/note.txt"}),
+    (
+        "mcpproxy show --",
+        {"--follow", "--tail", "--limit", "--time", "--color", "--format", "--json", "--help"},
+        {"--keep"},
+    ),
+    ("mcpproxy show --time ", {"rel", "delta", "abs"}, {"a.mcpcap"}),
+    ("mcpproxy show --tail ", set(), {"a.mcpcap", "folder/"}),
+    ("mcpproxy verify a.mcpcap ", {"a.mcpcap", "folder/"}, {"note.txt"}),
+    ("mcpproxy repair -o ", {"a.mcpcap", "folder/"}, {"note.txt"}),
+    ("mcpproxy demo --capture ", {"folder/"}, {"a.mcpcap", "note.txt"}),
+    ("mcpproxy demo ", set(), {"a.mcpcap", "folder/", "note.txt"}),
+    ("mcpproxy prune --dry", {"--dry-run"}, {"--json"}),
+    ("mcpproxy completion ", {"bash", "zsh", "fish"}, {"a.mcpcap", "folder/"}),
+    (
+        "mcpproxy run --",
+        {"--name", "--capture", "--ring-size", "--fsync", "--on-record-error", "--summary", "--"},
+        {"--json"},
+    ),
+    ("mcpproxy run --fsync ", {"1s", "always", "never"}, {"a.mcpcap"}),
+    ("mcpproxy run --on-record-error ", {"pass", "stop", "block"}, {"a.mcpcap"}),
+    ("mcpproxy run --capture ", {"a.mcpcap", "folder/"}, {"note.txt"}),
+    ("mcpproxy run --name files -- exampleserv", {"exampleserver"}, {"--name", "a.mcpcap"}),
+    ("mcpproxy run -- exampleserver no", {"note.txt"}, {"--name", "verify"}),
+]
+"""What is typed, what must be offered, what must not."""
+
+
+def typed(rows: list[tuple[str, set[str], set[str]]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("line", "offered", "silent"), rows, ids=[row[0].strip() for row in rows])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A working directory with captures, other things, and a server in `bin`."""
+    for name in (
+        "a.mcpcap",
+        "of two words.mcpcap",
+        "note.txt",
+        "folder/inner.mcpcap",
+        "folder/note.txt",
+        "bin/exampleserver",
+    ):
+        path = tmp_path / "here" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\n")
+    (tmp_path / "here/bin/exampleserver").chmod(0o755)
+    return tmp_path / "here"
+
+
+def environment(place: Path) -> dict[str, str]:
+    """Nothing of the user's own shell."""
+    return {
+        "HOME": str(place.parent),
+        "PATH": f"{place}/bin:{os.environ['PATH']}",
+        "TERM": "xterm",
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+def need(shell: str) -> str:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    return found
+
+
+def script(shell: str, place: Path) -> Path:
+    """The script as the command prints it."""
+    path = place.parent / f"completion.{shell}"
+    with path.open("wb") as file:
+        subprocess.run([sys.executable, "-m", "mcpproxy", "completion", shell], check=True, stdout=file)
+    return path
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_script_has_no_syntax_error(shell: str, place: Path) -> None:
+    program = need(shell)
+    checked = subprocess.run([program, "-n", script(shell, place)], capture_output=True, env=environment(place))
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_script_knows_every_command_and_every_option(shell: str) -> None:
+    text = SCRIPTS[shell](grammars())
+    for command in grammars():
+        assert re.search(rf"\b{command.name}\b", text)
+        for option in command.options:
+            for name in option.names:
+                assert re.search(rf"(?:{re.escape(name)}|-[ls] {re.escape(name.lstrip('-'))})(?![\w-])", text), name
+
+
+def test_grammar_of_run_is_what_run_accepts() -> None:
+    from mcpproxy.cli.run import Options
+
+    run = next(command for command in grammars() if command.name == "run")
+    taking = {option.names[0] for option in run.options if option.values != "none"}
+    assert taking == set(Options(["--", "true"]).values)
+    assert {name for option in run.options for name in option.names} - taking == {"--summary", "-h", "--help"}
+
+
+def test_unknown_shell_is_wrong_usage() -> None:
+    done = subprocess.run([sys.executable, "-m", "mcpproxy", "completion", "csh"], capture_output=True)
+    assert done.returncode == 2
+    assert done.stdout == b""
+
+
+# ---- bash: the function, and once with a keyboard
+
+
+def bash_offers(place: Path, line: str, breaks: str | None = None) -> set[str]:
+    """What the function answers for a line with the cursor at its end."""
+    words = re.findall(r"=|[^ =]+", line) if breaks is None else line.split()
+    if line.endswith(" "):
+        words.append("")
+    current = "" if words[-1] == "=" else words[-1]
+    commands = f"""
+        source {shlex.quote(str(script("bash", place)))}
+        COMP_WORDS=({" ".join(map(shlex.quote, words))}) COMP_CWORD={len(words) - 1}
+        _mcpproxy mcpproxy {shlex.quote(current)} {shlex.quote(words[-2])}
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(
+        [need("bash"), "--norc", "--noprofile", "-c", commands],
+        cwd=place,
+        env=environment(place),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stderr == b""
+    return {name + "/" if (place / name).is_dir() else name for name in done.stdout.decode().split("\n") if name}
+
+
+@typed(COMPLETED)
+def test_bash_completes(place: Path, line: str, offered: set[str], silent: set[str]) -> None:
+    found = bash_offers(place, line)
+    assert offered <= found
+    assert not silent & found
+
+
+def test_bash_completes_a_value_behind_an_equals_sign(place: Path) -> None:
+    assert bash_offers(place, "mcpproxy run --fsync=al") == {"always"}
+    assert bash_offers(place, "mcpproxy show --time=") == {"rel", "delta", "abs"}
+
+
+# ---- fish tells what it would offer
+
+
+@typed(COMPLETED)
+def test_fish_completes(place: Path, line: str, offered: set[str], silent: set[str]) -> None:
+    commands = f"source {script('fish', place)}; complete -C {shlex.quote(line)}"
+    done = subprocess.run(
+        [need("fish"), "--no-config", "-c", commands], cwd=place, env=environment(place), capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = {row.partition("\t")[0] for row in done.stdout.decode().splitlines()}
+    assert offered <= found | {row.replace("\\ ", " ") for row in found}
+    assert not silent & found
+
+
+# ---- a shell with a keyboard
+
+
+# Forking here is no way: a test runner has threads.
+BECOME = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+class Keyboard:
+    """An interactive shell on a terminal of its own."""
+
+    def __init__(self, argv: list[str], place: Path) -> None:
+        self.terminal, theirs = pty.openpty()
+        self.shell = subprocess.Popen(
+            [sys.executable, "-c", BECOME, *argv],
+            cwd=place,
+            env=environment(place),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.shown = ""
+
+    def type(self, keys: str) -> None:
+        os.write(self.terminal, keys.encode())
+
+    def wait_for(self, pattern: str) -> str:
+        """All that was shown since the last call, up to where it matches."""
+        until = time.monotonic() + DEADLINE_S
+        while not (found := re.search(pattern, self.shown)):
+            ready, _, _ = select.select([self.terminal], [], [], max(0, until - time.monotonic()))
+            assert ready, f"nothing like {pattern} in {self.shown!r}"
+            self.shown += os.read(self.terminal, 65536).decode("utf-8", "replace")
+        shown, self.shown = self.shown[: found.end()], self.shown[found.end() :]
+        return shown
+
+    def close(self) -> None:
+        self.shell.kill()
+        self.shell.wait()
+        os.close(self.terminal)
+
+
+@pytest.fixture
+def bash(place: Path) -> Iterator[Keyboard]:
+    keyboard = Keyboard([need("bash"), "--norc", "--noprofile", "-i"], place)
+    try:
+        keyboard.type(f"source {script('bash', place)}; PS1='at your ''service> '\n")
+        keyboard.wait_for("at your service> ")
+        yield keyboard
+    finally:
+        keyboard.close()
+
+
+@pytest.fixture
+def zsh(place: Path) -> Iterator[Keyboard]:
+    keyboard = Keyboard([need("zsh"), "-f", "-i"], place)
+    try:
+        keyboard.type(
+            "stty rows 50 cols 200; autoload -Uz compinit; compinit -u -D; unsetopt beep; unset zle_bracketed_paste\n"
+        )
+        keyboard.type(f"source {script('zsh', place)}; PS1='at your ''service> '\n")
+        keyboard.wait_for("at your service> ")
+        yield keyboard
+    finally:
+        keyboard.close()
+
+
+def test_bash_completes_at_the_keyboard(bash: Keyboard) -> None:
+    bash.type("mcpproxy compl\tba\t")
+    bash.wait_for(r"mcpproxy completion bash ")
+    bash.type("\x15mcpproxy show --time=de\tof\t")
+    bash.wait_for(r"mcpproxy show --time=delta of\\ two\\ words.mcpcap ")
+
+
+def test_zsh_completes_at_the_keyboard(zsh: Keyboard) -> None:
+    zsh.type("mcpproxy compl\tba\t\x01: \x05\n")
+    zsh.wait_for("mcpproxy completion bash")
+    zsh.wait_for("at your service> ")
+    zsh.type("mcpproxy show --time=de\tof\t\x01: \x05\n")
+    zsh.wait_for(r"--time=delta of\\ two\\ words.mcpcap")
+
+
+@typed(COMPLETED)
+def test_zsh_lists(zsh: Keyboard, line: str, offered: set[str], silent: set[str]) -> None:
+    prefix = line.rpartition(" ")[2].rpartition("/")[0]
+    expected = {name.removeprefix(f"{prefix}/") if prefix else name for name in offered - {"--"}}
+    # ^D lists. What is typed meanwhile would stop it, so wait for the first answer, where there is to be one.
+    zsh.type(f"{line}\x04")
+    shown = zsh.wait_for(re.escape(line.strip()))
+    shown = zsh.wait_for(re.escape(min(expected, default="")))
+    zsh.type("\x15echo do''ne\n")
+    shown += zsh.wait_for("do''ne")
+    listed = set(re.split(r"  +|\n", plain(shown)))
+    assert expected - listed == set()
+    assert silent & listed == set()
+
+
+def plain(shown: str) -> str:
+    """What a terminal was told to show, without its controls and the shell's own escapes of spaces."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\b\r]", "  ", shown).replace("\\ ", " ")
