@@ -19,8 +19,8 @@ from captures.record import Record
 
 State = Literal["complete", "recording", "incomplete", "damaged"]
 
-SHOWN_RANGES = 1000
-"""How many holes are named; above it they are only counted."""
+KEPT_RANGES = 100_000
+"""How many holes are remembered; above it they are only counted."""
 
 
 @dataclass
@@ -88,26 +88,34 @@ class Inspection:
             self.close = values
 
     def _account(self, record: Record) -> None:
-        """See whether the numbers up to this record are those of records and of the gap that it tells of."""
-        expected = self.last_seq + 1 if self.first_seq is not None else record.seq
+        """See whether the numbers up to this record are those of records; a gap accounts for its range afterwards."""
         if self.first_seq is None:
             self.first_seq = record.seq
             segment = record.members.get("segment") if record.rec == "header" else None
-            if record.seq and not (type(segment) is int and segment > 1):
-                self._hole(0, record.seq - 1)
-        elif record.rec == "gap":
-            first, last = record.members.get("first"), record.members.get("last")
-            if type(first) is int and type(last) is int and expected <= first <= last < record.seq:
-                self._hole(expected, first - 1)
-                expected = last + 1
-        self._hole(expected, record.seq - 1)
+            dropped_by_ring = type(segment) is int and segment > 1
+            self.last_seq = record.seq - 1 if dropped_by_ring else -1
+        self._hole(self.last_seq + 1, record.seq - 1)
         self.last_seq = max(self.last_seq, record.seq)
+        first, last = record.members.get("first"), record.members.get("last")
+        if record.rec == "gap" and type(first) is int and type(last) is int:
+            self._explain(first, last)
 
     def _hole(self, first: int, last: int) -> None:
         if last >= first:
             self.missing += last - first + 1
-            if len(self.holes) < SHOWN_RANGES:
+            if len(self.holes) < KEPT_RANGES:
                 self.holes.append((first, last))
+
+    def _explain(self, first: int, last: int) -> None:
+        """Take a gap's range out of the holes; it stands soon behind them, so the search goes backwards."""
+        for index in range(len(self.holes) - 1, -1, -1):
+            low, high = self.holes[index]
+            if high < first:
+                return
+            if low <= last:
+                left = [(low, first - 1)] * (low < first) + [(last + 1, high)] * (last < high)
+                self.holes[index : index + 1] = left
+                self.missing -= min(high, last) - max(low, first) + 1
 
 
 def inspect(capture: Capture) -> Inspection:

@@ -5,10 +5,12 @@ the reason `damage`, which takes the last of them; so a repaired copy accounts f
 original did not.
 """
 
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
 from captures.file import CaptureFile
+from captures.integrity import inspect
 from captures.places import safe_name
 from captures.reader import Capture, Damage
 from captures.record import Record, members, seal
@@ -36,17 +38,16 @@ def repair(capture: Capture, output: Path) -> Repair:
         CannotCreate: the copy cannot be created; nothing that exists is overwritten.
         OSError: the copy cannot be written.
     """
-    done = Repair()
+    found = inspect(capture)
+    holes = deque(found.holes)
+    done = Repair(gaps=len(holes), dropped_bytes=sum(item.size for item in found.damage))
     copy = CaptureFile(output)
     try:
-        batch: list[bytes] = []
-        size = expected = 0
+        batch, size = [], 0
         for item in capture:
             if isinstance(item, Damage):
-                done.dropped_bytes += item.size
                 continue
-            lines = [*_before(item, expected, done, capture), item.line + b"\n"]
-            expected = item.seq + 1
+            lines = [*_before(item, holes, capture, is_first=not done.records), item.line + b"\n"]
             batch += lines
             size += sum(map(len, lines))
             done.records += 1
@@ -59,18 +60,17 @@ def repair(capture: Capture, output: Path) -> Repair:
     return done
 
 
-def _before(record: Record, expected: int, done: Repair, capture: Capture) -> list[bytes]:
+def _before(record: Record, holes: deque[tuple[int, int]], capture: Capture, *, is_first: bool) -> list[bytes]:
     """What must stand in front of a record: a header where the first one is lost, and a gap for lost numbers."""
-    if expected == 0 and record.rec == "header":
-        return []
     lines = []
-    if expected == 0:
-        lines.append(seal(0, 0, "header", members(format=FORMAT_VERSION, name=safe_name(capture.path.parent.name))))
-        expected = 1
-    first = record.members.get("first") if record.rec == "gap" else None
-    lost_to = (first if type(first) is int else record.seq) - 1
-    if lost_to >= expected:
-        span = {"first": expected, "last": lost_to - 1} if lost_to > expected else {}
-        lines.append(seal(lost_to, record.t_ns, "gap", members(**span, reason="damage")))
-        done.gaps += 1
+    if is_first and record.rec != "header" and holes and holes[0][0] == 0:
+        _, last = holes.popleft()
+        if last > 0:
+            holes.appendleft((1, last))
+        name = safe_name(capture.path.parent.name)
+        lines.append(seal(0, 0, "header", members(format=FORMAT_VERSION, name=name)))
+    while holes and holes[0][1] < record.seq:
+        first, last = holes.popleft()
+        span = {"first": first, "last": last - 1} if last > first else {}
+        lines.append(seal(last, record.t_ns, "gap", members(**span, reason="damage")))
     return lines

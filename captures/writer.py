@@ -216,7 +216,8 @@ class Writer:
                 entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
                 rest = [_Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
                 self._settle(error, rest[_whole(lines, error.written) :])
-            self._written = first + len(middles) - 1
+            else:
+                self._written = first + len(middles) - 1
         finally:
             self._write_lock.release()
         if not self._dirty.is_set():
@@ -312,36 +313,30 @@ class Writer:
         with self._order:
             lines = self._carry + self._queue if self._carry else self._queue
             self._carry, self._queue, self._queued_bytes = [], [], 0
-            rotate = self._file.size >= self._rotate_at and not last
-            numbers = (self._seq, self._seq + 1)
-            if rotate:
-                self._seq += 2
         self._inflight = len(lines)
         if lines:
             self._write_lines(lines, last=last)
-        if rotate:
-            self._rotate(numbers)
         self._inflight = 0
+        if self._file.size >= self._rotate_at and not last and not self._carry:
+            self._rotate()
 
     def _write_lines(self, lines: list[_Line], *, last: bool = False) -> None:
-        sealed = [seal(line.seq, line.t_ns, line.entry.rec, line.entry.middle) for line in lines]
         start = 0
-        while start < len(sealed):
-            stop, size = start + 1, len(sealed[start])
-            while stop < len(sealed) and size + len(sealed[stop]) <= SLICE_BYTES:
-                size += len(sealed[stop])
-                stop += 1
+        while start < len(lines):
+            sealed = _slice(lines, start)
             try:
-                self._file.append(sealed[start] if stop == start + 1 else b"".join(sealed[start:stop]), last=last)
+                self._file.append(sealed[0] if len(sealed) == 1 else b"".join(sealed), last=last)
                 if self._fsync == "always":
                     self._sync_now()
-                start = stop
+                start += len(sealed)
             except AppendError as error:
-                start += _whole(sealed[start:], error.written)
+                start += _whole(sealed, error.written)
                 self._trouble(error, lines[start:])
                 if self._policy != "block" or self._closing.is_set():
                     return
-                self._carry = []
+                with self._order:
+                    self._queued_bytes -= sum(len(line.entry.middle) for line in self._carry)
+                    self._carry = []
         if self._refused is not None:
             self._refused = None
             self._file.renew_reserve()
@@ -352,6 +347,7 @@ class Writer:
         self._refused = error
         with self._order:
             self._carry = rest
+            self._queued_bytes += sum(len(line.entry.middle) for line in rest)
             self._queue_only = self._policy != "block"
         self._tell_trouble(error)
         if self._policy == "block":
@@ -361,9 +357,15 @@ class Writer:
         if self._policy == "stop" and not self._closing.is_set():
             raise RecordingStopped
 
-    def _rotate(self, numbers: tuple[int, int]) -> None:
+    def _rotate(self) -> None:
         """End the segment and begin the next one; a refusal costs the two records, and the old segment goes on."""
-        t_ns = time.monotonic_ns() - self.origin_ns
+        with self._order:
+            if self._queue:
+                # Somebody has numbers and waits for the write lock; they must stand in front of ours. The next one.
+                return
+            numbers = (self._seq, self._seq + 1)
+            self._seq += 2
+            t_ns = time.monotonic_ns() - self.origin_ns
         ending = _Line(numbers[0], t_ns, Entry("close", members(ending="segment")))
         opening = _Line(numbers[1], t_ns, Entry("header", self._header(self._file.segment + 1)))
         try:
@@ -470,9 +472,8 @@ class Writer:
                     os.close(fd)
 
     def _tell_trouble(self, error: AppendError) -> None:
-        self._tell_seldom(
-            f"cannot write to the capture {self._file.path}: {error.strerror}; traffic goes on, retrying every second"
-        )
+        then = {"pass": "traffic goes on, retrying", "stop": "ending the session", "block": "traffic waits, retrying"}
+        self._tell_seldom(f"cannot write to the capture {self._file.path}: {error.strerror}; {then[self._policy]}")
 
     def _tell_loss(self) -> None:
         why = "the disk does not keep up" if self._refused is None else self._refused.strerror
@@ -549,6 +550,18 @@ class Writer:
     def durable_seq(self) -> int | None:
         """Where syncing has failed: the last number that is known to be on the disk."""
         return self._durable if self._sync_error is not None else None
+
+
+def _slice(lines: list[_Line], start: int) -> list[bytes]:
+    """The next lines, sealed, as many as one write should take; not all at once, for tens of MiB may wait."""
+    sealed: list[bytes] = []
+    size = 0
+    while start < len(lines) and (not sealed or size < SLICE_BYTES):
+        line = lines[start]
+        sealed.append(seal(line.seq, line.t_ns, line.entry.rec, line.entry.middle))
+        size += len(sealed[-1])
+        start += 1
+    return sealed
 
 
 def _whole(lines: Sequence[bytes], written: int) -> int:

@@ -111,8 +111,7 @@ class Pump:
             self._run(turn)
         elif not chunk:
             self._end()
-        elif self._hand_on(chunk):
-            self._tapped(turn, self.tap.stalled, waited_ns, "recorder")
+        elif self._hand_on(turn, chunk) and self._tapped(turn, self.tap.stalled, waited_ns, "recorder"):
             self._run(turn)
 
     def _run(self, turn: int) -> None:
@@ -124,15 +123,15 @@ class Pump:
                 if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
                     _wait_for(source, select.POLLIN)
                     continue
-                self._tapped(turn, tap.ended, "error", error.errno)
-                self._end()
+                if self._tapped(turn, tap.ended, "error", error.errno):
+                    self._end()
                 return
             if not chunk:
                 if self._tapped(turn, tap.ended, "sender", None):
                     self._end()
                 return
             self.taken += len(chunk)
-            if not self._shown(turn, chunk) or not self._hand_on(chunk):
+            if not self._shown(turn, chunk) or not self._hand_on(turn, chunk):
                 return
 
     def _shown(self, turn: int, chunk: bytes) -> bool:
@@ -178,8 +177,8 @@ class Pump:
             self.since_ns = 0
         return True
 
-    def _hand_on(self, chunk: bytes) -> bool:
-        """Write all of it; False where nobody reads any more."""
+    def _hand_on(self, turn: int, chunk: bytes) -> bool:
+        """Write all of it; False where nobody reads any more, or where the stream is no longer ours."""
         began_ns = time.monotonic_ns()
         try:
             count = os.write(self.sink, chunk)
@@ -187,13 +186,13 @@ class Pump:
                 _write_rest(self.sink, chunk, count)
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK) or not self._write_patiently(chunk):
-                self._tapped(self._turn, self.tap.ended, "receiver", None)
+                self._tapped(turn, self.tap.ended, "receiver", None)
                 self._end()
                 return False
         self.delivered += len(chunk)
         waited_ns = time.monotonic_ns() - began_ns
         if waited_ns > STALL_NS and self._tapping:
-            self._tapped(self._turn, self.tap.stalled, waited_ns, "receiver")
+            return self._tapped(turn, self.tap.stalled, waited_ns, "receiver")
         return True
 
     def _write_patiently(self, chunk: bytes) -> bool:
