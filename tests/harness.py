@@ -31,6 +31,13 @@ T = TypeVar("T")
 DEADLINE_S = 30.0
 """How long to wait for what takes milliseconds on a quiet machine."""
 PEERS = Path(__file__).parent / "peers"
+_BECOME = """
+import os, signal, sys
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+exec(sys.argv[1])
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 ROOT = Path(__file__).parents[1]
 MARK = "MCPPROXY_TEST_MARK"
 
@@ -47,6 +54,14 @@ def wait_until(condition: Callable[[], T], what: str = "", deadline_s: float = D
 def peer(name: str, *arguments: str | bytes) -> list[str | bytes]:
     """The command of a scripted server of tests/peers."""
     return [sys.executable, "-I", "-S", str(PEERS / f"{name}.py"), *arguments]
+
+
+def prepared(code: str, command: Sequence[str | bytes]) -> list[str | bytes]:
+    """A command that runs Python `code` in its process first: `preexec_fn` without its trouble with threads.
+
+    Signals are as a shell would hand them on, but for what `code` changes; `os`, `signal` and `sys` are imported.
+    """
+    return [sys.executable, "-I", "-S", "-c", _BECOME, code, *command]
 
 
 class Session:
@@ -176,13 +191,26 @@ class Place:
         direct: bool = False,
         capture: Path | None = None,
         python: Sequence[str] = (),
+        before: str = "",
         environment: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
         **how: Any,
     ) -> Session:
-        """Start a server behind the recorder, or directly; `how` goes to `subprocess.Popen`, pipes are the default."""
+        """Start a server behind the recorder, or directly.
+
+        Args:
+            server: its command line.
+            options: of `run`.
+            direct: no recorder.
+            capture: where to record; a new file for each session by default.
+            python: options of the recorder's interpreter.
+            before: Python code that prepares the process, see `prepared`.
+            environment: in place of the place's own.
+            how: goes to `subprocess.Popen`; three pipes are the default.
+        """
         if not direct and capture is None:
             capture = self.root / f"session-{len(self.sessions)}.mcpcap"
         argv = list(server) if direct else self.command(server, *options, capture=capture, python=python)
+        argv = prepared(before, argv) if before else argv
         streams = {name: how.pop(name, subprocess.PIPE) for name in ("stdin", "stdout", "stderr")}
         environment = self.environment if environment is None else environment
         process = subprocess.Popen(argv, bufsize=0, env=environment, **streams, **how)
