@@ -352,7 +352,7 @@ class _Header:
         self._fields = {
             "name": name,
             "argv": redactor.command(argv),
-            "cwd": os.getcwdb(),
+            "cwd": _cwd(),
             "env": redactor.environment(environment),
             "observed_start": True,
             "wall_ns": wall_ns,
@@ -368,6 +368,13 @@ class _Header:
     def middle(self, segment: int) -> bytes:
         """The members of the header of a segment."""
         return members(format=FORMAT_VERSION, capture=self._capture, segment=segment, transport="stdio", **self._fields)
+
+
+def _cwd() -> bytes | None:
+    try:
+        return os.getcwdb()
+    except OSError:  # it was deleted, which keeps no server from running
+        return None
 
 
 def _boot_id() -> str | None:

@@ -31,7 +31,7 @@ from captures.writer import Fsync, Policy
 from mcpproxy.recorder import Recorder, tell
 from mcpproxy.relay.guard import Guard
 from mcpproxy.relay.signals import SignalWait
-from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError
+from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
 from mcpproxy.relay.stdio import StdioRelay
 
 SWITCH_S: Final = 0.0002
@@ -118,13 +118,14 @@ def run(arguments: list[str]) -> int:
         sys.stdout.write(__doc__ or "")
         return 0
     began = time.monotonic()
+    closed = occupy_stdio()
     environment = EnvironmentBlock()
     try:
         recorder = _recorder(options, environment)
     except CaptureError as error:
         tell(str(error))
         return 73
-    status = _relay(recorder, options, environment, began)
+    status = _relay(recorder, options, environment, closed, began)
     os._exit(status)
 
 
@@ -144,10 +145,12 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
         raise CannotCreate(f"cannot create a capture: {error}; name another place with --capture") from error
 
 
-def _relay(recorder: Recorder, options: Options, environment: EnvironmentBlock, began: float) -> int:
+def _relay(
+    recorder: Recorder, options: Options, environment: EnvironmentBlock, closed: frozenset[int], began: float
+) -> int:
     """Run the server to its end; returns the exit status to end with, or ends by the server's signal."""
     waiting = SignalWait()
-    relay = StdioRelay(recorder.taps, recorder, waiting, Guard(), rescue=options.policy == "pass")
+    relay = StdioRelay(recorder.taps, recorder, waiting, Guard(), closed=closed, rescue=options.policy == "pass")
     recorder.on_stop = lambda: relay.stop("record_error")
     sys.setswitchinterval(SWITCH_S)
     try:

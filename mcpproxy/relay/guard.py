@@ -48,8 +48,9 @@ class Guard:
                 os._exit(0)
         os.close(read_end)
 
-    def watch(self, pid: int) -> None:
-        """Name the server."""
+    def watch_me(self) -> None:
+        """Called by the child that is about to become the server: the pipe that it says so on closes by exec."""
+        pid = os.getpid()
         self._say(f"{pid} {start_time(pid) or ''}\n".encode())
 
     def dismiss(self) -> None:

@@ -8,7 +8,7 @@ ignored signal or a closed descriptor.
 import errno
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 NOT_FOUND: Final = 127
@@ -32,13 +32,13 @@ class EnvironmentBlock(Mapping[bytes, bytes]):
     drop a variable that occurs twice. Where the system does not show the block (no /proc), `os.environ` serves.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: str = "/proc/self/environ") -> None:
         try:
-            with open("/proc/self/environ", "rb") as file:
-                block = file.read().split(b"\0")
-            self._pairs = [
-                (name, value) for name, equals, value in (word.partition(b"=") for word in block) if equals and name
-            ]
+            with open(path, "rb") as file:
+                words = file.read().split(b"\0")
+            # A name may begin with `=`. A word without a name or without `=` is no variable, and exec would refuse it.
+            cuts = [(word, word.find(b"=", 1)) for word in words]
+            self._pairs = [(word[:cut], word[cut + 1 :]) for word, cut in cuts if cut > 0]
         except OSError:
             self._pairs = list(os.environb.items())
 
@@ -64,12 +64,57 @@ class EnvironmentBlock(Mapping[bytes, bytes]):
         return [value for _, value in self._pairs]
 
 
+def occupy_stdio() -> frozenset[int]:
+    """Put /dev/null in the place of each of 0, 1 and 2 that is closed, and tell which were.
+
+    Comes before anything of ours is opened: a capture that lands on 1 would have the server's bytes written into it.
+    """
+    closed = frozenset(fd for fd in (0, 1, 2) if not _is_open(fd))
+    for fd in sorted(closed):
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        if null != fd:
+            os.dup2(null, fd, inheritable=False)
+            os.close(null)
+    return closed
+
+
+def close_inherited() -> None:
+    """Let go of what we inherited beside 0, 1 and 2 and have handed on: a pipe must end when the server closes it.
+
+    What we opened ourselves is not inheritable, which is how the two are told apart.
+    """
+    for fd in _open_descriptors():
+        try:
+            if fd > 2 and os.get_inheritable(fd):
+                os.close(fd)
+        except OSError:
+            continue
+
+
+def _open_descriptors() -> Iterable[int]:
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        try:
+            return [int(name) for name in os.listdir(folder)]
+        except OSError:
+            continue
+    return range(3, min(os.sysconf("SC_OPEN_MAX"), 4096))
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
 def spawn(
     argv: list[bytes],
     environment: Mapping[bytes, bytes],
     stdio: Mapping[int, int | None],
     dispositions: Mapping[int, signal.Handlers],
     mask: set[signal.Signals],
+    announce: Callable[[], None] = lambda: None,
 ) -> int:
     """Start a command and return its pid.
 
@@ -79,6 +124,8 @@ def spawn(
         stdio: what becomes its descriptors 0, 1 and 2; None leaves one closed.
         dispositions: signals to set to default or ignored again in it.
         mask: its signal mask.
+        announce: called in the child before it becomes the command, so that whoever is told knows it from its first
+            instant, even if we are killed in the next one.
 
     Raises:
         SpawnError: it cannot be run.
@@ -87,6 +134,7 @@ def spawn(
     pid = os.fork()
     if pid == 0:
         try:
+            announce()
             code = _become(argv, environment, stdio, dispositions, mask)
             os.write(tell, b"%d" % code)
         finally:
@@ -146,7 +194,9 @@ def _candidates(name: bytes, environment: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 def _spawn_error(name: bytes, code: int, environment: Mapping[bytes, bytes]) -> SpawnError:
-    shown = name.decode("utf-8", "backslashreplace")
+    from mcpproxy.sanitise import sanitise_bytes
+
+    shown = sanitise_bytes(name)
     if code == errno.ENOENT and not any(os.path.exists(path) for path in _candidates(name, environment)):
         where = "" if b"/" in name else " in PATH"
         return SpawnError(NOT_FOUND, code, f"cannot run {shown}: there is no such command{where}")

@@ -21,7 +21,7 @@ from mcpproxy.relay.guard import Guard
 from mcpproxy.relay.processes import Process, finish, send, start_time, tree
 from mcpproxy.relay.pump import Pump, Rescuer, Tap
 from mcpproxy.relay.signals import ENDING, SignalWait
-from mcpproxy.relay.spawn import SpawnError, spawn
+from mcpproxy.relay.spawn import SpawnError, close_inherited, spawn
 
 IGNORED_S: Final = 5.0
 """How long a server may ignore a signal to end that we passed on."""
@@ -71,7 +71,14 @@ class StdioRelay:
     """One run of one server."""
 
     def __init__(
-        self, taps: Mapping[int, Tap], observer: Observer, waiting: SignalWait, guard: Guard, *, rescue: bool = True
+        self,
+        taps: Mapping[int, Tap],
+        observer: Observer,
+        waiting: SignalWait,
+        guard: Guard,
+        *,
+        closed: frozenset[int] = frozenset(),
+        rescue: bool = True,
     ) -> None:
         """Prepare.
 
@@ -80,6 +87,7 @@ class StdioRelay:
             observer: is told of processes and signals.
             waiting: has blocked the signals.
             guard: runs already.
+            closed: which of 0, 1 and 2 we were started without.
             rescue: whether a tap that hangs loses its chunk; else traffic waits for it.
         """
         self.stop_reason: str | None = None
@@ -87,6 +95,7 @@ class StdioRelay:
         self._observer = observer
         self._waiting = waiting
         self._guard = guard
+        self._closed = closed
         self._rescue = rescue
         self._pumps: dict[int, Pump] = {}
         self._parent = os.getppid()
@@ -104,12 +113,12 @@ class StdioRelay:
         """
         ours, theirs = self._open_pipes()
         try:
-            pid = spawn(argv, environment, theirs, self._waiting.dispositions, self._waiting.mask)
+            pid = spawn(argv, environment, theirs, self._waiting.dispositions, self._waiting.mask, self._guard.watch_me)
         except SpawnError:
             self._guard.dismiss()
             raise
-        self._guard.watch(pid)
         _forbid_core_dumps()
+        close_inherited()
         for fd in theirs.values():
             if fd is not None:
                 os.close(fd)
@@ -140,10 +149,10 @@ class StdioRelay:
         ours: dict[int, int] = {}
         theirs: dict[int, int | None] = {}
         for fd in (0, 1, 2):
-            if not _is_open(fd):
+            if fd in self._closed:
                 theirs[fd] = None
                 continue
-            read_end, write_end = (_above_stdio(end) for end in os.pipe())
+            read_end, write_end = os.pipe()
             ours[fd], theirs[fd] = (write_end, read_end) if fd == 0 else (read_end, write_end)
         return ours, theirs
 
@@ -151,7 +160,7 @@ class StdioRelay:
         for fd, pipe in ours.items():
             source, sink = (fd, pipe) if fd == 0 else (pipe, fd)
             name = ("client", "server", "stderr")[fd]
-            self._pumps[fd] = Pump(name, source, sink, self._taps[fd], partial(self._closed, source, sink))
+            self._pumps[fd] = Pump(name, source, sink, self._taps[fd], partial(self._end_of, source, sink))
         if self._rescue:
             Rescuer(list(self._pumps.values()), self._observer.stuck).start()
         for pump in self._pumps.values():
@@ -159,7 +168,7 @@ class StdioRelay:
         if 1 in self._pumps:
             threading.Thread(target=self._watch_client, name="client-watch", daemon=True).start()
 
-    def _closed(self, source: int, sink: int) -> None:
+    def _end_of(self, source: int, sink: int) -> None:
         """Pass the end of a direction on: to the reader as end of file.
 
         To a writer that is still there as a broken pipe.
@@ -318,25 +327,8 @@ def _forbid_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
-
-
 def _is_file(fd: int) -> bool:
     import stat
 
     mode = os.fstat(fd).st_mode
     return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
-
-
-def _above_stdio(fd: int) -> int:
-    """The same pipe end on a descriptor above 2, where we were started with one of those closed."""
-    if fd > 2:
-        return fd
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(fd)
-    return int(moved)
