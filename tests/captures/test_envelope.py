@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from captures.envelope import RECORD_LIMIT, _judge_at_once, judge, judge_exactly
@@ -121,6 +121,10 @@ SOUND: Final = [
 
 def request(**members: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "x"} | members, separators=(",", ":")).encode()
+
+
+# The first draw of text builds tables of Unicode, which takes seconds on a busy machine.
+patiently: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -231,6 +235,7 @@ def objects_like_messages(draw: st.DrawFn) -> bytes:
     return f"{draw(GLUE)}{{{text}}}{draw(GLUE)}".encode()
 
 
+@patiently
 @given(raw=objects_like_messages(), whole=st.booleans())
 def test_both_paths_agree_on_objects_like_messages(raw: bytes, whole: bool) -> None:
     assert judge(raw, whole=whole) == judge_exactly(raw, whole=whole)
@@ -260,6 +265,7 @@ def sound_messages(draw: st.DrawFn) -> dict[str, Any]:
     return dict(draw(st.permutations(members)))
 
 
+@patiently
 @given(message=sound_messages(), spaced=st.booleans(), ascii_only=st.booleans())
 def test_a_sound_message_reads_as_the_json_module_reads_it(
     message: dict[str, Any], spaced: bool, ascii_only: bool
@@ -281,6 +287,7 @@ def test_a_sound_message_reads_as_the_json_module_reads_it(
 # --- whatever bytes there are -----------------------------------------------------------------------------------------
 
 
+@patiently
 @given(
     raw=st.binary(max_size=300)
     | objects_like_messages()
@@ -308,6 +315,7 @@ def test_any_bytes_get_a_verdict_that_a_record_can_hold(
     )
 
 
+@patiently
 @given(token=st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,5})?", fullmatch=True))
 def test_an_id_is_kept_exactly_where_orjson_reads_it(token: str) -> None:
     raw = f'{{"jsonrpc":"2.0","id":{token},"method":"ping"}}'.encode()
@@ -319,6 +327,7 @@ def test_an_id_is_kept_exactly_where_orjson_reads_it(token: str) -> None:
         assert judge(raw).id == token.encode()
 
 
+@patiently
 @given(token=st.from_regex(r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,2})?", fullmatch=True))
 def test_a_number_is_an_integer_by_its_exact_value(token: str) -> None:
     exact = Fraction(token)
@@ -330,6 +339,7 @@ def test_a_number_is_an_integer_by_its_exact_value(token: str) -> None:
     assert code == (exact if rule is None else None)
 
 
+@patiently
 @given(raw=st.binary(max_size=64))
 def test_not_utf8_is_invalid_and_checked_by_nothing_else(raw: bytes) -> None:
     try:
