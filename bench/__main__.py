@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.build import tools
-from bench.run import MIB, MiscountError, Plan, Samples, measure
+from bench.run import MIB, Cores, MiscountError, Plan, Samples, measure
 
 QUICK: Final = Plan(rounds=3, pings=2_000, flood=20_000, starts=15, giant=16 * MIB)
 
@@ -155,22 +155,32 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds: less to be trusted, done in half a minute")
     parser.add_argument("--giant", action="store_true", help="the giant frames are of 1 GiB, not of 64 MiB")
     parser.add_argument("--rounds", type=int, help="how many rounds the medians are over")
+    parser.add_argument("--free", action="store_true", help="let the scheduler place the processes of round trips too")
     parser.add_argument("--dir", type=Path, help="where the captures go; the disk is part of what is measured")
     options = parser.parse_args(argv)
     plan = QUICK if options.quick else Plan()
     plan = plan._replace(rounds=options.rounds or plan.rounds, giant=1024 * MIB if options.giant else plan.giant)
     built = tools()
+    cores = Cores() if options.free else Cores.apart()
     busy = os.getloadavg()[0]
     if busy > BUSY * (os.cpu_count() or 1):
         _say(f"something else runs here (load {busy:.1f}): the ratios are noisy, the absolute figures too high")
     try:
-        samples = measure(built, plan, options.dir, _say)
+        samples = measure(built, plan, options.dir, _say, cores)
     except (MiscountError, RuntimeError, subprocess.SubprocessError) as error:
         _say(str(error))
         return 1
     found = rows(samples, plan)
-    print(report(found, samples, plan, built.note) if options.json else f"{table(found)}\n\n{built.note}")
+    print(
+        report(found, samples, plan, built.note) if options.json else f"{table(found)}\n\n{built.note}{_placed(cores)}"
+    )
     return 0
+
+
+def _placed(cores: Cores) -> str:
+    return (
+        "; client and server on one processor, relay and run on another" if cores.peers else "; placed by the scheduler"
+    )
 
 
 def _say(text: str) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -67,20 +67,38 @@ class Samples(NamedTuple):
         return statistics.median(found) if found else float("nan")
 
 
-def subjects(tools: Tools) -> list[Subject]:
+class Cores(NamedTuple):
+    """Which processor serves whom: without a fixed place the scheduler's luck outweighs what is measured."""
+
+    peers: Sequence[str] = ()
+    """Words in front of the client and of the server."""
+    between: Sequence[str] = ()
+    """Words in front of what stands between them."""
+
+    @classmethod
+    def apart(cls) -> "Cores":
+        """Client and server on one processor, the relay on another; nowhere in particular where that cannot be had."""
+        taskset = shutil.which("taskset")
+        if taskset is None or (os.cpu_count() or 1) < 2:
+            return cls()
+        return cls((taskset, "-c", "1"), (taskset, "-c", "0"))
+
+
+def subjects(tools: Tools, cores: Cores) -> list[Subject]:
     """Direct, relay and, where it is installed beside this interpreter, run."""
+    server = [*cores.peers, *tools.server]
 
     def relay(place: Path) -> list[str]:
-        return [*tools.relay, str(place / "file"), *tools.server]
+        return [*cores.between, *tools.relay, str(place / "file"), *server]
 
-    found = [Subject("direct", lambda _: tools.server, None), Subject("relay", relay, _lines)]
+    found = [Subject("direct", lambda _: server, None), Subject("relay", relay, _lines)]
     program = Path(sys.executable).with_name("mcpproxy")
     if program.exists():
 
         def run(place: Path) -> list[str]:
             # A ring that holds everything: frames that went with old segments could not be counted.
             options = ["--name", "bench", "--ring-size", "16G", "--capture", f"{place}/"]
-            return [str(program), "run", *options, "--", *tools.server]
+            return [*cores.between, str(program), "run", *options, "--", *server]
 
         found.append(Subject("run", run, _frames))
     return found
@@ -100,20 +118,29 @@ def _frames(place: Path) -> int:
 
 
 def measure(
-    tools: Tools, plan: Plan, where: Path | None = None, say: Callable[[str], None] = lambda _: None
+    tools: Tools,
+    plan: Plan,
+    where: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    cores: Cores = Cores(),  # noqa: B008 - frozen
 ) -> Samples:
-    """Run everything; captures go below `where` (by default the system's temporary directory) and are removed."""
-    chosen = subjects(tools)
+    """Run everything; captures go below `where` (by default the system's temporary directory) and are removed.
+
+    Round trips and floods run on fixed processors; start-up and giant frames where the scheduler puts them.
+    """
+    chosen = subjects(tools, Cores())
+    placed = subjects(tools, cores)
+    pinned = tools._replace(client=[*cores.peers, *tools.client])
     samples = Samples({}, {}, {}, {})
     with _workplace(where) as place:
         for subject in chosen:
             _once(tools, subject, place, "start", 1, 0)
         for number in range(plan.rounds):
             say(f"round {number + 1} of {plan.rounds}")
-            for subject in chosen:
-                _add(samples.ping, subject, _once(tools, subject, place, "ping", plan.pings, plan.warmup))
-            for subject in chosen:
-                _add(samples.flood, subject, _once(tools, subject, place, "flood", plan.flood, plan.window))
+            for subject in placed:
+                _add(samples.ping, subject, _once(pinned, subject, place, "ping", plan.pings, plan.warmup))
+            for subject in placed:
+                _add(samples.flood, subject, _once(pinned, subject, place, "flood", plan.flood, plan.window))
         say("start-ups")
         for _ in range(plan.starts):
             for subject in chosen:
