@@ -207,7 +207,7 @@ class Writer:
                 first = self._seq
                 self._seq = first + len(middles)
                 t_ns = time.monotonic_ns() - self.origin_ns
-            lines = seal_all(first, t_ns, rec, middles)
+            lines = [seal(first, t_ns, rec, middles[0])] if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
             try:
                 self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
                 if self._fsync == "always":

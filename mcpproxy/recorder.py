@@ -82,8 +82,13 @@ class Channel:
     def _add_lines(self, lines: list[bytes]) -> None:
         """Record whole lines: quickly while nobody else writes, else through the queue."""
         direction, judge = self._dir, self._recorder.judge
-        middles = [line_members(direction, line, judge(line, direction)) for line in lines]
-        sizes = [len(line) for line in lines]
+        if len(lines) == 1:
+            # A comprehension is a function made and called: for one line it would be a tenth of the whole.
+            line = lines[0]
+            middles, sizes = [line_members(direction, line, judge(line, direction))], [len(line)]
+        else:
+            middles = [line_members(direction, line, judge(line, direction)) for line in lines]
+            sizes = [len(line) for line in lines]
         try:
             first = self._writer.add_quickly("frame", middles, direction, sizes)
         except RecordingStopped:
