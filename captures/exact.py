@@ -17,8 +17,8 @@ from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
 RECORD_LIMIT: Final = 256 * 1024
 """Bytes. A longer frame is not judged while it waits to be forwarded: its parser would hold up every other thread."""
 
-READER_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes. What a reader, for whom nobody waits, judges at most."""
+READER_LIMIT: Final = 16 * 1024 * 1024
+"""Bytes. What a reader, for whom nobody waits, judges at most: a frame of `{},` takes twenty times its size as objects."""
 
 DEEP: Final = 200
 """Levels of arrays and objects. More of them are `framing/too-deep`."""
