@@ -19,7 +19,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
 
 from captures.file import AppendError, CaptureFile, sync
 from captures.frame import C2S, S2C
@@ -54,6 +54,13 @@ class _Line(NamedTuple):
     seq: int
     t_ns: int
     entry: Entry
+
+
+class Waiter(Protocol):
+    """Somebody who waits for the disk, and whom others watch."""
+
+    waiting_since_ns: int
+    """Since when, on the monotonic clock; 0 while not."""
 
 
 class RecordingStopped(Exception):
@@ -193,10 +200,13 @@ class Writer:
         self.write()
         return first
 
-    def add_quickly(self, rec: str, middles: Sequence[bytes], direction: str, sizes: Sequence[int]) -> int | None:
+    def add_quickly(
+        self, rec: str, middles: Sequence[bytes], direction: str, sizes: Sequence[int], waiter: "Waiter"
+    ) -> int | None:
         """The same for records of one type while nobody else writes and nothing waits; else None, and nothing done.
 
-        This is the way of nearly every frame: no queue, and no object a record.
+        This is the way of nearly every frame: no queue, and no object a record. The `waiter` is told when the records
+        have their place and the wait for the disk begins.
         """
         if not self._write_lock.acquire(blocking=False):
             return None
@@ -206,7 +216,8 @@ class Writer:
                     return None
                 first = self._seq
                 self._seq = first + len(middles)
-                t_ns = time.monotonic_ns() - self.origin_ns
+                now_ns = waiter.waiting_since_ns = time.monotonic_ns()
+            t_ns = now_ns - self.origin_ns
             lines = [seal(first, t_ns, rec, middles[0])] if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
             try:
                 self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))

@@ -63,6 +63,7 @@ class Channel:
         self._parts_size = 0
         self._latest: tuple[int, int] | None = None
         self._lock = threading.Lock()
+        self.waiting_since_ns = 0
 
     def chunk(self, data: bytes) -> None:
         """Record the frames that `data` completes."""
@@ -90,10 +91,12 @@ class Channel:
             middles = [line_members(direction, line, judge(line, direction)) for line in lines]
             sizes = [len(line) for line in lines]
         try:
-            first = self._writer.add_quickly("frame", middles, direction, sizes)
+            first = self._writer.add_quickly("frame", middles, direction, sizes, self)
         except RecordingStopped:
             self._recorder.stop()
             raise StopRelaying from None
+        finally:
+            self.waiting_since_ns = 0
         if first is None:
             self._add([Entry("frame", middle, direction, size) for middle, size in zip(middles, sizes, strict=True)])
         else:
@@ -105,10 +108,13 @@ class Channel:
         try:
             first = self._writer.place(entries)
             self._latest = (first, first + len(entries) - 1)
+            self.waiting_since_ns = time.monotonic_ns()
             self._writer.write()
         except RecordingStopped:
             self._recorder.stop()
             raise StopRelaying from None
+        finally:
+            self.waiting_since_ns = 0
 
     def _entries(self, piece: Piece, *, whole: bool = True) -> list[Entry]:
         raw, size = piece.raw, len(piece.raw)
@@ -168,6 +174,7 @@ class StderrTap:
         self._looked = time.monotonic()
         self._skipped = 0
         self._lock = threading.Lock()
+        self.waiting_since_ns = 0
 
     def chunk(self, data: bytes) -> None:
         """Record the lines that `data` completes, as far as the quota allows."""
@@ -192,9 +199,13 @@ class StderrTap:
     def _add(self, entries: list[Entry]) -> None:
         if entries:
             try:
-                self._writer.add(*entries)
+                self._writer.place(entries)
+                self.waiting_since_ns = time.monotonic_ns()
+                self._writer.write()
             except RecordingStopped:
                 return
+            finally:
+                self.waiting_since_ns = 0
 
     def stalled(self, waited_ns: int, cause: Cause) -> None:
         """Nobody waits for stderr."""

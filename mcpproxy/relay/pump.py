@@ -1,7 +1,7 @@
 """One direction of a stream: read a chunk, show it to the tap, hand it on; and the rescuer for taps that hang.
 
-Promises: bytes come out as they went in, at once, whatever they are; a tap that hangs holds its chunk up for 25 ms at
-most and never again while it hangs; a tap that raises is switched off, and traffic goes on.
+Promises: bytes come out as they went in, at once, whatever they are; a tap that waits for the disk holds its chunk up
+for 25 ms at most, and no other one while it waits; a tap that raises is switched off, and traffic goes on.
 
 A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and starts a successor with
 it. `turn` says whose the stream is: a thread that comes back and finds that its turn is over has nothing left to do.
@@ -30,7 +30,13 @@ class StopRelaying(Exception):
 
 
 class Tap(Protocol):
-    """Sees one direction. Called by one pump at a time, but for a call that hangs."""
+    """Sees one direction. Called by one pump at a time, but for a call that waits for the disk."""
+
+    waiting_since_ns: int
+    """When the running call began to wait for the disk, on the monotonic clock; 0 while it does not.
+
+    From then on, and not before, the chunk may be taken away and later ones be shown: what it recorded has its place.
+    """
 
     def chunk(self, data: bytes) -> None:
         """Bytes that were read and are about to be handed on.
@@ -74,14 +80,14 @@ class Pump:
         self.chunks = 0
         self.done = threading.Event()
         """Set when the direction has ended."""
-        self.since_ns = 0
-        """When the running call of the tap began; 0 while none runs."""
+        self.tapping = False
+        """A call of the tap runs."""
         self.rescuer: Rescuer | None = None
         self._held: bytes | None = None
         """What the running call of the tap holds up: a chunk, the end (empty), or nothing."""
         self._turn = 0
         self._lock = threading.Lock()
-        self._tapping = True
+        self._wanted = True
 
     def start(self) -> None:
         """Begin to move bytes, in a thread of its own."""
@@ -92,15 +98,20 @@ class Pump:
         with self._lock:
             self._turn += 1
 
-    def rescue(self) -> bool:
+    def is_stuck(self, now_ns: int) -> bool:
+        """Whether the tap has been waiting for the disk for too long."""
+        since_ns = self.tap.waiting_since_ns
+        return bool(since_ns) and now_ns - since_ns > STUCK_NS
+
+    def rescue(self, now_ns: int) -> bool:
         """Take the chunk from a thread that is stuck in the tap, and let a successor hand it on.
 
         False where none is stuck.
         """
         with self._lock:
-            if not self.since_ns:
+            if not self.is_stuck(now_ns):
                 return False
-            waited_ns, self.since_ns = time.monotonic_ns() - self.since_ns, 0
+            waited_ns, self.tap.waiting_since_ns = now_ns - self.tap.waiting_since_ns, 0
             self._turn += 1
             rest = (self._turn, self._held, waited_ns)
         threading.Thread(target=self._run_rescued, args=rest, name=self.name, daemon=True).start()
@@ -138,30 +149,30 @@ class Pump:
         """What `_tapped` does, for the one call that every chunk makes: a good microsecond less."""
         self._held = chunk
         self.chunks += 1
-        self.since_ns = time.monotonic_ns()
+        self.tapping = True
         if self.rescuer is not None and self.rescuer.asleep:
             self.rescuer.wake()
-        if self._tapping:
+        if self._wanted:
             try:
                 self.tap.chunk(chunk)
             except StopRelaying:
                 self.stop()
             except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
-                self._tapping = False
+                self._wanted = False
                 self.tap.failed(error)
         with self._lock:
             if self._turn != turn:
                 return False
-            self.since_ns = 0
+            self.tapping = False
         return True
 
     def _tapped(self, turn: int, call: Callable[..., None], *args: object) -> bool:
         """Call the tap under the rescuer's eye; False where the stream is no longer ours when it returns."""
-        if not self._tapping:
+        if not self._wanted:
             return self._turn == turn
         self._held = b"" if call == self.tap.ended else None
         self.chunks += 1
-        self.since_ns = time.monotonic_ns()
+        self.tapping = True
         if self.rescuer is not None and self.rescuer.asleep:
             self.rescuer.wake()
         try:
@@ -169,12 +180,12 @@ class Pump:
         except StopRelaying:
             self.stop()
         except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
-            self._tapping = False
+            self._wanted = False
             self.tap.failed(error)
         with self._lock:
             if self._turn != turn:
                 return False
-            self.since_ns = 0
+            self.tapping = False
         return True
 
     def _hand_on(self, turn: int, chunk: bytes) -> bool:
@@ -191,7 +202,7 @@ class Pump:
                 return False
         self.delivered += len(chunk)
         waited_ns = time.monotonic_ns() - began_ns
-        if waited_ns > STALL_NS and self._tapping:
+        if waited_ns > STALL_NS and self._wanted:
             return self._tapped(turn, self.tap.stalled, waited_ns, "receiver")
         return True
 
@@ -251,7 +262,7 @@ class Rescuer:
             self._watch()
             self.asleep = True
             # A pump that looked at `asleep` just before did not wake us: look once more.
-            if any(pump.since_ns for pump in self._pumps):
+            if any(pump.tapping for pump in self._pumps):
                 self.wake()
 
     def _watch(self) -> None:
@@ -259,11 +270,12 @@ class Rescuer:
         while quiet < QUIET_LOOKS:
             time.sleep(LOOK_S)
             now_ns = time.monotonic_ns()
-            if any(pump.since_ns and now_ns - pump.since_ns > STUCK_NS for pump in self._pumps):
+            stuck = [pump for pump in self._pumps if pump.is_stuck(now_ns)]
+            if stuck:
                 self._on_stuck()
-                for pump in self._pumps:
-                    pump.rescue()
+            for pump in stuck:
+                pump.rescue(now_ns)
             count = sum(pump.chunks for pump in self._pumps)
             quiet, seen = (quiet + 1, seen) if count == seen else (0, count)
-            if any(pump.since_ns for pump in self._pumps):
+            if any(pump.tapping for pump in self._pumps):
                 quiet = 0
