@@ -36,8 +36,20 @@ Put `mcpproxy run --` in front of a server's command in your client's configurat
 
 def dispatch(arguments: list[str]) -> int:
     """Run one command; returns the exit code of the program."""
-    name = arguments[0] if arguments else "--help"
-    if name in ("--help", "-h", "help"):
+    name = arguments[0] if arguments else ""
+    if name == "run":
+        return int(import_module("mcpproxy.cli.run").run(arguments[1:]))
+    from mcpproxy.cli.diagnostics import guarded
+
+    if name in COMMANDS:
+        return guarded(import_module(f"mcpproxy.cli.{name}").run, arguments[1:])
+    return guarded(_about, arguments)
+
+
+def _about(arguments: list[str]) -> int:
+    """Answer what is no command: a question about the program, or a mistake."""
+    name = arguments[0] if arguments else ""
+    if not arguments or name in ("--help", "-h", "help"):
         sys.stdout.write(usage())
         return 0 if arguments else 2
     if name == "--version":
@@ -45,14 +57,7 @@ def dispatch(arguments: list[str]) -> int:
 
         sys.stdout.write(f"mcpproxy {__version__}\n")
         return 0
-    if name not in COMMANDS:
-        from mcpproxy.cli.diagnostics import fail
-        from mcpproxy.sanitise import sanitise
+    from mcpproxy.cli.diagnostics import fail
+    from mcpproxy.sanitise import sanitise
 
-        return fail(f"there is no command {sanitise(name, 64)}; mcpproxy --help lists them")
-    command = import_module(f"mcpproxy.cli.{name}")
-    if name == "run":
-        return int(command.run(arguments[1:]))
-    from mcpproxy.cli.diagnostics import guarded
-
-    return guarded(command.run, arguments[1:])
+    return fail(f"there is no command {sanitise(name, 64)}; mcpproxy --help lists them")

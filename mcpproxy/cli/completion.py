@@ -13,15 +13,14 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.grammar import Grammar, Option, grammars
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `completion`."""
-    made = argparse.ArgumentParser(
-        "mcpproxy completion", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser("completion", __doc__)
     made.add_argument("shell", choices=tuple(SCRIPTS), help="the shell that will read the script")
     return made
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from captures.file import choose_path
 from captures.places import captures_root
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.demo.client import SilentError, talk
 from mcpproxy.demo.faults import FAULTS
@@ -29,9 +30,7 @@ _CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    found = argparse.ArgumentParser(
-        prog="mcpproxy demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    found = Parser("demo", __doc__)
     found.add_argument(
         "--capture", metavar="DIR", help="record to a new file in DIR (default: where `mcpproxy run` records)"
     )

@@ -46,6 +46,8 @@ def fail(message: str, code: Exit = Exit.USAGE) -> int:
 
 def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run a command; errors that a user can do something about become one line, a closed pipe a silent end."""
+    if sys.stdout is None:
+        return fail("stdout is closed: there is nowhere to print to")
     try:
         code = command(arguments)
         sys.stdout.flush()
@@ -54,11 +56,19 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     except CaptureError as error:
         return fail(str(error))
     except BrokenPipeError:
-        # Python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return int(Exit.FINE)
     except KeyboardInterrupt:
         return 130
     except OSError as error:
         return fail(f"{command.__module__.rpartition('.')[2]} failed: {error}")
+    finally:
+        _empty_stdout()
     return code
+
+
+def _empty_stdout() -> None:
+    """Write what is still buffered, or let it go where nobody takes it: Python would complain once more at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

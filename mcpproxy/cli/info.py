@@ -7,6 +7,7 @@ from typing import Any
 from captures.integrity import Inspection, inspect
 from captures.reader import Capture
 from captures.record import Record
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import selected
@@ -17,9 +18,7 @@ from mcpproxy.sanitise import sanitise
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `info`."""
-    made = argparse.ArgumentParser(
-        "mcpproxy info", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser("info", __doc__)
     made.add_argument(
         "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
     )

@@ -14,6 +14,7 @@ from captures.errors import CaptureError
 from captures.file import is_live
 from captures.reader import Capture, LineCutter, open_capture
 from captures.record import Record
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import NOTHING_YET, selected
@@ -45,9 +46,7 @@ class Row:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `ls`."""
-    made = argparse.ArgumentParser(
-        "mcpproxy ls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser("ls", __doc__)
     made.add_argument(
         "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from captures.file import is_live
 from captures.places import segments
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.text import count_text
@@ -55,9 +56,7 @@ def _count(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `prune`."""
-    made = argparse.ArgumentParser(
-        "mcpproxy prune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser("prune", __doc__)
     made.add_argument(
         "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from captures.places import SUFFIX, first_segment
 from captures.reader import Capture
 from captures.repair import repair
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.text import count_text
@@ -19,9 +20,7 @@ from mcpproxy.sanitise import sanitise
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `repair`."""
-    made = argparse.ArgumentParser(
-        "mcpproxy repair", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser("repair", __doc__)
     made.add_argument("capture", help="a capture, a server's name, or - for stdin")
     made.add_argument(
         "-o", "--output", metavar="FILE", help="the copy, a new file (default: NAME-repaired.mcpcap beside it)"

@@ -20,8 +20,9 @@ from captures.follow import follow
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.output import add_format, json_line
+from mcpproxy.cli.output import add_format, for_stdout, json_line
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.text import Style
@@ -48,9 +49,7 @@ def _positive(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `show`."""
-    made = argparse.ArgumentParser(
-        "mcpproxy show", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser("show", __doc__)
     made.add_argument(
         "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
     )
@@ -220,7 +219,7 @@ class _Json:
         yield line.decode() + "}\n"
 
     def text(self, row: Row) -> str:
-        return str(row)
+        return for_stdout(str(row).removesuffix("\n")) + "\n"
 
     def finish(self, write: Callable[[str], object], *, still_open: bool) -> None:
         """Nothing is left: a giant frame that never ended has been printed as its parts."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from captures.errors import CaptureError
 from captures.integrity import Inspection, State, inspect
 from captures.reader import Capture
+from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import selected
@@ -29,9 +30,7 @@ SHOWN = 20
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `verify`."""
-    made = argparse.ArgumentParser(
-        "mcpproxy verify", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = Parser("verify", __doc__)
     made.add_argument(
         "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
     )

@@ -1,0 +1,149 @@
+"""`mcpproxy` itself: which command is meant, what is said when none is, and that errors are one line."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from mcpproxy import __version__
+from mcpproxy.cli import COMMANDS
+from tests.captures.samples import header, lines
+from tests.mcpproxy.cli.typed import mcpproxy, started
+
+
+def test_help_names_every_command() -> None:
+    done = mcpproxy("--help")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert re.findall(r"^  (\w+) +\S", done.stdout.decode(), re.MULTILINE) == list(COMMANDS)
+    assert mcpproxy("help").stdout == mcpproxy("-h").stdout == done.stdout
+
+
+def test_no_command_is_help_and_wrong_usage() -> None:
+    done = mcpproxy()
+    assert done.returncode == 2
+    assert done.stdout == mcpproxy("--help").stdout
+
+
+def test_version_is_one_line() -> None:
+    done = mcpproxy("--version")
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"mcpproxy {__version__}\n", b"")
+
+
+@pytest.mark.parametrize("name", ["serv", "Show", "--verbose", "", "show.py", "\x1b]0;x\x07", "output", "grammar"])
+def test_unknown_command_is_one_line_and_exit_2(name: str) -> None:
+    done = mcpproxy(name)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert re.fullmatch(rb"mcpproxy: there is no command [ -~]*; mcpproxy --help lists them\n", done.stderr)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help(name: str) -> None:
+    done = mcpproxy(name, "--help")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert f"usage: mcpproxy {name} " in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "--tail"],
+        ["show", "--tail", "many"],
+        ["show", "--tai", "3"],
+        ["show", "--time", "utc"],
+        ["show", "--no-such-option"],
+        ["show", "--no-such-\x1b]0;x\x07"],
+        ["ls", "--format", "yaml"],
+        ["repair"],
+        ["repair", "a", "b"],
+        ["prune"],
+        ["prune", "--older-than", "long"],
+        ["demo", "operand"],
+        ["completion"],
+        ["run", "--no-such-option", "--", "true"],
+        ["run", "true"],
+        ["run"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
+    done = mcpproxy(*arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert re.fullmatch(rb"mcpproxy: [ -~]+\n", done.stderr)
+
+
+@pytest.mark.parametrize("name", ["show", "info", "verify"])
+def test_no_captures_at_all_says_where_it_looked_and_how_to_make_one(tmp_path: Path, name: str) -> None:
+    done = mcpproxy(name, HOME=str(tmp_path), MCPPROXY_CAPTURES=str(tmp_path / "elsewhere"))
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    for place in ("elsewhere", ".local/share/mcpproxy/captures"):
+        assert str(tmp_path / place) in done.stderr.decode()
+    assert b"mcpproxy demo" in done.stderr
+
+
+def test_ls_of_nothing_tells_how_to_begin(tmp_path: Path) -> None:
+    done = mcpproxy("ls", HOME=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"mcpproxy run --" in done.stdout
+    assert mcpproxy("ls", "--json", HOME=str(tmp_path)).stdout == b""
+
+
+def test_unknown_name_is_told_apart_from_a_missing_file(tmp_path: Path) -> None:
+    as_name = mcpproxy("show", "no-such-server", cwd=tmp_path, HOME=str(tmp_path)).stderr.decode()
+    as_file = mcpproxy("show", "missing.mcpcap", cwd=tmp_path, HOME=str(tmp_path)).stderr.decode()
+    assert "neither a file nor a server" in as_name
+    assert "missing.mcpcap" in as_file
+    assert "server" not in as_file
+
+
+def test_interrupt_ends_a_command_without_a_traceback(tmp_path: Path) -> None:
+    file = CaptureFile(tmp_path / "live.mcpcap")
+    file.append(lines([("header", header())])[0])
+    with started("show", "--follow", "--json", file.path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == b""
+    file.close()
+
+
+def shell(script: str, home: Path) -> "subprocess.CompletedProcess[bytes]":
+    """A line of shell in which `$0` is Python."""
+    command = ["sh", "-c", script, sys.executable]
+    return subprocess.run(command, capture_output=True, env={"HOME": str(home), "PATH": os.environ["PATH"]})
+
+
+@pytest.mark.parametrize("arguments", ["ls", "--help", "--version", "completion bash"])
+def test_closed_stdout_is_told_in_one_line(tmp_path: Path, arguments: str) -> None:
+    done = shell(f'exec "$0" -m mcpproxy {arguments} >&-', tmp_path)
+    assert done.returncode == 2
+    assert re.fullmatch(rb"mcpproxy: [ -~]+\n", done.stderr)
+
+
+def test_closed_stderr_leaves_the_exit_code_to_tell(tmp_path: Path) -> None:
+    done = shell('exec "$0" -m mcpproxy show no-such-server 2>&-', tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize("arguments", ["ls", "--help", "show --help", "completion bash"])
+def test_reader_that_is_gone_ends_a_command_silently(tmp_path: Path, arguments: str) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "mcpproxy", *arguments.split()]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, env={"HOME": str(tmp_path)})
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", ["ls", "--version", "completion bash"])
+def test_full_disk_behind_stdout_is_told_in_one_line(tmp_path: Path, arguments: str) -> None:
+    done = shell(f'exec "$0" -m mcpproxy {arguments} >/dev/full', tmp_path)
+    assert done.returncode == 2
+    assert re.fullmatch(rb"mcpproxy: [ -~]+No space left on device\n", done.stderr)

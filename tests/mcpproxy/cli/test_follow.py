@@ -1,0 +1,119 @@
+"""`mcpproxy show --follow` beside a recorder that writes."""
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.record import members
+from tests.captures.samples import frame, header, lines
+from tests.mcpproxy.cli.typed import mcpproxy, started
+
+DEADLINE_S = 30
+
+CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add"}}'
+ANSWER = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}'
+CLOSE = ("close", members(ending="server", status=0, totals={}))
+MIDDLES = [("header", header()), *(("frame", frame("c2s", CALL % n)) for n in range(1, 6)), CLOSE]
+
+
+def numbers(output: str) -> list[int]:
+    return [json.loads(line)["seq"] for line in output.split("\n")[:-1]]
+
+
+class Growing:
+    """A capture that a recorder holds open."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = CaptureFile(path)
+        self.seq = 0
+        self.open = True
+
+    def add(self, *middles: tuple[str, bytes]) -> None:
+        for line in lines(middles, self.seq):
+            self.file.append(line)
+            self.seq += 1
+
+    def end(self) -> None:
+        """Let go of the file, as a recorder does."""
+        if self.open:
+            self.open = False
+            self.file.close()
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Iterator[Growing]:
+    made = Growing(tmp_path / "growing.mcpcap")
+    made.add(*MIDDLES[:3])
+    yield made
+    made.end()
+
+
+class Output:
+    """What a process prints, as it comes."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdout is not None
+        self._fd = process.stdout.fileno()
+        self.text = ""
+
+    def wait_for(self, text: str) -> None:
+        until = time.monotonic() + DEADLINE_S
+        while text not in self.text:
+            ready, _, _ = select.select([self._fd], [], [], max(0, until - time.monotonic()))
+            assert ready, f"no {text!r} in {self.text!r}"
+            chunk = os.read(self._fd, 65536)
+            assert chunk, f"ended without {text!r}: {self.text!r}"
+            self.text += chunk.decode()
+
+    def rest(self) -> str:
+        while chunk := os.read(self._fd, 65536):
+            self.text += chunk.decode()
+        return self.text
+
+
+def test_follow_prints_what_comes_until_the_recorder_is_gone(growing: Growing) -> None:
+    with started("show", "--follow", growing.file.path) as process:
+        output = Output(process)
+        output.wait_for("#2")
+        growing.add(("frame", frame("s2c", ANSWER % 1)))
+        output.wait_for("←  tools/call #1")
+        growing.add(CLOSE)
+        growing.end()
+        assert "1 request unanswered" in output.rest()
+        assert process.wait(DEADLINE_S) == 0
+
+
+def test_follow_with_tail_begins_with_the_last_lines(growing: Growing) -> None:
+    with started("show", "--follow", "--tail", "1", "--json", growing.file.path) as process:
+        output = Output(process)
+        output.wait_for("\n")
+        assert numbers(output.text) == [2]
+        growing.add(CLOSE)
+        output.wait_for('"close"')
+        growing.end()
+        assert numbers(output.rest()) == [2, 3]
+        assert process.wait(DEADLINE_S) == 0
+
+
+def test_follow_with_limit_ends_by_itself(growing: Growing) -> None:
+    with started("show", "-f", "--limit", "4", "--json", growing.file.path) as process:
+        output = Output(process)
+        output.wait_for('"seq":2')
+        growing.add(MIDDLES[3], MIDDLES[4])
+        assert numbers(output.rest()) == [0, 1, 2, 3]
+        assert process.wait(DEADLINE_S) == 0
+
+
+def test_follow_of_a_closed_capture_is_the_same_as_show(growing: Growing) -> None:
+    growing.add(*MIDDLES[3:])
+    growing.end()
+    capture = growing.file.path
+    assert mcpproxy("show", "-f", "--json", capture).stdout == mcpproxy("show", "--json", capture).stdout
+    assert mcpproxy("show", "-f", capture).stdout == mcpproxy("show", capture).stdout

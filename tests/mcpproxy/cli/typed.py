@@ -1,0 +1,65 @@
+"""Commands as typed: a process each, with nothing of the user's own captures."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DEADLINE_S = 60
+
+
+def _environment(changes: dict[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCPPROXY_", "XDG_"))}
+    return {**kept, "COLUMNS": "80", "LC_ALL": "C.UTF-8", **changes}
+
+
+def mcpproxy(
+    *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[bytes]":
+    """One command, run to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "mcpproxy", *arguments],
+        input=stdin,
+        capture_output=True,
+        cwd=cwd,
+        env=_environment(environment),
+        timeout=DEADLINE_S,
+    )
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """One command that runs while the block does, and not longer."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment({}),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def on_terminal(*arguments: str, **environment: str) -> bytes:
+    """All that a command sends to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    variables = _environment({"TERM": "xterm", "NO_COLOR": "", **environment})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=variables
+    )
+    os.close(theirs)
+    output = b""
+    try:
+        while True:
+            output += os.read(ours, 65536)
+    except OSError:
+        process.wait(DEADLINE_S)
+    finally:
+        os.close(ours)
+    return output
