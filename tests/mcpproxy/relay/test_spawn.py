@@ -162,7 +162,8 @@ def server_status(place: Place, *, direct: bool, **how: Any) -> dict[str, str]:
     session = place.start(["cat", "/proc/self/status"], direct=direct, **how)
     lines = session.rest().decode().splitlines()
     assert session.end() == 0
-    return {name: value for name, _, value in (line.partition(":\t") for line in lines) if name.startswith("Sig")}
+    wanted = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
+    return {name: value for name, _, value in (line.partition(":\t") for line in lines) if name in wanted}
 
 
 IGNORED = "for name in ('INT', 'HUP', 'QUIT', 'TERM', 'USR1', 'TTOU'): signal.signal(getattr(signal, 'SIG' + name), 1)"
