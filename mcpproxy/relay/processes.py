@@ -10,6 +10,8 @@ import time
 from typing import Final, NamedTuple
 
 LOOK_S: Final = 0.02
+PROC = "/proc"
+"""Where Linux shows its processes."""
 
 
 class Process(NamedTuple):
@@ -21,28 +23,30 @@ class Process(NamedTuple):
 
 
 def process_table() -> dict[int, tuple[int, str]]:
-    """Pid → (parent's pid, start time) of every process that we may see; zombies are left out."""
-    try:
-        return _table_from_proc()
-    except OSError:
+    """Pid → (parent's pid, start time) of every process that we may see; zombies are left out.
+
+    Empty where the system shows the processes of another pid namespace, whose numbers mean nothing here.
+    """
+    if not os.path.exists(f"{PROC}/self/stat"):
         return _table_from_ps()
+    return _table_from_proc() if _is_proc_ours() else {}
+
+
+def _is_proc_ours() -> bool:
+    try:
+        return os.readlink(f"{PROC}/self") == str(os.getpid())
+    except OSError:
+        return False
 
 
 def _table_from_proc() -> dict[int, tuple[int, str]]:
-    table = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            known = _stat(int(name))
-            if known is not None:
-                table[int(name)] = known
-    if os.getpid() not in table:
-        raise OSError("no /proc of this system's processes")
-    return table
+    known = ((int(name), _stat(int(name))) for name in os.listdir(PROC) if name.isdigit())
+    return {pid: found for pid, found in known if found is not None}
 
 
 def _stat(pid: int) -> tuple[int, str] | None:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(f"{PROC}/{pid}/stat", "rb") as file:
             # The second field is a name in parentheses and may itself hold any of them: count from the last one.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
@@ -59,28 +63,31 @@ def _table_from_ps() -> dict[int, tuple[int, str]]:
 
 def start_time(pid: int) -> str | None:
     """When a living process started, as the system counts it; None where it does not live."""
-    known = _stat(pid) if os.path.exists("/proc/self/stat") else process_table().get(pid)
+    known = _stat(pid) if _is_proc_ours() else process_table().get(pid)
     return None if known is None else known[1]
 
 
-def tree(root: Process) -> list[Process]:
-    """The process and its descendants at this moment, parents first; empty where the process itself is gone."""
+def tree(*roots: Process) -> list[Process]:
+    """The processes and their descendants at this moment, parents first; without the roots that are gone."""
     table = process_table()
-    if table.get(root.pid, (0, ""))[1] != root.start:
-        return []
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    found, at = [root.pid], 0
-    while at < len(found):
-        found += [pid for pid in children.get(found[at], ()) if pid not in (1, os.getpid())]
-        at += 1
+    found = dict.fromkeys(root.pid for root in roots if table.get(root.pid, (0, ""))[1] == root.start)
+    waiting = list(found)
+    while waiting:
+        new = [pid for pid in children.get(waiting.pop(0), ()) if pid not in found and pid not in (1, os.getpid())]
+        found.update(dict.fromkeys(new))
+        waiting += new
     return [Process(pid, table[pid][1]) for pid in found]
 
 
 def alive(processes: list[Process]) -> list[Process]:
     """Those that still live."""
-    return [process for process in processes if start_time(process.pid) == process.start]
+    if _is_proc_ours():
+        return [process for process in processes if start_time(process.pid) == process.start]
+    table = process_table()
+    return [process for process in processes if table.get(process.pid, (0, ""))[1] == process.start]
 
 
 def send(processes: list[Process], signum: int) -> list[int]:
@@ -106,6 +113,6 @@ def finish(processes: list[Process], grace_s: float) -> None:
     until = time.monotonic() + grace_s
     while alive(processes):
         if time.monotonic() >= until:
-            send(processes, signal.SIGKILL)
+            send([*processes, *tree(*processes)], signal.SIGKILL)
             return
         time.sleep(LOOK_S)

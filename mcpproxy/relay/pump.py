@@ -78,6 +78,8 @@ class Pump:
         self.delivered = 0
         """Bytes handed on so far."""
         self.chunks = 0
+        self.broken = False
+        """Nobody reads any more."""
         self.done = threading.Event()
         """Set when the direction has ended."""
         self.tapping = False
@@ -97,6 +99,17 @@ class Pump:
         """Hand on nothing more that has not been shown to the tap by now."""
         with self._lock:
             self._turn += 1
+
+    def cut(self, by: Ender) -> None:
+        """End the direction from outside, whatever its thread waits for."""
+        with self._lock:
+            self._turn += 1
+            rest = (self._turn, by)
+        threading.Thread(target=self._run_cut, args=rest, name=self.name, daemon=True).start()
+
+    def _run_cut(self, turn: int, by: Ender) -> None:
+        if self._tapped(turn, self.tap.ended, by, None):
+            self._end()
 
     def is_stuck(self, now_ns: int) -> bool:
         """Whether the tap has been waiting for the disk for too long."""
@@ -197,6 +210,7 @@ class Pump:
                 _write_rest(self.sink, chunk, count)
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK) or not self._write_patiently(chunk):
+                self.broken = True
                 self._tapped(turn, self.tap.ended, "receiver", None)
                 self._end()
                 return False
@@ -214,8 +228,9 @@ class Pump:
         return True
 
     def _end(self) -> None:
-        self.finish()
+        # In this order: who is woken by `finish` looks at `done`.
         self.done.set()
+        self.finish()
 
 
 def _write_rest(fd: int, chunk: bytes, done: int) -> None:

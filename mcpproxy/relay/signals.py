@@ -62,7 +62,9 @@ class SignalWait:
         if not hasattr(signal, "sigtimedwait"):
             return self._wait_portably(timeout_s)
         info = signal.sigwaitinfo(self._set) if timeout_s is None else signal.sigtimedwait(self._set, max(timeout_s, 0))
-        return None if info is None else Arrival(info.si_signo, info.si_code > _SI_USER)
+        return (
+            None if info is None else Arrival(info.si_signo, info.si_code > _SI_USER and not _is_for_us(info.si_signo))
+        )
 
     def _wait_portably(self, timeout_s: float | None) -> Arrival:
         timer = None if timeout_s is None else threading.Timer(max(timeout_s, 0), self.interrupt)
@@ -84,6 +86,11 @@ class SignalWait:
             signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signum})
         os.kill(os.getpid(), signum)
+
+
+def _is_for_us(signum: int) -> bool:
+    """A terminal that goes away tells the leader of its session alone."""
+    return signum == signal.SIGHUP and os.getsid(0) == os.getpid()
 
 
 def _in_foreground() -> bool:

@@ -7,11 +7,9 @@ the server and its descendants at that moment get TERM, then KILL.
 
 import fcntl
 import os
-import select
 import signal
 import struct
 import termios
-import threading
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -19,9 +17,10 @@ from typing import Final, NamedTuple, Protocol
 
 from mcpproxy.relay.guard import Guard
 from mcpproxy.relay.processes import Process, finish, send, start_time, tree
-from mcpproxy.relay.pump import Pump, Rescuer, Tap
+from mcpproxy.relay.pump import Ender, Pump, Rescuer, Tap
 from mcpproxy.relay.signals import ENDING, SignalWait
 from mcpproxy.relay.spawn import SpawnError, close_inherited, spawn
+from mcpproxy.relay.watch import ReaderWatch
 
 IGNORED_S: Final = 5.0
 """How long a server may ignore a signal to end that we passed on."""
@@ -99,7 +98,10 @@ class StdioRelay:
         self._rescue = rescue
         self._pumps: dict[int, Pump] = {}
         self._parent = os.getppid()
-        self._client_gone = False
+        self._for_a_process = 1 not in closed and not _is_file(1)
+        self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._watch = ReaderWatch(1, self._lose_reader)
+        self._cut: set[int] = set()
         self._cause = "server"
         self._steps: list[tuple[float, int, str]] = []
         self._tree: list[Process] = []
@@ -166,30 +168,36 @@ class StdioRelay:
         for pump in self._pumps.values():
             pump.start()
         if 1 in self._pumps:
-            threading.Thread(target=self._watch_client, name="client-watch", daemon=True).start()
+            self._watch.start()
 
     def _end_of(self, source: int, sink: int) -> None:
-        """Pass the end of a direction on: to the reader as end of file.
+        """Pass the end of a direction on.
 
-        To a writer that is still there as a broken pipe.
+        To the reader as end of file, to a writer that is still there as a broken pipe.
         """
         for fd in (sink, source):
             if fd != 2:  # we may have something to say there ourselves
-                _let_go(fd)
+                self._let_go(fd)
+        if sink == 1:
+            self._watch.release()
         self._waiting.interrupt()
 
-    def _watch_client(self) -> None:
-        """Wait, without ever writing, until nobody can read our stdout any more."""
-        poll = select.poll()
-        poll.register(1, 0)
-        try:
-            while not any(what & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, what in poll.poll()):
-                pass
-        except OSError:
-            return
-        if not self._pumps[1].done.is_set():
-            self._client_gone = True
-            self._waiting.interrupt()
+    def _let_go(self, fd: int) -> None:
+        """Close what a descriptor leads to, and leave /dev/null in its place.
+
+        The number stays taken: a thread that still holds it must never write traffic into whatever is opened next, a
+        capture for example.
+        """
+        os.dup2(self._null, fd, inheritable=False)
+
+    def _lose_reader(self) -> None:
+        self._pumps[1].broken = True
+        self._waiting.interrupt()
+
+    @property
+    def _unheard(self) -> bool:
+        """Whether nobody reads what the server says."""
+        return 1 in self._pumps and self._pumps[1].broken
 
     def _wait_for_end(self, pid: int) -> int:
         while True:
@@ -205,42 +213,62 @@ class StdioRelay:
     def _patience(self) -> float | None:
         """How long to wait for the next signal at most."""
         waits = [at - time.monotonic() for at, _, _ in self._steps[:1]]
-        if self._half_closed() and not self._steps:
+        if (self._unheard or not self._is_spoken_to()) and not self._steps:
             waits.append(ORPHAN_LOOK_S)
         return min(waits, default=None)
 
-    def _half_closed(self) -> bool:
-        return 0 in self._pumps and self._pumps[0].done.is_set()
+    def _is_spoken_to(self) -> bool:
+        """Whether the client has not closed our stdin."""
+        return 0 in self._pumps and not self._pumps[0].done.is_set()
 
     def _pass_on(self, signum: int, *, from_terminal: bool) -> None:
         self._observer.received(signum, from_terminal=from_terminal)
         if from_terminal:
             return
-        self._observer.sent(signum, "forwarded", send([self.server], signum))
+        self._observer.sent(signum, "forwarded", self._signal_server(signum))
         if signum in ENDING:
             self._plan(IGNORED_S, "signal", "ignored")
+
+    def _signal_server(self, signum: int) -> list[int]:
+        """Signal the server itself, which is our child and not reaped yet: its pid can be nobody else's."""
+        try:
+            os.kill(self.server.pid, signum)
+        except OSError:
+            return []
+        return [self.server.pid]
 
     def _look_around(self) -> None:
         """See whether the client is gone, or our own side wants an end."""
         if self.stop_reason is not None:
             self._hang_up()
             self._plan(GONE_S, self.stop_reason, self.stop_reason)
-        elif self._client_gone or self._orphaned():
+        elif self._is_client_gone():
             self._hang_up()
             self._plan(GONE_S, "client", "client_gone")
+        elif self._unheard:
+            self._cut_off(1, "receiver")
 
-    def _orphaned(self) -> bool:
-        """Our parent is gone, nobody writes to us any more, and our output was for a process and not for a file."""
-        return self._half_closed() and os.getppid() != self._parent and not _is_file(1)
+    def _is_client_gone(self) -> bool:
+        """Whether nobody is left at either end, by what can be seen without a write.
+
+        A client may stop listening and still speak, or speak no more and listen. Where its own end cannot be seen
+        (somebody else holds the pipe too), it is gone when our parent has changed.
+        """
+        orphaned = os.getppid() != self._parent
+        if self._is_spoken_to():
+            return self._unheard and orphaned
+        return self._unheard or (orphaned and self._for_a_process)
 
     def _hang_up(self) -> None:
         """Let the server see what it would see without us: its stdin at its end, its stdout without a reader."""
-        for number in (0, 1):
-            pump = self._pumps.get(number)
-            if pump is not None and not pump.done.is_set():
-                pump.stop()
-                _let_go(pump.sink if number == 0 else pump.source)
-                pump.done.set()
+        self._cut_off(0, "sender")
+        self._cut_off(1, "receiver")
+
+    def _cut_off(self, number: int, by: Ender) -> None:
+        pump = self._pumps.get(number)
+        if pump is not None and number not in self._cut and not pump.done.is_set():
+            self._cut.add(number)
+            pump.cut(by)
 
     def _plan(self, patience_s: float, cause: str, reason: str) -> None:
         """TERM to the server's tree when patience is over, KILL after the grace; planned once, the earliest counts."""
@@ -253,8 +281,9 @@ class StdioRelay:
     def _take_due_steps(self) -> None:
         while self._steps and self._steps[0][0] <= time.monotonic():
             _, signum, reason = self._steps.pop(0)
-            self._tree = list(dict.fromkeys([*self._tree, *tree(self.server)]))
-            self._observer.sent(signum, reason, send(self._tree, signum))
+            self._tree = list(dict.fromkeys([*self._tree, *tree(self.server, *self._tree)]))
+            others = [process for process in self._tree if process != self.server]
+            self._observer.sent(signum, reason, [*self._signal_server(signum), *send(others, signum)])
 
     def _deliver_the_rest(self) -> None:
         """What the server wrote before it ended lies in its pipes: hand it on.
@@ -275,7 +304,11 @@ class StdioRelay:
         """
         goal = _waiting_bytes(pump.source) + pump.taken
         began = quiet_since = time.monotonic()
-        while not pump.done.wait(0.002) and not self._client_gone:
+        while not pump.done.is_set() and not self._unheard:
+            arrival = self._waiting.wait(QUIET_S / 5)
+            if arrival is not None and arrival.signum in ENDING:
+                self._observer.received(arrival.signum, from_terminal=arrival.from_terminal)
+                return
             now = time.monotonic()
             if pump.delivered != pump.taken or _waiting_bytes(pump.source):
                 quiet_since = now
@@ -307,17 +340,6 @@ def _waiting_bytes(fd: int) -> int:
         return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0])
     except OSError:
         return 0
-
-
-def _let_go(fd: int) -> None:
-    """Close what a descriptor leads to, and leave /dev/null in its place.
-
-    The number stays taken: a thread that still holds it must never write traffic into whatever is opened next, a
-    capture for example.
-    """
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.dup2(null, fd, inheritable=False)
-    os.close(null)
 
 
 def _forbid_core_dumps() -> None:
