@@ -21,6 +21,7 @@ from captures.exact import (
     LONGEST,
     MEMBERS,
     NOTIFICATIONS,
+    ODD_LIMIT,
     READER_LIMIT,
     RECORD_LIMIT,
     RESERVED,
@@ -30,7 +31,7 @@ from captures.exact import (
 )
 from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
 
-__all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly"]
+__all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly", "judge_in_passing"]
 
 _SHORT: Final = 60  # characters that stay below LONGEST in any encoding, quotes included
 _SHALLOW: Final = 2 * DEEP  # bytes that cannot hold more levels
@@ -53,6 +54,12 @@ def judge(
     if len(raw) > limit:
         return UNJUDGED
     return (_judge_at_once(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
+
+
+def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
+    """The verdict on a line that waits to be forwarded: at once, or exactly where that is quick, or `unjudged`."""
+    found = _judge_at_once(raw) if whole and len(raw) <= RECORD_LIMIT else None
+    return found or judge_exactly(raw, direction, whole=whole, limit=ODD_LIMIT)
 
 
 def _judge_at_once(raw: bytes) -> Envelope | None:

@@ -17,8 +17,11 @@ from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
 RECORD_LIMIT: Final = 256 * 1024
 """Bytes. A longer frame is not judged while it waits to be forwarded: its parser would hold up every other thread."""
 
+ODD_LIMIT: Final = 32 * 1024
+"""Bytes. What is judged exactly while it waits to be forwarded; the worst text of this size takes some 12 ms."""
+
 READER_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes. What a reader, for whom nobody waits, judges at most: a frame of `{},` takes twenty times its size as objects."""
+"""Bytes. What a reader, for whom nobody waits, judges at most: `{},` again and again takes twenty times as much."""
 
 DEEP: Final = 200
 """Levels of arrays and objects. More of them are `framing/too-deep`."""
@@ -33,6 +36,11 @@ SAFE: Final = 2**53 - 1
 MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 NOTIFICATIONS: Final = "notifications/"
 RESERVED: Final = "rpc."
+
+
+def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
+    """The exact verdict on a line that waits to be forwarded; `unjudged` above `ODD_LIMIT`."""
+    return judge_exactly(raw, direction, whole=whole, limit=ODD_LIMIT)
 
 
 def judge_exactly(

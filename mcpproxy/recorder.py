@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CannotCreate
-from captures.exact import judge_exactly
+from captures.exact import judge_in_passing
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.frame import UNJUDGED, Direction, Envelope
 from captures.places import captures_root, config_directory, safe_name
@@ -29,6 +29,7 @@ from mcpproxy import __version__
 from mcpproxy.relay.pump import Cause, Ender, StopRelaying
 from mcpproxy.wire.lines import LineSplitter, Piece
 
+LINES_AT_ONCE: Final = 256
 STDERR_QUOTA: Final = 8 << 20
 STDERR_REFILL: Final = 64 << 10
 STDERR_PIECE: Final = 64 << 10
@@ -50,6 +51,19 @@ def tell(message: str) -> None:
         return
 
 
+def first_lines(data: bytes) -> int:
+    """The bytes of the first lines of a chunk: as many lines as can be judged and written in a few milliseconds.
+
+    A chunk of 64 KiB may hold as many empty lines, and 64 Ki records take a second.
+    """
+    if data.count(b"\n") <= LINES_AT_ONCE:
+        return len(data)
+    at = -1
+    for _ in range(LINES_AT_ONCE):
+        at = data.find(b"\n", at + 1)
+    return at + 1
+
+
 class Channel:
     """The tap on one direction of frames."""
 
@@ -64,6 +78,10 @@ class Channel:
         self._latest: tuple[int, int] | None = None
         self._lock = threading.Lock()
         self.waiting_since_ns = 0
+
+    def portion(self, data: bytes) -> int:
+        """How much of a chunk to take at once."""
+        return first_lines(data)
 
     def chunk(self, data: bytes) -> None:
         """Record the frames that `data` completes."""
@@ -176,6 +194,10 @@ class StderrTap:
         self._lock = threading.Lock()
         self.waiting_since_ns = 0
 
+    def portion(self, data: bytes) -> int:
+        """How much of a chunk to take at once."""
+        return first_lines(data)
+
     def chunk(self, data: bytes) -> None:
         """Record the lines that `data` completes, as far as the quota allows."""
         with self._lock:
@@ -253,7 +275,7 @@ class Recorder:
             CaptureError: there is no place for a capture, or it cannot be created.
         """
         self.name = safe_name(name or server_name(argv))
-        self.judge: Judge = judge_exactly
+        self.judge: Judge = judge_in_passing
         """Judges frames; the exact way until orjson is loaded, then fast."""
         self.on_stop: Callable[[], None] = lambda: None
         wall_ns = time.time_ns()
@@ -292,7 +314,7 @@ class Recorder:
     def running(self) -> None:
         """Load orjson beside the traffic: 25 ms of imports that no first answer has to wait for."""
         try:
-            from captures.envelope import judge
+            from captures.envelope import judge_in_passing as judge
 
             use_orjson()
             self.judge = judge

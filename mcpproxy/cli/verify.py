@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from captures.errors import CaptureError
-from captures.integrity import Inspection, State, inspect
+from captures.integrity import Gap, Inspection, State, inspect
 from captures.reader import Capture
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
@@ -65,7 +65,8 @@ def as_json(path: Path, found: Inspection) -> dict[str, object]:
         "closed": found.close is not None,
         "live": found.live,
         "torn": found.torn,
-        "gaps": [{name: gap.get(name) for name in ("first", "last", "lost", "reason")} for gap in found.gaps],
+        "repeated": found.repeated,
+        "gaps": [gap._asdict() for gap in found.gaps],
         "holes": [{"first": first, "last": last} for first, last in found.holes],
         "damage": [
             {"file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause}
@@ -81,24 +82,26 @@ def _text(path: Path, found: Inspection) -> str:
 
 
 def _begins(found: Inspection) -> str:
-    return f", begins at seq {found.first_seq} (the ring has dropped what was before)" if found.first_seq else ""
+    dropped = found.first_seq and (not found.holes or found.holes[0][0] > 0)
+    return f", begins at seq {found.first_seq} (the ring has dropped what was before)" if dropped else ""
 
 
 def reasons(found: Inspection) -> list[str]:
     """Why a capture is not complete, a line each, the first ones of many."""
     lines = [sanitise(str(item)) for item in found.damage[:SHOWN]]
-    if len(found.damage) > SHOWN:
-        lines.append(f"… and {len(found.damage) - SHOWN} more damaged places")
+    if found.damage_count > SHOWN:
+        lines.append(f"… and {found.damage_count - SHOWN:,} more damaged places, {found.damaged_bytes:,} bytes in all")
+    if found.repeated:
+        lines.append(f"{count_text(found.repeated, 'record')} out of order: a block stands twice, or is foreign")
     lines += [
         f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
         for first, last in found.holes[:SHOWN]
     ]
     if len(found.holes) > SHOWN:
         lines.append(f"… {count_text(found.missing, 'record')} missing in all")
-    for gap in found.gaps[:SHOWN]:
-        lines.append(gap_text(gap))
-    if len(found.gaps) > SHOWN:
-        lines.append(f"… and {len(found.gaps) - SHOWN} more gaps")
+    lines += [gap_text(gap) for gap in found.gaps[:SHOWN]]
+    if found.gap_count > SHOWN:
+        lines.append(f"… and {found.gap_count - SHOWN:,} more gaps")
     if found.live:
         lines.append("it is still being recorded")
     elif found.close is None:
@@ -106,15 +109,9 @@ def reasons(found: Inspection) -> list[str]:
     return lines
 
 
-def gap_text(gap: dict[str, object]) -> str:
+def gap_text(gap: Gap) -> str:
     """One gap in words."""
-    first, last, lost = gap.get("first", gap.get("seq")), gap.get("last", gap.get("seq")), gap.get("lost")
-    frames = sum(_frames(lost, name) for name in ("c2s", "s2c"))
-    what = f", {count_text(frames, 'frame')} among them" if isinstance(lost, dict) else ""
-    return f"records {first} to {last} were lost{what} ({sanitise(str(gap.get('reason')), 40)})"
-
-
-def _frames(lost: object, name: str) -> int:
-    counts = lost.get(name) if isinstance(lost, dict) else None
-    frames = counts.get("frames") if isinstance(counts, dict) else None
-    return frames if type(frames) is int else 0
+    which = f"record {gap.first} was" if gap.first == gap.last else f"records {gap.first} to {gap.last} were"
+    frames = sum(side.get("frames", 0) for side in gap.lost.values()) if gap.lost is not None else None
+    what = "" if frames is None else f", {count_text(frames, 'frame')} among them"
+    return f"{which} lost{what} ({sanitise(gap.reason, 40)})"

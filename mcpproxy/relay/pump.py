@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, Protocol
 
 CHUNK: Final = 64 << 10
+UNDIVIDED: Final = 512
+"""Chunks of no more bytes are never worth asking for a portion of."""
 STUCK_NS: Final = 15_000_000
 LOOK_S: Final = 0.01
 QUIET_LOOKS: Final = 100
@@ -37,6 +39,9 @@ class Tap(Protocol):
 
     From then on, and not before, the chunk may be taken away and later ones be shown: what it recorded has its place.
     """
+
+    def portion(self, data: bytes) -> int:
+        """How many of these bytes to show at once, so that handing them on need not wait long; at least one."""
 
     def chunk(self, data: bytes) -> None:
         """Bytes that were read and are about to be handed on.
@@ -87,6 +92,8 @@ class Pump:
         self.rescuer: Rescuer | None = None
         self._held: bytes | None = None
         """What the running call of the tap holds up: a chunk, the end (empty), or nothing."""
+        self._rest = b""
+        """What follows it of the chunk that was read, and has not been shown yet."""
         self._turn = 0
         self._lock = threading.Lock()
         self._wanted = True
@@ -126,16 +133,19 @@ class Pump:
                 return False
             waited_ns, self.tap.waiting_since_ns = now_ns - self.tap.waiting_since_ns, 0
             self._turn += 1
-            rest = (self._turn, self._held, waited_ns)
-        threading.Thread(target=self._run_rescued, args=rest, name=self.name, daemon=True).start()
+            task = (self._turn, self._held, self._rest, waited_ns)
+        threading.Thread(target=self._run_rescued, args=task, name=self.name, daemon=True).start()
         return True
 
-    def _run_rescued(self, turn: int, chunk: bytes | None, waited_ns: int) -> None:
-        if chunk is None:
-            self._run(turn)
-        elif not chunk:
+    def _run_rescued(self, turn: int, chunk: bytes | None, rest: bytes, waited_ns: int) -> None:
+        if chunk == b"":
             self._end()
-        elif self._hand_on(turn, chunk) and self._tapped(turn, self.tap.stalled, waited_ns, "recorder"):
+            return
+        if chunk is not None:
+            self._rest = rest
+            if not self._hand_on(turn, chunk) or not self._tapped(turn, self.tap.stalled, waited_ns, "recorder"):
+                return
+        if not rest or self._move(turn, rest):
             self._run(turn)
 
     def _run(self, turn: int) -> None:
@@ -155,8 +165,18 @@ class Pump:
                     self._end()
                 return
             self.taken += len(chunk)
-            if not self._shown(turn, chunk) or not self._hand_on(turn, chunk):
+            if not self._move(turn, chunk):
                 return
+
+    def _move(self, turn: int, chunk: bytes) -> bool:
+        """Show a chunk and hand it on, in portions where the tap needs time; False where the stream is no longer ours."""
+        while len(chunk) > UNDIVIDED and (count := self.tap.portion(chunk)) < len(chunk):
+            portion, chunk = chunk[:count], chunk[count:]
+            self._rest = chunk
+            if not self._shown(turn, portion) or not self._hand_on(turn, portion):
+                return False
+        self._rest = b""
+        return self._shown(turn, chunk) and self._hand_on(turn, chunk)
 
     def _shown(self, turn: int, chunk: bytes) -> bool:
         """What `_tapped` does, for the one call that every chunk makes: a good microsecond less."""
