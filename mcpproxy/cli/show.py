@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -92,13 +92,15 @@ def _print(path: Path, options: argparse.Namespace) -> int:
     capture = Capture(path)
     printer = _printer(path, options)
     spoiled = _Spoiled()
-    rows: Iterator[Row] = (row for item in capture for row in printer.feed(spoiled.look(item)))
-    if options.tail is not None:
-        rows = iter(deque(rows, options.tail))
+
+    def all_rows() -> Iterator[Row]:
+        for item in capture:
+            yield from printer.feed(spoiled.look(item))
+        yield from printer.finish(still_open=is_live(capture.segments[-1]))
+
+    rows: Iterable[Row] = all_rows() if options.tail is None else deque(all_rows(), options.tail)
     for row in islice(rows, options.limit):
         sys.stdout.write(printer.text(row))
-    if options.limit is None:
-        printer.finish(sys.stdout.write, still_open=is_live(capture.segments[-1]))
     return spoiled.exit_code()
 
 
@@ -122,7 +124,8 @@ def _follow(path: Path, options: argparse.Namespace) -> int:
                 sys.stdout.flush()
             if left == 0:
                 return
-        printer.finish(sys.stdout.write, still_open=False)
+        for row in islice(printer.finish(still_open=False), left):
+            sys.stdout.write(printer.text(row))
 
     asyncio.run(go())
     return spoiled.exit_code()
@@ -182,16 +185,14 @@ class _Text:
         self._headed = True
         return "".join(f"{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
-    def finish(self, write: Callable[[str], object], *, still_open: bool) -> None:
+    def finish(self, *, still_open: bool) -> Iterator[Row]:
+        """What only the end shows."""
         for frame in self._assembler.end():
-            for row in self._conversation.fold(frame) if self._picks else self._conversation.feed(frame):
-                write(self.text(row))
-        if self._picks:
-            for thing in self._conversation.closing(still_open=still_open):
-                write(self.text(thing))
-        else:
-            for line in self._conversation.finish(still_open=still_open):
-                write(line + "\n")
+            yield from self._conversation.fold(frame) if self._picks else self._conversation.feed(frame)
+        conversation = self._conversation
+        yield from (
+            conversation.closing(still_open=still_open) if self._picks else conversation.finish(still_open=still_open)
+        )
 
 
 class _Json:
@@ -221,8 +222,9 @@ class _Json:
     def text(self, row: Row) -> str:
         return for_stdout(str(row).removesuffix("\n")) + "\n"
 
-    def finish(self, write: Callable[[str], object], *, still_open: bool) -> None:
+    def finish(self, *, still_open: bool) -> Iterator[Row]:  # noqa: ARG002 - records say all that there is to say
         """Nothing is left: a giant frame that never ended has been printed as its parts."""
+        return iter(())
 
 
 def _is_flawless(frame: Frame) -> bool:
