@@ -169,7 +169,7 @@ class Pump:
                 return
 
     def _move(self, turn: int, chunk: bytes) -> bool:
-        """Show a chunk and hand it on, in portions where the tap needs time; False where the stream is no longer ours."""
+        """Show a chunk and hand it on, in portions where the tap needs time; False where the stream is not ours now."""
         while len(chunk) > UNDIVIDED and (count := self.tap.portion(chunk)) < len(chunk):
             portion, chunk = chunk[:count], chunk[count:]
             self._rest = chunk
