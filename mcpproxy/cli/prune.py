@@ -110,13 +110,15 @@ def _chosen(candidates: list[Candidate], options: argparse.Namespace) -> list[Ca
     """What goes, the oldest first. Captures come the newest first."""
     kept: Counter[Path] = Counter()
     total = 0
+    full = False
     chosen = []
     for candidate in candidates:
         folder = candidate.path.parent
         too_old = options.older_than is not None and candidate.age_s > options.older_than
         too_many = options.keep is not None and kept[folder] >= options.keep
-        too_much = options.max_size is not None and total + candidate.size > options.max_size
-        if too_old or too_many or too_much:
+        # From the first that has no room on: a small old capture must not outlive a newer one.
+        full = full or (options.max_size is not None and total + candidate.size > options.max_size)
+        if too_old or too_many or full:
             chosen.append(candidate)
         else:
             kept[folder] += 1

@@ -1,0 +1,80 @@
+"""`mcpproxy prune`: what goes, what stays, and that nothing goes unasked."""
+
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.record import members
+from tests.captures.samples import header, lines
+from tests.mcpproxy.cli.typed import mcpproxy
+
+DAY_S = 86400
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    """Five captures of two servers, one a day, the newest of today; the second newest is the largest."""
+    root = tmp_path / "captures"
+    for days, server, size in ((0, "a", 0), (1, "b", 5000), (2, "a", 0), (3, "b", 0), (4, "a", 0)):
+        made = time.time() - days * DAY_S
+        path = root / server / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(made))}-{days}{days}{days}{days}.mcpcap"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        close = members(ending="server", status=0, totals={}, x_filler="." * size)
+        path.write_bytes(b"".join(lines([("header", header()), ("close", close)])))
+        os.utime(path, (made, made))
+    return root
+
+
+def left(root: Path) -> str:
+    """The days of the captures that are left, the newest first."""
+    return "".join(sorted(path.stem[-1] for path in root.rglob("*.mcpcap")))
+
+
+@pytest.mark.parametrize(
+    ("criteria", "stays"),
+    [
+        (["--older-than", "36h"], "01"),
+        (["--older-than", "1w"], "01234"),
+        (["--keep", "1"], "01"),
+        (["--keep", "2"], "0123"),
+        (["--keep", "0"], ""),
+        (["--max-size", "3K"], "0"),
+        (["--max-size", "1G"], "01234"),
+        (["--max-size", "0"], ""),
+        (["--keep", "2", "--older-than", "60h"], "012"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_what_goes_is_what_the_criteria_name(captures: Path, criteria: list[str], stays: str) -> None:
+    dry = mcpproxy("prune", *criteria, "--dry-run", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    assert left(captures) == "01234"
+    done = mcpproxy("prune", *criteria, MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    assert (done.returncode, done.stderr, left(captures)) == (0, b"", stays)
+    assert dry.stdout.replace(b"would be deleted", b"deleted") == done.stdout
+    assert len(re.findall(rb"\.mcpcap  ", done.stdout)) == 5 - len(stays)
+
+
+def test_nothing_goes_unasked(captures: Path) -> None:
+    done = mcpproxy("prune", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    assert (done.returncode, done.stdout, left(captures)) == (2, b"", "01234")
+
+
+def test_what_is_being_recorded_stays(captures: Path) -> None:
+    live = CaptureFile(captures / "a/20200101T000000Z-5555.mcpcap")
+    live.append(lines([("header", header())])[0])
+    mcpproxy("prune", "--keep", "0", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    assert left(captures) == "5"
+    live.close()
+
+
+def test_all_segments_of_a_capture_go_together(captures: Path) -> None:
+    segment = next(captures.glob("b/*-3333.mcpcap"))
+    segment.with_name(segment.name.replace(".mcpcap", ".2.mcpcap")).write_bytes(segment.read_bytes())
+    os.utime(segment.with_name(segment.name.replace(".mcpcap", ".2.mcpcap")), (0, 0))
+    mcpproxy("prune", "--keep", "1", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    assert left(captures) == "01"
+    assert not list(captures.rglob("*.2.mcpcap"))
