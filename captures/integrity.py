@@ -11,7 +11,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from captures.file import is_live
 from captures.reader import Capture, Damage
@@ -19,8 +19,21 @@ from captures.record import Record
 
 State = Literal["complete", "recording", "incomplete", "damaged"]
 
-KEPT_RANGES = 100_000
+KEPT_RANGES: Final = 100_000
 """How many holes are remembered; above it they are only counted."""
+KEPT: Final = 1000
+"""How many damaged places, gaps and types of records are remembered; above it they are only counted."""
+
+
+class Gap(NamedTuple):
+    """Records that the recorder, or a repair, says are lost."""
+
+    first: int
+    last: int
+    """The range of their numbers, both ends included."""
+    lost: dict[str, dict[str, int]] | None
+    """By direction and for all others: how many records and bytes. None where nobody knows, after a repair."""
+    reason: str
 
 
 @dataclass
@@ -44,48 +57,79 @@ class Inspection:
     """Payload bytes by direction, delimiters apart."""
     close: dict[str, Any] | None = None
     """Members of the last record, where it is a `close` of the whole capture."""
-    gaps: list[dict[str, Any]] = field(default_factory=list)
-    """Members of the `gap` records: losses that were counted."""
+    gaps: list[Gap] = field(default_factory=list)
+    """Losses that were counted; the first ones."""
+    gap_count: int = 0
+    """How many those are in all."""
     holes: list[tuple[int, int]] = field(default_factory=list)
     """Ranges of numbers, both ends included, that nothing accounts for."""
     missing: int = 0
     """How many numbers those are."""
+    repeated: int = 0
+    """Records out of order: a greater number, or theirs, had come before. They stand twice, or are foreign."""
     damage: list[Damage] = field(default_factory=list)
-    """Bytes that are no record, torn tail included."""
-
-    @property
-    def torn(self) -> bool:
-        """Whether the last line is unfinished, as after a kill."""
-        return any(item.cause == "torn" for item in self.damage)
+    """Bytes that are no record, torn tails included; the first places."""
+    damage_count: int = 0
+    """How many places those are in all."""
+    damaged_bytes: int = 0
+    torn: bool = False
+    """Whether a last line is unfinished, as after a kill."""
+    corrupt: bool = False
+    """Whether anything else is damaged."""
 
     @property
     def state(self) -> State:
         """One word for all of it."""
-        if self.missing or any(item.cause != "torn" for item in self.damage):
+        if self.missing or self.repeated or self.corrupt:
             return "damaged"
         if self.live:
             return "recording"
-        return "complete" if self.close is not None and not self.gaps and not self.torn else "incomplete"
+        return "complete" if self.close is not None and not self.gap_count and not self.torn else "incomplete"
 
     def add(self, item: Record | Damage) -> None:
         """Count one item of a capture."""
         if isinstance(item, Damage):
-            self.damage.append(item)
+            self._add_damage(item)
             return
         self.records += 1
-        self.counts[item.rec] += 1
+        self.counts[item.rec if item.rec in self.counts or len(self.counts) < KEPT else "…"] += 1
         self._account(item)
         self.last_t_ns = max(self.last_t_ns, item.t_ns)
         self.close = None
         values = item.members
-        if item.rec in ("frame", "part") and values.get("dir") in self.frames:
-            self.frames[values["dir"]] += item.rec == "frame"
-            size = values.get("size")
-            self.bytes[values["dir"]] += size if type(size) is int and "parts" not in values else 0
+        if item.rec in ("frame", "part"):
+            self._add_frame(item.rec, values)
         elif item.rec == "gap":
-            self.gaps.append(values)
+            self._add_gap(item)
         elif item.rec == "close" and values.get("ending") != "segment":
             self.close = values
+
+    def _add_damage(self, damage: Damage) -> None:
+        self.damage_count += 1
+        self.damaged_bytes += damage.size
+        self.torn = self.torn or damage.cause == "torn"
+        self.corrupt = self.corrupt or damage.cause != "torn"
+        if len(self.damage) < KEPT:
+            self.damage.append(damage)
+
+    def _add_frame(self, rec: str, values: dict[str, Any]) -> None:
+        direction, size = values.get("dir"), values.get("size")
+        if direction in ("c2s", "s2c"):
+            self.frames[direction] += rec == "frame"
+            self.bytes[direction] += size if type(size) is int and "parts" not in values else 0
+
+    def _add_gap(self, record: Record) -> None:
+        """Take a gap's range out of the holes. One of a repair stands itself in the place of the last lost record."""
+        values = record.members
+        first, last = values.get("first"), values.get("last")
+        if type(first) is int and type(last) is int:
+            self._explain(first, last)
+        else:
+            first = last = record.seq
+        self.gap_count += 1
+        reason = str(values.get("reason"))[:64]
+        if len(self.gaps) < KEPT:
+            self.gaps.append(Gap(first, record.seq if reason == "damage" else last, _losses(values), reason))
 
     def _account(self, record: Record) -> None:
         """See whether the numbers up to this record are those of records; a gap accounts for its range afterwards."""
@@ -94,11 +138,9 @@ class Inspection:
             segment = record.members.get("segment") if record.rec == "header" else None
             dropped_by_ring = type(segment) is int and segment > 1
             self.last_seq = record.seq - 1 if dropped_by_ring else -1
+        self.repeated += record.seq <= self.last_seq
         self._hole(self.last_seq + 1, record.seq - 1)
         self.last_seq = max(self.last_seq, record.seq)
-        first, last = record.members.get("first"), record.members.get("last")
-        if record.rec == "gap" and type(first) is int and type(last) is int:
-            self._explain(first, last)
 
     def _hole(self, first: int, last: int) -> None:
         if last >= first:
@@ -107,7 +149,7 @@ class Inspection:
                 self.holes.append((first, last))
 
     def _explain(self, first: int, last: int) -> None:
-        """Take a gap's range out of the holes; it stands soon behind them, so the search goes backwards."""
+        """Take a range out of the holes; it stands soon behind them, so the search goes backwards."""
         for index in range(len(self.holes) - 1, -1, -1):
             low, high = self.holes[index]
             if high < first:
@@ -116,6 +158,18 @@ class Inspection:
                 left = [(low, first - 1)] * (low < first) + [(last + 1, high)] * (last < high)
                 self.holes[index : index + 1] = left
                 self.missing -= min(high, last) - max(low, first) + 1
+
+
+def _losses(values: dict[str, Any]) -> dict[str, dict[str, int]] | None:
+    """The `lost` member of a gap, as far as it makes sense."""
+    lost = values.get("lost")
+    if not isinstance(lost, dict):
+        return None
+    sides = {side: value for side in ("c2s", "s2c", "other") if isinstance(value := lost.get(side), dict)}
+    return {
+        side: {name: count for name in ("frames", "records", "bytes") if type(count := value.get(name)) is int}
+        for side, value in sides.items()
+    }
 
 
 def inspect(capture: Capture) -> Inspection:

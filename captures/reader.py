@@ -6,10 +6,13 @@ is hostile input; this is its one reader.
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple
+from zlib import crc32
 
 import orjson
 
@@ -21,116 +24,168 @@ from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, de
 from captures.versions import FORMAT_VERSION, lift
 
 CHUNK: Final = 1 << 20
+OPEN_AT_ONCE: Final = 64
+"""Segments; the ring of a recorder keeps far fewer of one capture."""
 
-Cause = Literal["torn", "corrupt", "overlong", "version"]
+ROOM: Final = 256 << 20
+"""Bytes. More of unfinished giant frames a reader does not hold."""
+PIECE_COST: Final = 2000
+"""What to hold one piece takes besides, in bytes."""
+
+SHORTEST: Final = len(b'{"seq":0,"rec":"","t_ns":0') + CRC_TAIL
+"""Bytes. No record takes fewer, its LF apart."""
+
+_CHECKSUM: Final = re.compile(CRC_MARK + rb'([0-9a-f]{8})"\}')
+
+Cause = Literal["torn", "corrupt", "overlong", "version", "foreign"]
+
+_WORDS: Final[dict[Cause, str]] = {
+    "torn": "an unfinished record at the end",
+    "corrupt": "damaged",
+    "overlong": "a line above 8 MiB",
+    "version": "a segment in a format unknown here",
+    "foreign": "a segment of another capture",
+}
 
 
 class Damage(NamedTuple):
-    """Bytes of a capture that are no record."""
+    """Bytes of a capture that are no record. Neighbours are one: a file without any record is one, too."""
 
     path: Path
     """The file of the segment."""
     offset: int
     """Where they begin, in bytes."""
     size: int
-    """How many they are."""
+    """How many they are; 0 where only the last LF is missing."""
     cause: Cause
     """`torn` (the end of a file that was cut, ordinary after a kill), `corrupt`, `overlong` (above 8 MiB).
 
-    `version` (of a later format).
+    `version` (of a format unknown here) and `foreign` (of another capture) are of whole segments.
     """
 
     def __str__(self) -> str:
         """One line for a person."""
-        what = {
-            "torn": "an unfinished record at the end",
-            "corrupt": "damaged",
-            "overlong": "a line above 8 MiB",
-            "version": "a segment of a later format",
-        }[self.cause]
-        return f"{self.path}: {self.size} bytes at offset {self.offset}: {what}"
+        return f"{self.path}: {self.size} bytes at offset {self.offset}: {_WORDS[self.cause]}"
 
 
 class LineCutter:
     """Chunks of a capture in, records and damage out; keeps an unfinished last line for the next chunk.
 
-    Memory is bounded by one line of 8 MiB, whatever the file holds.
+    Each byte comes out once, as part of a record's line or as damage, and the same however the chunks were cut.
+    Memory is bounded by one line of 8 MiB and one chunk, whatever the file holds.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
-        self._rest = b""
-        self._overlong = 0
+        self._rest: list[bytes] = []
+        self._rest_size = 0
+        # Damage right before `_offset`: how many bytes, how many of them since the last LF, and what to call it.
+        self._bad = self._bad_run = 0
+        self._bad_cause: Cause = "corrupt"
 
     def feed(self, chunk: bytes) -> list[Record | Damage]:
-        """The records and damage that `chunk` completes."""
-        lines = (self._rest + chunk).split(b"\n")
-        self._rest = lines.pop()
+        """The records and damage that `chunk` completes. Damage comes once it is known how far it goes."""
+        lines = chunk.split(b"\n")
+        if len(lines) > 1:
+            self._rest.append(lines[0])
+            lines[0] = b"".join(self._rest)
+            self._rest, self._rest_size = [], 0
+        rest = lines.pop()
         items: list[Record | Damage] = []
         for line in lines:
             size = len(line) + 1
-            record = decode(line, self._offset, orjson.loads) if size <= MAX_LINE and not self._overlong else None
+            record = decode(line, self._offset, orjson.loads) if SHORTEST < size <= MAX_LINE and not self._bad else None
             if record is not None:
                 items.append(record)
                 self._offset += size
+            elif size <= SHORTEST:
+                self._spoil(size, ended=True)
             else:
-                items += self._damaged(line, "corrupt")
-                self._offset += 1
-        if len(self._rest) > MAX_LINE:
-            self._overlong += len(self._rest)
-            self._rest = b""
+                items += self._salvaged(line + b"\n")
+        self._rest.append(rest)
+        self._rest_size += len(rest)
+        if self._rest_size >= MAX_LINE + len(LINE_START):
+            items += self._relieved()
         return items
 
     def end(self) -> list[Record | Damage]:
         """What is left when no more bytes will come: nothing, or a torn tail."""
-        if not self.pending:
-            return []
-        rest, self._rest = self._rest, b""
-        record = decode(rest, self._offset, orjson.loads)
-        if record is None or self._overlong:
-            return self._damaged(rest, "torn")
-        self._offset += len(rest)
-        return [record, Damage(self._path, self._offset, 0, "torn")]
+        rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
+        start = max(0, rest.rfind(LINE_START))
+        items = self._salvaged(rest[:start])
+        record = _record_in(rest[start:], self._offset)
+        if record is not None:
+            items += self._kept(record)
+            start += len(record.line)
+        tail = rest[start:]
+        if (tail or record) and (tail.startswith(LINE_START) or LINE_START.startswith(tail)):
+            return [*items, *self._told(), Damage(self._path, self._offset, len(tail), "torn")]
+        self._spoil(len(tail))
+        return [*items, *self._told()]
 
-    @property
-    def pending(self) -> int:
-        """Bytes of the unfinished last line."""
-        return self._overlong + len(self._rest)
+    def _relieved(self) -> list[Record | Damage]:
+        """Let go of a line that is too long: only what may begin a record at its end is worth keeping."""
+        rest = b"".join(self._rest)
+        keep_from = rest.rfind(LINE_START)
+        if keep_from <= 0:
+            keep_from = len(rest) - len(LINE_START) + 1  # a beginning may have come in part
+        self._rest, self._rest_size = [rest[keep_from:]], len(rest) - keep_from
+        return self._salvaged(rest[:keep_from])
 
-    def _damaged(self, line: bytes, cause: Cause) -> list[Record | Damage]:
-        """Tell of a line that is no record, and find the whole records in it.
-
-        Each occurrence of `{"seq":` may begin one.
-        """
-        if self._overlong or len(line) >= MAX_LINE:
-            damage = Damage(self._path, self._offset, self._overlong + len(line), "overlong")
-            self._overlong = 0
-            self._offset += damage.size
-            return [damage]
+    def _salvaged(self, data: bytes) -> list[Record | Damage]:
+        """The whole records in data that is not simply a line: each occurrence of `{"seq":` may begin one."""
         items: list[Record | Damage] = []
-        bad_from = self._offset
-        for piece in _pieces(line):
-            end = piece.rfind(CRC_MARK) + CRC_TAIL
-            record = decode(piece[:end], self._offset, orjson.loads) if end >= CRC_TAIL else None
+        for piece in _pieces(data):
+            record = _record_in(piece, self._offset) if len(piece) >= SHORTEST else None
+            rest = piece
             if record is not None:
-                if self._offset > bad_from:
-                    items.append(Damage(self._path, bad_from, self._offset - bad_from, "corrupt"))
-                items.append(record)
-                bad_from = self._offset + end
-            self._offset += len(piece)
-        if self._offset > bad_from or not line:
-            items.append(Damage(self._path, bad_from, self._offset - bad_from, cause))
+                items += self._kept(record)
+                rest = piece[len(record.line) :]
+            if record is not None and rest == b"\n":
+                self._offset += 1
+            else:
+                self._spoil(len(rest), ended=rest.endswith(b"\n"))
         return items
 
+    def _kept(self, record: Record) -> list[Record | Damage]:
+        items = [*self._told(), record]
+        self._offset += len(record.line)
+        return items
 
-def _pieces(line: bytes) -> Iterator[bytes]:
-    start = 0
-    while start < len(line):
-        following = line.find(LINE_START, start + 1)
-        stop = len(line) if following < 0 else following
-        yield line[start:stop]
-        start = stop
+    def _spoil(self, size: int, *, ended: bool = False) -> None:
+        """Count bytes as damage; `ended` where the last of them is LF."""
+        self._bad += size
+        self._offset += size
+        self._bad_run += size
+        if self._bad_run > MAX_LINE:
+            self._bad_cause = "overlong"
+        if ended:
+            self._bad_run = 0
+
+    def _told(self) -> list[Record | Damage]:
+        """The damage that ends here, if any."""
+        bad, cause = self._bad, self._bad_cause
+        self._bad, self._bad_run, self._bad_cause = 0, 0, "corrupt"
+        return [Damage(self._path, self._offset - bad, bad, cause)] if bad else []
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    before, *begun = data.split(LINE_START)
+    if before:
+        yield before
+    for rest in begun:
+        yield LINE_START + rest
+
+
+def _record_in(piece: bytes, offset: int) -> Record | None:
+    """The record with which a piece begins. It ends at the first checksum that agrees, so one pass is enough."""
+    view, crc, done = memoryview(piece), 0, 0
+    for found in _CHECKSUM.finditer(piece, 0, MAX_LINE - 1):
+        crc, done = crc32(view[done : found.start()], crc), found.start()
+        if found[1] == b"%08x" % crc:
+            return decode(piece[: found.end()], offset, orjson.loads)
+    return None
 
 
 class Capture:
@@ -145,23 +200,56 @@ class Capture:
         """
         self.path = Path(path)
         self.segments = segments(self.path)
+        """The files, as they were when somebody looked last."""
         self.header = self._first_header()
+        """Nothing but `format` where this one record is damaged and others are whole."""
 
     def _first_header(self) -> Record:
-        """The header; a stand-in of nothing but `format` where that one record is damaged and others are whole."""
-        for item in read_segment(self.segments[0]):
-            if isinstance(item, Record):
-                return item if item.rec == "header" else Record(0, "header", 0, {"format": FORMAT_VERSION})
-            if item.cause == "version":
-                raise NewerFormat(f"cannot read {self.path}: a later version of mcpproxy wrote it; update mcpproxy")
-            if item.offset > MAX_LINE:
-                break
+        with open_capture(self.segments[0]) as file:
+            for item in _cut(file, LineCutter(self.segments[0])):
+                if isinstance(item, Record):
+                    return self._understood(item)
         raise NotACapture(f"cannot read {self.path}: no record of a capture stands in it")
 
+    def _understood(self, first: Record) -> Record:
+        if first.rec != "header":
+            return Record(0, "header", 0, {"format": FORMAT_VERSION})
+        version = _version(first)
+        if version is None:
+            raise NotACapture(f"cannot read {self.path}: its header names no version of the format")
+        if version > FORMAT_VERSION:
+            raise NewerFormat(f"cannot read {self.path}: a later version of mcpproxy wrote it; update mcpproxy")
+        return lifted(first, version)
+
     def __iter__(self) -> Iterator[Record | Damage]:
-        """All records in order, with the damage between them."""
-        for path in self.segments:
-            yield from read_segment(path)
+        """All records in order, lifted to this format, with the damage between them.
+
+        Raises:
+            NotACapture: a file cannot be opened.
+        """
+        capture = self.header.members.get("capture")
+        for path, file in self._files():
+            version = None
+            for item in _cut(file, LineCutter(path)):
+                if version is None and isinstance(item, Record):
+                    cause = _unfit(item, capture)
+                    if cause is not None:
+                        yield Damage(path, item.offset, os.fstat(file.fileno()).st_size - item.offset, cause)
+                        break
+                    version = _version(item) or FORMAT_VERSION
+                yield lifted(item, version or FORMAT_VERSION) if isinstance(item, Record) else item
+
+    def _files(self) -> Iterator[tuple[Path, BinaryIO]]:
+        """The segments, opened before the first is read: the ring of a recorder may delete them meanwhile."""
+        self.segments = segments(self.path)
+        for start in range(0, len(self.segments), OPEN_AT_ONCE):
+            files = []
+            with ExitStack() as stack:
+                for path in self.segments[start : start + OPEN_AT_ONCE]:
+                    file = _open_if_there(path)
+                    if file is not None:
+                        files.append((path, stack.enter_context(file)))
+                yield from files
 
     @property
     def size(self) -> int:
@@ -169,22 +257,19 @@ class Capture:
         return sum(path.stat().st_size for path in self.segments if path.exists())
 
 
-def read_segment(path: Path) -> Iterator[Record | Damage]:
-    """All records of one file, lifted to this format, with the damage between them.
+def _version(header: Record) -> int | None:
+    """Which version of the format a header names; None where that makes no sense."""
+    version = header.members.get("format")
+    return version if type(version) is int and version >= 1 else None
 
-    Raises:
-        NotACapture: it cannot be opened.
-    """
-    version = FORMAT_VERSION
-    with open_capture(path) as file:
-        for item in _cut(file, LineCutter(path)):
-            if isinstance(item, Record) and item.rec == "header":
-                named = item.members.get("format")
-                if not isinstance(named, int) or not 1 <= named <= FORMAT_VERSION:
-                    yield Damage(path, item.offset, os.fstat(file.fileno()).st_size - item.offset, "version")
-                    return
-                version = named
-            yield item if version == FORMAT_VERSION else lifted(item, version)
+
+def _unfit(first: Record, capture: object) -> Cause | None:
+    """Why a segment with this first record cannot be read as one of the capture."""
+    if first.rec != "header":
+        return None
+    if (_version(first) or FORMAT_VERSION + 1) > FORMAT_VERSION:
+        return "version"
+    return None if capture in (None, first.members.get("capture")) else "foreign"
 
 
 def _cut(file: BinaryIO, cutter: LineCutter) -> Iterator[Record | Damage]:
@@ -193,9 +278,9 @@ def _cut(file: BinaryIO, cutter: LineCutter) -> Iterator[Record | Damage]:
     yield from cutter.end()
 
 
-def lifted(item: Record | Damage, version: int) -> Record | Damage:
+def lifted(record: Record, version: int) -> Record:
     """A record of an older format as this one would have it."""
-    return item._replace(members=lift(item.members, version)) if isinstance(item, Record) else item
+    return record if version == FORMAT_VERSION else record._replace(members=lift(record.members, version))
 
 
 def open_capture(path: Path) -> BinaryIO:
@@ -214,53 +299,100 @@ def open_capture(path: Path) -> BinaryIO:
     return open(fd, "rb", buffering=0)
 
 
+def _open_if_there(path: Path) -> BinaryIO | None:
+    try:
+        return open_capture(path)
+    except NotACapture:
+        if path.exists():
+            raise
+        return None
+
+
 class _Parts:
     """The pieces of one giant frame, while they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Record) -> None:
+        values: dict[str, Any] = {name: first.members.get(name) for name in ("dir", "conn", "exchange")}
+        self.first = first._replace(members={**values, "whole": False, "delim": ""}, line=b"")
+        """What is told of a frame of which no end was recorded."""
         self.pieces: list[bytes] = []
         self.size = 0
-        self.first: Record | None = None
+        self.cost = 0
         self.broken = False
 
-    def add(self, record: Record) -> None:
-        raw = raw_bytes(record.members)
-        self.first = self.first or record
-        if raw is None or record.members.get("part") != len(self.pieces) + 1:
+    def add(self, part: Record, room: int) -> None:
+        """Take a piece, where there is room and none before it is missing."""
+        raw = raw_bytes(part.members)
+        wanted = not self.broken and part.members.get("part") == len(self.pieces) + 1
+        if raw is None or not wanted or len(raw) + PIECE_COST > room:
             self.broken = True
             return
         self.pieces.append(raw)
         self.size += len(raw)
+        self.cost += len(raw) + PIECE_COST
 
 
 class FrameAssembler:
     """Turns `frame` and `part` records into frames, judged anew; everything else passes unchanged and in order."""
 
-    def __init__(self, limit: int = READER_LIMIT) -> None:
-        """Frames above `limit` bytes come out `unjudged`."""
+    def __init__(self, limit: int = READER_LIMIT, room: int = ROOM) -> None:
+        """Prepare.
+
+        Args:
+            limit: frames above so many bytes come out `unjudged`.
+            room: how many bytes of unfinished giant frames are held at most; what is beyond counts as lost.
+        """
         self._limit = limit
-        self._parts: dict[tuple[str, ...], _Parts] = {}
+        self._room = room
+        self._parts: dict[tuple[object, ...], _Parts] = {}
+        self._abandoned: list[_Parts] = []
 
     def feed(self, item: Record | Damage) -> Frame | Record | Damage | None:
         """What an item of a capture becomes; None for a part, whose frame comes later."""
-        if not isinstance(item, Record) or item.rec not in ("frame", "part"):
+        if not isinstance(item, Record):
             return item
-        values = item.members
-        key = tuple(repr(values.get(name)) for name in ("dir", "conn", "exchange"))
+        if item.rec == "gap" and self._parts:
+            self._abandon(item.members.get("lost"))
         if item.rec == "part":
-            self._parts.setdefault(key, _Parts()).add(item)
-            return None
-        frame = _frame(item, self._parts.pop(key, None) if "parts" in values else None, self._limit)
-        return item if frame is None else frame
+            return self._take_part(item)
+        if item.rec != "frame":
+            return item
+        parts = self._parts.pop(_stream(item.members), None) if "parts" in item.members else None
+        self._room += parts.cost if parts is not None else 0
+        return _frame(item, parts, self._limit) or item
+
+    def _take_part(self, part: Record) -> Frame | None:
+        """Keep a part; where it is the first of a frame, the one before it in this stream has no end, and comes out."""
+        stream = _stream(part.members)
+        left = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
+        self._room += left.cost if left is not None else 0
+        parts = self._parts.get(stream) or _Parts(part)
+        cost = parts.cost
+        parts.add(part, self._room)
+        self._room -= parts.cost - cost
+        if parts.pieces:
+            self._parts[stream] = parts
+        return _frame(left.first, left, self._limit) if left is not None else None
+
+    def _abandon(self, lost: object) -> None:
+        """After lost frames of a direction of stdio, parts that come are of another frame than those that came."""
+        for stream in list(self._parts):
+            direction, _, exchange = stream
+            side = lost.get(direction) if isinstance(lost, dict) else None
+            if exchange is None and isinstance(side, dict) and side.get("frames"):
+                self._abandoned.append(self._parts.pop(stream))
 
     def end(self) -> Iterator[Frame | Record]:
-        """Giant frames that were under way when the recording ended, with `whole` False."""
-        for left in self._parts.values():
-            if left.first is not None:
-                frame = _frame(
-                    left.first._replace(members={**left.first.members, "whole": False, "delim": ""}), left, self._limit
-                )
-                yield left.first if frame is None else frame
+        """Giant frames of which no end was recorded, with `whole` False."""
+        for left in (*self._abandoned, *self._parts.values()):
+            yield _frame(left.first, left, self._limit) or left.first
+
+
+def _stream(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
+    """What the parts of one frame have in common."""
+    direction = values.get("dir")
+    conn, exchange = _integer(values.get("conn")) or 0, _integer(values.get("exchange"))
+    return (direction if direction in ("c2s", "s2c") else None), conn, exchange
 
 
 def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> Iterator[Frame | Record | Damage]:
@@ -300,8 +432,9 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
 def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool]:
     whole = values.get("whole") is not False
     if parts is not None:
-        lost = parts.broken or values.get("parts", len(parts.pieces)) != len(parts.pieces)
-        return b"".join(parts.pieces), whole and not lost
+        found = {"parts": len(parts.pieces), "size": parts.size}
+        told = {name: values.get(name) for name in found}
+        return b"".join(parts.pieces), whole and not parts.broken and told == found
     if "parts" in values:
         return b"", False
     return raw_bytes(values), whole

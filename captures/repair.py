@@ -40,7 +40,7 @@ def repair(capture: Capture, output: Path) -> Repair:
     """
     found = inspect(capture)
     holes = deque(found.holes)
-    done = Repair(gaps=len(holes), dropped_bytes=sum(item.size for item in found.damage))
+    done = Repair(gaps=len(holes), dropped_bytes=found.damaged_bytes)
     copy = CaptureFile(output)
     try:
         batch, size = [], 0

@@ -109,8 +109,8 @@ def in_pieces(direction: Direction, raw: bytes, piece: int, **how: Any) -> list[
 class Disk:
     """Stands in for `os.write`: goes by a plan at given calls, and otherwise writes.
 
-    A plan is an errno (nothing is written), a negative number (so many bytes less than asked), or an Event: the call hangs
-    until it is set. Calls are counted from 1 over everything that is written, the 64 KiB of the reserve included.
+    A plan is an errno (nothing is written), a negative number (so many bytes less than asked), or an Event: the call
+    hangs until it is set. Calls are counted from 1 over everything that is written, the 64 KiB of the reserve included.
     """
 
     def __init__(self, plan: Callable[[int], "int | threading.Event | None"] = lambda _: None) -> None:
