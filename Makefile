@@ -34,6 +34,10 @@ bench: $(VENV)/.check
 soak: $(VENV)/.check
 	$(BIN)/pytest -m soak -n 2 --timeout 3600
 
+# Golden texts of `show`, made anew; read the difference before you commit it.
+golden: $(VENV)/.check
+	REGENERATE=1 $(BIN)/pytest -q tests/mcpproxy/test_conversation.py
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -8,8 +8,7 @@ This module is on the path on which an MCP client waits for its server, so it lo
 """
 
 import json
-from base64 import b64decode
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, get_args
 from zlib import crc32
@@ -236,6 +235,6 @@ def raw_bytes(values: dict[str, Any]) -> bytes | None:
     try:
         if isinstance(raw, str):
             return raw.encode()
-        return b64decode(encoded, validate=True) if isinstance(encoded, str) else None
+        return a2b_base64(encoded, strict_mode=True) if isinstance(encoded, str) else None
     except ValueError:
         return None
