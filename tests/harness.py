@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from captures.errors import NotACapture
 from captures.frame import Direction, Frame
 from captures.places import find_captures
 from captures.reader import Capture, Damage, read_frames
@@ -263,8 +264,11 @@ def frames(path: Path, direction: Direction | None = None) -> list[Frame]:
 
 
 def members_of(path: Path, rec: str) -> list[dict[str, Any]]:
-    """The members of the records of one type in a capture, which may still be growing."""
-    return [item.members for item in Capture(path) if isinstance(item, Record) and item.rec == rec]
+    """The members of the records of one type in a capture, which may still be growing; none before it has a header."""
+    try:
+        return [item.members for item in Capture(path) if isinstance(item, Record) and item.rec == rec]
+    except NotACapture:
+        return []
 
 
 def write_all(fd: int, data: bytes, deadline_s: float = DEADLINE_S) -> None:
@@ -344,10 +348,8 @@ def server_of(session: Session) -> int:
     """The pid of the server that a recorder has spawned, from the capture."""
 
     def spawned() -> list[dict[str, Any]]:
-        path = session.capture
-        if path is None or not path.exists() or not path.stat().st_size:
-            return []
-        return [members for members in members_of(path, "process") if members["event"] == "spawned"]
+        assert session.capture is not None
+        return [members for members in members_of(session.capture, "process") if members["event"] == "spawned"]
 
     return int(wait_until(spawned, "the server to be spawned")[0]["pid"])
 
