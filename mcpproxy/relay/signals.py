@@ -66,9 +66,12 @@ class SignalWait:
             None if info is None else Arrival(info.si_signo, info.si_code > _SI_USER and not _is_for_us(info.si_signo))
         )
 
-    def _wait_portably(self, timeout_s: float | None) -> Arrival:
-        timer = None if timeout_s is None else threading.Timer(max(timeout_s, 0), self.interrupt)
-        if timer is not None:
+    def _wait_portably(self, timeout_s: float | None) -> Arrival | None:
+        timer = None
+        if not signal.sigpending() & self._set and timeout_s is not None:
+            if timeout_s <= 0:
+                return None
+            timer = threading.Timer(timeout_s, self.interrupt)
             timer.daemon = True
             timer.start()
         signum = signal.sigwait(self._set)

@@ -202,8 +202,11 @@ class StdioRelay:
     def _wait_for_end(self, pid: int) -> int:
         while True:
             arrival = self._waiting.wait(self._patience())
-            if arrival is not None and arrival.signum != signal.SIGCHLD:
-                self._pass_on(arrival.signum, from_terminal=arrival.from_terminal)
+            while arrival is not None:
+                if arrival.signum != signal.SIGCHLD:
+                    self._pass_on(arrival.signum, from_terminal=arrival.from_terminal)
+                # What else has arrived came before the end of the server, if that is what we were woken for.
+                arrival = self._waiting.wait(0)
             status = _reap(pid)
             if status is not None:
                 return status
