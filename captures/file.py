@@ -9,12 +9,13 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from captures.errors import CannotCreate
-from captures.places import SUFFIX, first_segment, new_name, segment_path
+from captures.places import SUFFIX, first_segment, new_name, segment_path, segments
 
 SEGMENT_BYTES: Final = 256 << 20
 RING_BYTES: Final = 1 << 30
@@ -22,6 +23,8 @@ RESERVE_BYTES: Final = 64 << 10
 FLOOR_BYTES: Final = 16 << 20
 FLOOR_CHECK_BYTES: Final = 4 << 20
 """How much is appended between two looks at the space that is left."""
+
+LOCK_TRIES: Final = 100
 
 WriteCall = Callable[[int, bytes], int]
 """`os.write`, or a disk that misbehaves on purpose."""
@@ -41,17 +44,21 @@ def create_directory(path: Path) -> None:
             return
         for folder in reversed(missing):
             folder.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(
-            _topmost(missing) / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
-        with os.fdopen(fd, "wb") as file:
-            file.write(b"*\n")
-    except FileExistsError:
-        return
+        _keep_out_of_git(_topmost(missing))
     except OSError as error:
         raise CannotCreate(
             f"cannot make the directory {path} for captures: {error.strerror}; name another with --capture"
         ) from error
+
+
+def _keep_out_of_git(folder: Path) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(folder / ".gitignore", flags, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(fd, "wb") as file:
+        file.write(b"*\n")
 
 
 def _topmost(made: list[Path]) -> Path:
@@ -63,18 +70,23 @@ def choose_path(wanted: str | None, default: Path, wall_ns: int) -> Path:
     """The path of the new capture: `wanted` where it is a new file, else a new name in `wanted` or in `default`.
 
     Raises:
-        CannotCreate: the path exists and is no directory, or its name is no capture's.
+        CannotCreate: the path's name is no capture's, or segments of an earlier capture stand under it.
     """
-    if wanted is None:
-        create_directory(default)
-        return default / new_name(wall_ns)
-    path = Path(wanted)
-    if wanted.endswith(os.sep) or path.is_dir():
-        create_directory(path)
-        return path / new_name(wall_ns)
-    if not wanted.endswith(SUFFIX) or first_segment(path) != path:
+    folder = default if wanted is None else Path(wanted)
+    if wanted is None or wanted.endswith(os.sep) or folder.is_dir():
+        create_directory(folder)
+        path = folder / new_name(wall_ns)
+        while path.exists():
+            path = folder / new_name(wall_ns)
+        return path
+    path = folder
+    if not path.name.removesuffix(SUFFIX) or path.suffix != SUFFIX or first_segment(path) != path:
         raise CannotCreate(
             f"cannot record to {path}: a capture's name ends in {SUFFIX}, in no segment number, a directory in /"
+        )
+    if any(os.path.lexists(segment) and segment != path for segment in segments(path)):
+        raise CannotCreate(
+            f"cannot record to {path}: segments of an earlier capture of that name stand there; name another"
         )
     return path
 
@@ -104,7 +116,11 @@ class CaptureFile:
         self._reserve: int | None = None
         try:
             self.fd = _create(path)
-            self._make_reserve()
+            try:
+                self._make_reserve()
+            except OSError:
+                _discard(path, self.fd)
+                raise
         except OSError as error:
             raise CannotCreate(
                 f"cannot create the capture {path}: {_reason(error)}; name another place with --capture"
@@ -132,7 +148,10 @@ class CaptureFile:
         """Go on after a short write."""
         try:
             while done < len(data):
-                done += self._write(self.fd, data[done:])
+                count = self._write(self.fd, data[done:])
+                if not count:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                done += count
         except OSError as error:
             whole = data.rfind(b"\n", 0, done) + 1
             self.size += whole
@@ -150,7 +169,11 @@ class CaptureFile:
 
     def _respect_floor(self) -> None:
         """Stop before the disk is quite full: 16 MiB or 1 % of it stay free, whichever is less."""
-        disk = os.fstatvfs(self.fd)
+        try:
+            disk = os.fstatvfs(self.fd)
+        except OSError:
+            self._check_at = self.size + FLOOR_CHECK_BYTES
+            return
         if disk.f_bavail * disk.f_frsize < min(FLOOR_BYTES, disk.f_blocks * disk.f_frsize // 100):
             raise AppendError(errno.ENOSPC, "the disk is almost full", 0)
         self._check_at = self.size + FLOOR_CHECK_BYTES
@@ -173,8 +196,7 @@ class CaptureFile:
         try:
             self.append(ending)
         except OSError:
-            os.close(new)
-            os.unlink(path)
+            _discard(path, new)
             raise
         old, self.fd = self.fd, new
         self._sizes[self.segment] = self.size
@@ -197,7 +219,7 @@ class CaptureFile:
 
         Nameless, so that a kill leaves nothing behind; written, not allocated, because some file systems only promise.
         """
-        path = self.path.with_name(f".{self.path.name}.reserve")
+        path = self.path.with_name(f".{self.path.name}.{os.urandom(4).hex()}")
         fd = _create(path)
         try:
             os.unlink(path)
@@ -259,13 +281,39 @@ def _create(path: Path) -> int:
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(fd, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        # Some network file systems know no locks: a capture without one only looks ended while it is being written.
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-            os.close(fd)
-            raise
+        _lock(fd)
+    except OSError:
+        _discard(path, fd)
+        raise
     return fd
+
+
+def _lock(fd: int) -> None:
+    """Lock a file just made. Whoever has the lock already is somebody who looks whether it is live: soon gone."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.001)
+        except OSError as error:
+            # Some network file systems know no locks: such a capture only looks ended while it is being written.
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            return
+        else:
+            return
+    raise OSError(errno.EWOULDBLOCK, "somebody else has locked it")
+
+
+def _discard(path: Path, fd: int) -> None:
+    """Take back a file that we have made; what somebody has put in its place meanwhile stays."""
+    try:
+        if os.path.samestat(os.fstat(fd), os.lstat(path)):
+            os.unlink(path)
+    except OSError:
+        return
+    finally:
+        os.close(fd)
 
 
 def sync(fd: int) -> None:
