@@ -38,12 +38,21 @@ def dispatch(arguments: list[str]) -> int:
     """Run one command; returns the exit code of the program."""
     name = arguments[0] if arguments else ""
     if name == "run":
+        _let_ctrl_c_end_us()
         return int(import_module("mcpproxy.cli.run").run(arguments[1:]))
     from mcpproxy.cli.diagnostics import guarded
 
     if name in COMMANDS:
         return guarded(import_module(f"mcpproxy.cli.{name}").run, arguments[1:])
     return guarded(_about, arguments)
+
+
+def _let_ctrl_c_end_us() -> None:
+    """A Ctrl-C while `run` starts ends it as it would end the server, without a traceback."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _about(arguments: list[str]) -> int:

@@ -1,9 +1,11 @@
 """Signals: each reaches the server once, wherever it came from; one that is ignored ends the whole tree in the end."""
 
+import contextlib
 import json
 import os
 import pty
 import signal
+import subprocess
 import sys
 import termios
 from collections.abc import Iterator
@@ -88,6 +90,17 @@ def test_a_server_that_dies_of_a_signal_to_us_is_gone_as_in_a_direct_run(place: 
     session.process.send_signal(signal.Signals[name])
     assert session.end(5.0) == -signal.Signals[name]
     assert session.errors() == b""
+
+
+def test_ctrl_c_while_we_start_is_no_traceback(place: Place) -> None:
+    sessions = [place.start(["cat"], stdout=subprocess.DEVNULL) for _ in range(12)]
+    for number, session in enumerate(sessions):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            session.process.wait(0.01 * number)
+        session.process.send_signal(signal.SIGINT)
+        # Before its first line of ours runs, the interpreter itself may complain.
+        assert b"mcpproxy/cli" not in session.errors()
+        assert session.end() == -signal.SIGINT
 
 
 def test_a_signal_to_the_whole_group_ends_all_of_it(place: Place) -> None:

@@ -1,0 +1,312 @@
+"""The documentation says what is so: commands and options, outputs, snippets, and the tests behind the promises.
+
+Blocks of code by their language: `console` holds commands after `$ ` with real output, of which each line must come
+again (numbers apart, `…` stands for lines left out); `sh` and `python` must run; `json` must parse; `sql` must run on
+the captures of the sandbox. `text` is not looked into.
+"""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import pytest
+
+from mcpproxy import __version__
+from mcpproxy.cli import COMMANDS
+from mcpproxy.cli.grammar import Grammar, grammars
+from mcpproxy.cli.run import Options
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "captures/FORMAT.md"])
+RUN_S = 60
+
+
+class Block(NamedTuple):
+    """A fenced block of code."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks(*languages: str) -> list[Block]:
+    return [block for page in PAGES for block in _blocks(page) if block.language in languages]
+
+
+def _blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text("utf-8")
+    for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield Block(str(page.relative_to(ROOT)), text.count("\n", 0, found.start()) + 1, found[1], found[2])
+
+
+def rows(text: str, heading: str) -> list[list[str]]:
+    """The cells of the table under a heading, without its head."""
+    section = re.split(rf"^#+ {heading}$", text, flags=re.MULTILINE)[1]
+    section = re.split(r"^#+ ", section, flags=re.MULTILINE)[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+# ---- commands and options
+
+
+def page_of(name: str) -> str:
+    return (ROOT / f"docs/commands/{name}.md").read_text("utf-8")
+
+
+def test_every_command_has_a_page_and_every_page_a_command() -> None:
+    assert {path.stem for path in (ROOT / "docs/commands").iterdir()} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", grammars(), ids=lambda command: command.name)
+def test_page_lists_the_options_of_its_command_and_no_others(command: Grammar) -> None:
+    documented: dict[str, str] = {}
+    for names, _ in rows(page_of(command.name), "Options"):
+        for spelling in re.findall(r"`([^`]+)`", names):
+            name, _, value = spelling.partition(" ")
+            documented[name] = value.replace("\\", "")
+    wanted = {name: "|".join(option.words) or option.metavar for option in command.options for name in option.names}
+    # `run --fsync` and the like name their words in the text, behind a placeholder.
+    placeholders = {name: value for name, value in documented.items() if command.name == "run" and value}
+    assert {**documented, **dict.fromkeys(placeholders, "")} == {**wanted, **dict.fromkeys(placeholders, "")}
+    for option in command.options:
+        for word in option.words:
+            assert word in page_of(command.name), (option.names, word)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_page_has_usage_examples_and_exit_codes(name: str) -> None:
+    text = page_of(name)
+    assert text.startswith(f"# mcpproxy {name}\n")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE)[:3] == ["Usage", "Options", "Examples"]
+    codes = [int(row[0]) for row in rows(text, "Exit codes")]
+    assert codes == sorted(codes)
+    assert 2 in codes
+
+
+def invocations() -> list[tuple[str, list[str]]]:
+    """Each `mcpproxy …` that stands in a block of code: where, and its words."""
+    found = []
+    for block in blocks("console", "sh", "text"):
+        for line in block.text.splitlines():
+            if block.language == "console" and not line.startswith("$ "):
+                continue
+            for words in re.findall(r"(?:^|\$ |\| |\(|  )mcpproxy ((?:[a-z]+|--)[^|)#>']*)", line):
+                found.append((f"{block}: {line.strip()}", words.split()))
+    return found
+
+
+@pytest.mark.parametrize(("where", "words"), invocations(), ids=[where for where, _ in invocations()])
+def test_commands_in_examples_exist_with_their_options(where: str, words: list[str]) -> None:
+    if words[0] in ("COMMAND", "--help", "--version"):
+        return
+    (command,) = (command for command in grammars() if command.name == words[0])
+    ours = words[: words.index("--")] if "--" in words else words
+    known = {name for option in command.options for name in option.names}
+    assert {word.partition("=")[0].strip("[]") for word in ours if word.strip("[").startswith("-")} <= known
+
+
+# ---- snippets
+
+
+class Sandbox(NamedTuple):
+    """A home in which the captures of the examples lie."""
+
+    home: Path
+    here: Path
+
+    def shell(self, line: str) -> str:
+        """What a line of shell prints, stdout and stderr."""
+        path = f"{self.home}/bin:{os.environ['PATH']}"
+        environment = {"HOME": str(self.home), "PATH": path, "COLUMNS": "80", "LC_ALL": "C.UTF-8", "TZ": "UTC0"}
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=self.here,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=RUN_S,
+        )
+        assert done.returncode in (0, 2, 3), done.stdout.decode()
+        return done.stdout.decode().replace(str(self.home), "/home/you")
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+    """With the demo recorded, and copies of it: one killed in the middle of a line, one with a bit flipped."""
+    home = tmp_path_factory.mktemp("home")
+    made = Sandbox(home, home / "here")
+    made.here.mkdir()
+    (home / "bin").mkdir()
+    program = home / "bin/mcpproxy"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m mcpproxy "$@"\n')
+    program.chmod(0o755)
+    made.shell("mcpproxy demo")
+    made.shell("printf '{}\\n' | mcpproxy run --name echo -- cat")
+    (demo,) = home.rglob("captures/demo/*.mcpcap")
+    lines = demo.read_bytes().splitlines(keepends=True)
+    (made.here / "NAME.mcpcap").write_bytes(demo.read_bytes())
+    (made.here / "killed.mcpcap").write_bytes(b"".join(lines[:-1])[:-20])
+    lines[4] = lines[4].replace(b"c2s", b"s2c", 1)
+    (made.here / "damaged.mcpcap").write_bytes(b"".join(lines))
+    return made
+
+
+def plain(line: str) -> str:
+    """A line without what differs from run to run: numbers, random names, blanks between columns."""
+    line = re.sub(r"-[0-9a-f]{4}\.mcpcap", "-X.mcpcap", line)
+    line = re.sub(r"\d[\d,.TZ:-]*", "N", line)
+    return " ".join(line.split())
+
+
+def examples() -> list[tuple[str, str, list[str]]]:
+    """Each command of the `console` blocks: where it stands, the line, and what is shown of its output."""
+    found = []
+    for block in blocks("console"):
+        for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+            line, *output = part.splitlines()
+            found.append((f"{block}: {line}", line, output))
+    return found
+
+
+@pytest.mark.parametrize(("where", "line", "output"), examples(), ids=[where for where, _, _ in examples()])
+def test_outputs_in_the_documentation_are_what_the_commands_print(
+    sandbox: Sandbox, where: str, line: str, output: list[str]
+) -> None:
+    if line.startswith("make "):
+        assert line.split()[1] in targets()
+        line = {"make demo": "mcpproxy demo", "make test": "true"}[line]
+    if re.search(r"^(pip|pipx|uvx|git) ", line):
+        return
+    if "| jq " in line and shutil.which("jq") is None:
+        pytest.skip("jq is not installed")
+    printed = {plain(row) for row in sandbox.shell(line).splitlines()}
+    missing = [row for row in output if row not in ("…", "") and plain(row) not in printed]
+    assert missing == []
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=str)
+def test_json_in_the_documentation_parses_and_its_commands_run(block: Block) -> None:
+    config = json.loads(block.text)
+    for server in config.get("mcpServers", {}).values():
+        if server["command"] == "mcpproxy":
+            assert server["args"][0] == "run"
+            assert Options(server["args"][1:]).command
+
+
+@pytest.mark.parametrize("block", blocks("sh"), ids=str)
+def test_shell_in_the_documentation_runs(sandbox: Sandbox, block: Block) -> None:
+    if "jq " in block.text and shutil.which("jq") is None:
+        pytest.skip("jq is not installed")
+    printed = sandbox.shell(f"set -e\n{block.text}")
+    assert "error" not in printed.lower()
+
+
+@pytest.mark.parametrize("block", blocks("sql"), ids=str)
+def test_sql_in_the_documentation_runs(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, block: Block) -> None:
+    monkeypatch.chdir(sandbox.here)
+    with duckdb.connect() as connection:
+        connection.execute(f"set home_directory = '{sandbox.home}'")
+        assert connection.execute(block.text).fetchall()
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_python_in_the_documentation_runs(sandbox: Sandbox, block: Block) -> None:
+    subprocess.run([sys.executable, "-P", "-c", block.text], cwd=sandbox.here, check=True, timeout=RUN_S)
+
+
+def test_every_block_names_its_language() -> None:
+    known = {"console", "json", "python", "sh", "sql", "text"}
+    assert [str(block) for page in PAGES for block in _blocks(page) if block.language not in known] == []
+
+
+# ---- README, changelog, links
+
+
+@cache
+def targets() -> set[str]:
+    """What `make` makes."""
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_readme_names_the_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for command in ("make demo", "make test"):
+        assert re.search(rf"^\$? ?{command}$", readme, re.MULTILINE), command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_targets_that_are_named_exist(page: Path) -> None:
+    assert set(re.findall(r"`make ([a-z]+)", page.read_text("utf-8"))) <= targets()
+
+
+def promises() -> list[tuple[str, str]]:
+    """The tests that the table of promises names: (promise, node id)."""
+    found = []
+    for promise, proof in rows((ROOT / "README.md").read_text("utf-8"), "What it promises"):
+        nodes = re.findall(r"`(tests/[^`]+)`", proof)
+        found += [(promise, node) for node in nodes or [""]]
+    return found
+
+
+def test_promises_are_made() -> None:
+    assert len(promises()) >= 10
+
+
+@pytest.mark.parametrize(("promise", "node"), promises(), ids=[node or promise for promise, node in promises()])
+def test_every_promise_has_a_test_that_exists(promise: str, node: str) -> None:
+    assert node, f"nothing proves: {promise}"
+    name, _, function = node.partition("::")
+    tree = ast.parse((ROOT / name).read_text("utf-8"))
+    names = {found.name for found in ast.walk(tree) if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef)}
+    assert function in names
+
+
+def test_changelog_has_a_place_for_what_comes_and_one_for_this_version() -> None:
+    headings = re.findall(r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert __version__ in headings
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        leads_to = (page.parent / path) if path else page
+        assert leads_to.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", leads_to.read_text("utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_architecture_names_every_module_and_no_other() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    named = {name for row in rows(text, "Modules") for name in re.findall(r"`([a-z_/]+\.py)`", row[0])}
+    ours = [path for package in ("captures", "analysis", "mcpproxy") for path in (ROOT / package).rglob("*.py")]
+    assert named == {str(path.relative_to(ROOT)) for path in ours if path.name not in ("__init__.py", "__main__.py")}
+
+
+def test_architecture_gives_a_reason_for_every_dependency() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [re.match(r"[\w-]+", dependency) for dependency in config["project"]["dependencies"]]
+    listed = rows((ROOT / "docs/architecture.md").read_text("utf-8"), "Dependencies")
+    assert sorted(row[0] for row in listed) == sorted(found[0] for found in wanted if found)
+    assert all(all(row) for row in listed)
