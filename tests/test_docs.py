@@ -272,14 +272,14 @@ def test_promises_are_made() -> None:
 def test_every_promise_has_a_test_that_exists(promise: str, node: str) -> None:
     assert node, f"nothing proves: {promise}"
     name, _, test = node.partition("::")
-    assert test in set(tests_in(ast.parse((ROOT / name).read_text("utf-8"))))
+    assert test in set(cases_of(ast.parse((ROOT / name).read_text("utf-8"))))
 
 
-def tests_in(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[str]:
+def cases_of(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[str]:
     """The tests of a module as pytest names them."""
     for found in tree.body:
         if isinstance(found, ast.ClassDef):
-            yield from tests_in(found, f"{found.name}::")
+            yield from cases_of(found, f"{found.name}::")
         elif isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
             yield prefix + found.name
 
