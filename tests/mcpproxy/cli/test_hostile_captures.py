@@ -1,0 +1,121 @@
+"""The reading commands on captures that somebody made up: sound checksums around senseless members, and plain rot.
+
+Whatever stands in a file, a command ends with one of its exit codes, and what it prints as JSON is JSON.
+"""
+
+import contextlib
+import io
+import json
+import random
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from mcpproxy.cli.diagnostics import guarded
+from tests.captures.samples import every_type
+
+COMMANDS = ["show", "show --json", "show --time abs", "show --tail 3", "info", "info --json", "verify", "verify --json"]
+COMMANDS += ["ls", "ls --json", "repair"]
+
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1 << 62,
+    1 << 63,
+    (1 << 64) - 1,
+    1.5,
+    1e308,
+    "",
+    "x" * 3000,
+    "\x1b]0;x\x07",
+    "\u202e",
+]
+ODD += [[], [1, [2]], {}, {"seq": 1}, {"a": {"b": [None]}}, "c2s", "s2c", "SIGTERM", "9" * 400]
+NAMES = [
+    "argv",
+    "cause",
+    "code",
+    "conn",
+    "delim",
+    "dir",
+    "errno",
+    "event",
+    "exchange",
+    "first",
+    "format",
+    "id",
+    "kind",
+    "last",
+    "lost",
+    "name",
+    "of",
+    "parents",
+    "part",
+    "parts",
+]
+NAMES += [
+    "problem",
+    "raw",
+    "raw_b64",
+    "reason",
+    "rec",
+    "segment",
+    "signal",
+    "size",
+    "skipped",
+    "status",
+    "t_ns",
+    "to",
+    "totals",
+    "unit",
+    "wall_ns",
+    "whole",
+    "x_new",
+]
+INNER = ("bytes", "c2s", "exe", "frames", "other", "pid", "records", "s2c", "start")
+
+
+def line_of(members: dict[str, Any]) -> bytes:
+    body = json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")[:-1]
+    return body + b',"crc":"%08x"}\n' % crc32(body)
+
+
+def twisted(line: bytes, chance: random.Random) -> bytes:
+    """A record with the right checksum and up to three members that make no sense."""
+    members = json.loads(line)
+    del members["crc"]
+    for _ in range(chance.randint(1, 3)):
+        inner = {name: chance.choice(ODD) for name in chance.sample(INNER, 3)}
+        members[chance.choice([*members, *NAMES])] = chance.choice([*ODD, inner])
+    return line_of({"seq": members.pop("seq"), **members})
+
+
+def made_up(chance: random.Random) -> bytes:
+    lines = every_type()
+    for at in chance.sample(range(len(lines)), 3):
+        lines[at] = twisted(lines[at], chance)
+    rotten = bytearray(b"".join(lines))
+    for _ in range(chance.choice((0, 0, 5))):
+        rotten[chance.randrange(len(rotten))] = chance.randrange(256)
+    return bytes(rotten)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_commands_end_in_order_whatever_a_capture_holds(tmp_path: Path, seed: int) -> None:
+    capture = tmp_path / "made-up.mcpcap"
+    capture.write_bytes(made_up(random.Random(seed)))
+    for command in COMMANDS:
+        name, *options = command.split()
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            code = guarded(import_module(f"mcpproxy.cli.{name}").run, [*options, str(capture)])
+        assert code in (0, 2, 3), command
+        printed = output.getvalue()
+        assert printed.encode() or code == 2
+        if "--json" in options:
+            assert all(isinstance(json.loads(line), dict) for line in printed.split("\n")[:-1])
