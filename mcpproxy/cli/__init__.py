@@ -4,8 +4,8 @@ A command is the module of its name in this package, with `run(arguments) -> exi
 `parser()` from which help, completion and the documentation's tests are made.
 """
 
+import gc
 import sys
-from importlib import import_module
 
 COMMANDS = {
     "run": "wrap a stdio server: record everything, change nothing",
@@ -39,7 +39,15 @@ def dispatch(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
     if name == "run":
         _let_ctrl_c_end_us()
-        return int(import_module("mcpproxy.cli.run").run(arguments[1:]))
+        # Loading makes no garbage, and looking for it between modules costs 3 ms of every start.
+        gc.disable()
+        from mcpproxy.cli import run
+
+        gc.freeze()
+        gc.enable()
+        return run.run(arguments[1:])
+    from importlib import import_module
+
     from mcpproxy.cli.diagnostics import guarded
 
     if name in COMMANDS:
