@@ -41,7 +41,7 @@ class LineSplitter:
 
         For the everyday chunk: an object a line would cost as much as the cutting.
         """
-        if self._parts or b"\r" in chunk:
+        if self._parts or len(chunk) > self._max or b"\r" in chunk:
             return None
         lines = chunk.split(b"\n")
         if self._chunks:
