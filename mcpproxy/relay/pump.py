@@ -164,6 +164,8 @@ class Pump:
                 if self._tapped(turn, tap.ended, "sender", None):
                     self._end()
                 return
+            if self._turn != turn:
+                return
             self.taken += len(chunk)
             if not self._move(turn, chunk):
                 return
@@ -200,8 +202,8 @@ class Pump:
         return True
 
     def _tapped(self, turn: int, call: Callable[..., None], *args: object) -> bool:
-        """Call the tap under the rescuer's eye; False where the stream is no longer ours when it returns."""
-        if not self._wanted:
+        """Call the tap under the rescuer's eye, where the stream is ours; False where it is not, or not any more."""
+        if not self._wanted or self._turn != turn:
             return self._turn == turn
         self._held = b"" if call == self.tap.ended else None
         self.chunks += 1
@@ -231,8 +233,8 @@ class Pump:
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK) or not self._write_patiently(chunk):
                 self.broken = True
-                self._tapped(turn, self.tap.ended, "receiver", None)
-                self._end()
+                if self._tapped(turn, self.tap.ended, "receiver", None):
+                    self._end()
                 return False
         self.delivered += len(chunk)
         waited_ns = time.monotonic_ns() - began_ns
