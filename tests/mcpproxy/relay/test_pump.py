@@ -9,6 +9,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -230,7 +231,7 @@ def test_a_tap_that_waits_for_the_disk_holds_up_one_chunk_for_a_moment(lines: Li
     assert disk.hung == 1
     assert line.stuck == 1
     assert line.tap.chunks == [b"%d" % number for number in range(10)]
-    assert line.tap.stalls == ["recorder"]
+    assert line.tap.stalls.count("recorder") == 1
     disk.healed.set()
     wait_until(lambda: not line.tap.running)
     line.send(b"after")
@@ -322,7 +323,8 @@ def test_a_direction_is_cut_while_its_thread_hangs_in_a_read(lines: Lines) -> No
     line.pump.cut("receiver")
     assert line.hear(1) == b""
     assert line.finished.wait(DEADLINE_S)
-    line.send(b"ends the read")
+    with suppress(BrokenPipeError):  # it was not in a read just then
+        line.send(b"ends the read")
     line.hang_up()
     wait_until(lambda: not any(thread.name == "line" for thread in threading.enumerate()), "the old thread to end")
     assert line.tap.endings == [("receiver", None)]

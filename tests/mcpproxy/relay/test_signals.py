@@ -98,9 +98,10 @@ def test_ctrl_c_while_we_start_is_no_traceback(place: Place) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             session.process.wait(0.01 * number)
         session.process.send_signal(signal.SIGINT)
-        # Before its first line of ours runs, the interpreter itself may complain.
-        assert b"mcpproxy/cli" not in session.errors()
-        assert session.end() == -signal.SIGINT
+        errors, status = session.errors(), session.end()
+        # Before the first line of ours runs, the interpreter itself may complain.
+        assert b"mcpproxy/cli" not in errors
+        assert status == -signal.SIGINT or (status == 1 and b"KeyboardInterrupt" in errors)
 
 
 def test_a_signal_to_the_whole_group_ends_all_of_it(place: Place) -> None:
