@@ -340,7 +340,10 @@ class Recorder:
 
     def launch_failed(self, code: int) -> None:
         """Record that the command could not be run, and close."""
-        self.writer.start()
+        try:
+            self.writer.start()
+        except RuntimeError:  # no thread to be had is why it could not
+            return
         self.writer.post(Entry("process", members(event="failed", errno=_name(code))))
         self._close("failed", None, None)
 

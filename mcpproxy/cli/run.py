@@ -29,7 +29,6 @@ from typing import Final, cast
 from captures.errors import CannotCreate, CaptureError
 from captures.writer import Fsync, Policy
 from mcpproxy.recorder import Recorder, tell
-from mcpproxy.relay.guard import Guard
 from mcpproxy.relay.signals import SignalWait
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
 from mcpproxy.relay.stdio import StdioRelay
@@ -150,7 +149,7 @@ def _relay(
 ) -> int:
     """Run the server to its end; returns the exit status to end with, or ends by the server's signal."""
     waiting = SignalWait()
-    relay = StdioRelay(recorder.taps, recorder, waiting, Guard(), closed=closed, rescue=options.policy == "pass")
+    relay = StdioRelay(recorder.taps, recorder, waiting, closed=closed, rescue=options.policy == "pass")
     recorder.on_stop = lambda: relay.stop("record_error")
     sys.setswitchinterval(SWITCH_S)
     try:

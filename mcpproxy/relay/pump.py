@@ -110,9 +110,10 @@ class Pump:
     def cut(self, by: Ender) -> None:
         """End the direction from outside, whatever its thread waits for."""
         with self._lock:
-            self._turn += 1
-            rest = (self._turn, by)
-        threading.Thread(target=self._run_cut, args=rest, name=self.name, daemon=True).start()
+            taken = self._take_over(self._run_cut, by)
+        if not taken:
+            self.stop()
+            self._end()
 
     def _run_cut(self, turn: int, by: Ender) -> None:
         if self._tapped(turn, self.tap.ended, by, None):
@@ -131,10 +132,21 @@ class Pump:
         with self._lock:
             if not self.is_stuck(now_ns):
                 return False
-            waited_ns, self.tap.waiting_since_ns = now_ns - self.tap.waiting_since_ns, 0
-            self._turn += 1
-            task = (self._turn, self._held, self._rest, waited_ns)
-        threading.Thread(target=self._run_rescued, args=task, name=self.name, daemon=True).start()
+            since_ns, self.tap.waiting_since_ns = self.tap.waiting_since_ns, 0
+            taken = self._take_over(self._run_rescued, self._held, self._rest, now_ns - since_ns)
+            if not taken:
+                self.tap.waiting_since_ns = since_ns
+            return taken
+
+    def _take_over(self, task: Callable[..., None], *args: object) -> bool:
+        """Give the stream to a new thread; the lock is held. False where a machine in trouble has no thread to give."""
+        self._turn += 1
+        thread = threading.Thread(target=task, args=(self._turn, *args), name=self.name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._turn -= 1
+            return False
         return True
 
     def _run_rescued(self, turn: int, chunk: bytes | None, rest: bytes, waited_ns: int) -> None:

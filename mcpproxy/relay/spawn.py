@@ -193,6 +193,13 @@ def _candidates(name: bytes, environment: Mapping[bytes, bytes]) -> list[bytes]:
     return [os.path.join(folder or b".", name) for folder in path.split(b":")] if name else []
 
 
+def cannot_start(argv: list[bytes], code: int, why: str) -> SpawnError:
+    """The error where the system lacks what we need to run anything."""
+    from mcpproxy.sanitise import sanitise_bytes
+
+    return SpawnError(CANNOT_RUN, code, f"cannot run {sanitise_bytes(argv[0])}: {why}")
+
+
 def _spawn_error(name: bytes, code: int, environment: Mapping[bytes, bytes]) -> SpawnError:
     from mcpproxy.sanitise import sanitise_bytes
 

@@ -5,6 +5,7 @@ client. A server that ends by itself takes nothing with it. When the client is g
 the server and its descendants at that moment get TERM, then KILL.
 """
 
+import errno
 import fcntl
 import os
 import signal
@@ -19,7 +20,7 @@ from mcpproxy.relay.guard import Guard
 from mcpproxy.relay.processes import Process, finish, send, start_time, tree
 from mcpproxy.relay.pump import Ender, Pump, Rescuer, Tap
 from mcpproxy.relay.signals import ENDING, SignalWait
-from mcpproxy.relay.spawn import SpawnError, close_inherited, spawn
+from mcpproxy.relay.spawn import SpawnError, cannot_start, close_inherited, spawn
 from mcpproxy.relay.watch import ReaderWatch
 
 IGNORED_S: Final = 5.0
@@ -74,7 +75,6 @@ class StdioRelay:
         taps: Mapping[int, Tap],
         observer: Observer,
         waiting: SignalWait,
-        guard: Guard,
         *,
         closed: frozenset[int] = frozenset(),
         rescue: bool = True,
@@ -85,7 +85,6 @@ class StdioRelay:
             taps: 0, 1 and 2 → who sees the client's, the server's and the error stream.
             observer: is told of processes and signals.
             waiting: has blocked the signals.
-            guard: runs already.
             closed: which of 0, 1 and 2 we were started without.
             rescue: whether a tap that hangs loses its chunk; else traffic waits for it.
         """
@@ -93,14 +92,12 @@ class StdioRelay:
         self._taps = taps
         self._observer = observer
         self._waiting = waiting
-        self._guard = guard
         self._closed = closed
         self._rescue = rescue
         self._pumps: dict[int, Pump] = {}
         self._parent = os.getppid()
         self._for_a_process = 1 not in closed and not _is_file(1)
-        self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        self._watch = ReaderWatch(1, self._lose_reader)
+        self._null = -1
         self._cut: set[int] = set()
         self._cause = "server"
         self._steps: list[tuple[float, int, str]] = []
@@ -113,30 +110,47 @@ class StdioRelay:
         Raises:
             SpawnError: it could not be run.
         """
-        ours, theirs = self._open_pipes()
-        try:
-            pid = spawn(argv, environment, theirs, self._waiting.dispositions, self._waiting.mask, self._guard.watch_me)
-        except SpawnError:
-            self._guard.dismiss()
-            raise
-        _forbid_core_dumps()
-        close_inherited()
-        for fd in theirs.values():
-            if fd is not None:
-                os.close(fd)
+        guard, ours, pid = self._start_server(argv, environment)
         self.server = Process(pid, start_time(pid) or "")
-        self._observer.spawned(pid, self.server.start or None)
-        self._start_pumps(ours)
+        try:
+            self._observer.spawned(pid, self.server.start or None)
+            self._start_pumps(ours)
+        except RuntimeError as error:
+            self._signal_server(signal.SIGKILL)
+            guard.dismiss()
+            raise cannot_start(argv, errno.EAGAIN, str(error)) from error
         self._observer.running()
         status = self._wait_for_end(pid)
         self._deliver_the_rest()
         if self._tree:
             finish(self._tree, GRACE_S)
-        self._guard.dismiss()
+        guard.dismiss()
         for pump in self._pumps.values():
             pump.stop()
         signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         return Ending(None if signum else os.waitstatus_to_exitcode(status), signum, self._cause)
+
+    def _start_server(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> tuple[Guard, dict[int, int], int]:
+        """The guard, our ends of the server's pipes, and its pid; whatever of these cannot be had is a SpawnError."""
+        guard = None
+        try:
+            guard = Guard()
+            self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            self._watch = ReaderWatch(1, self._lose_reader)
+            ours, theirs = self._open_pipes()
+            pid = spawn(argv, environment, theirs, self._waiting.dispositions, self._waiting.mask, guard.watch_me)
+        except (SpawnError, OSError) as error:
+            if guard is not None:
+                guard.dismiss()
+            if isinstance(error, SpawnError):
+                raise
+            raise cannot_start(argv, error.errno or errno.EAGAIN, error.strerror or str(error)) from error
+        _forbid_core_dumps()
+        close_inherited()
+        for fd in theirs.values():
+            if fd is not None:
+                os.close(fd)
+        return guard, ours, pid
 
     def stop(self, reason: str) -> None:
         """End the session from inside, because the recording may not go on without being written."""
