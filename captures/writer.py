@@ -19,6 +19,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple, Protocol
 
 from captures.file import AppendError, CaptureFile, sync
@@ -26,6 +27,8 @@ from captures.frame import C2S, S2C
 from captures.record import members, seal, seal_all
 
 QUEUE_BYTES: Final = 32 << 20
+ENTRY_BYTES: Final = 400
+"""What the objects of one waiting record take, its bytes apart."""
 SLICE_BYTES: Final = 1 << 20
 SLOW_NS: Final = 5_000_000
 HEALTHY_NS: Final = 1_000_000_000
@@ -79,9 +82,8 @@ class Loss:
         self._by_dir = {name: [0, 0] for name in (C2S, S2C, None)}
 
     def add(self, line: _Line, reason: str) -> None:
-        """Count one lost record."""
-        self.first = self.first or line
-        self.last = line
+        """Count one lost record; older ones may come after younger ones, as at the end of a full disk."""
+        self._reach(line, line)
         self.reason = self.reason or reason
         self.records += 1
         self.bytes += line.entry.size
@@ -91,10 +93,17 @@ class Loss:
         counts[0] += line.entry.rec == "frame" or line.entry.dir is None
         counts[1] += line.entry.size
 
+    def _reach(self, first: _Line, last: _Line) -> None:
+        if self.first is None or first.seq < self.first.seq:
+            self.first = first
+        if self.last is None or last.seq > self.last.seq:
+            self.last = last
+
     def _absorb(self, earlier: "Loss") -> None:
         """Take over what a `gap` tells that is now lost itself; it stood right behind the range that it names."""
-        if self.first is None or (earlier.first is not None and earlier.first.seq < self.first.seq):
-            self.first, self.reason = earlier.first, earlier.reason
+        assert earlier.first is not None
+        assert earlier.last is not None
+        self._reach(earlier.first, earlier.last)
         self.records += earlier.records
         self.bytes += earlier.bytes
         for name, (records, size) in earlier._by_dir.items():
@@ -177,6 +186,8 @@ class Writer:
         self._sync_error: str | None = None
         self._sync_lock = threading.Lock()
         self._inflight = 0
+        self._over = False
+        self._whole = False
         self.add(Entry("header", header(1)))
         if self._refused is not None:
             raise self._refused
@@ -264,7 +275,7 @@ class Writer:
 
     def post(self, *entries: Entry) -> None:
         """Number and stamp records and have the drainer write them: for threads that may wait for no disk at all."""
-        with self._order:
+        with self._order, suppress(RecordingStopped):
             if self._queue_only:
                 self._enqueue(entries)
             else:
@@ -289,7 +300,9 @@ class Writer:
     def _enqueue(self, entries: Sequence[Entry]) -> int:
         if self._refused is not None and self._policy == "stop":
             raise RecordingStopped
-        need = sum(len(entry.middle) for entry in entries)
+        if self._over:
+            return self._seq
+        need = sum(map(_cost, entries))
         if self._queued_bytes + need > self._room:
             return self._lose(entries)
         self._end_gap()
@@ -321,13 +334,21 @@ class Writer:
 
     def _write_queue(self, *, last: bool = False) -> None:
         """Write what is queued, in slices; the write lock is held. A refusal is dealt with by the policy."""
+        if self._over and not last:
+            return
         with self._order:
             lines = self._carry + self._queue if self._carry else self._queue
-            self._carry, self._queue, self._queued_bytes = [], [], 0
+            self._carry, self._queue, held = [], [], self._queued_bytes
         self._inflight = len(lines)
-        if lines:
-            self._write_lines(lines, last=last)
-        self._inflight = 0
+        try:
+            if lines:
+                self._write_lines(lines, last=last)
+        finally:
+            self._inflight = 0
+            if held:
+                # Not before: what is being written takes memory, too. What was refused has been counted anew.
+                with self._order:
+                    self._queued_bytes -= held
         if self._file.size >= self._rotate_at and not last and not self._carry:
             self._rotate()
 
@@ -346,7 +367,7 @@ class Writer:
                 if self._policy != "block" or self._closing.is_set():
                     return
                 with self._order:
-                    self._queued_bytes -= sum(len(line.entry.middle) for line in self._carry)
+                    self._queued_bytes -= sum(_cost(line.entry) for line in self._carry)
                     self._carry = []
         if self._refused is not None:
             self._refused = None
@@ -358,7 +379,7 @@ class Writer:
         self._refused = error
         with self._order:
             self._carry = rest
-            self._queued_bytes += sum(len(line.entry.middle) for line in rest)
+            self._queued_bytes += sum(_cost(line.entry) for line in rest)
             self._queue_only = self._policy != "block"
         self._tell_trouble(error)
         if self._policy == "block":
@@ -401,7 +422,7 @@ class Writer:
         self._write_lines([opening])
 
     def _run_drainer(self) -> None:
-        while True:
+        while not self._closing.is_set():
             self._work.wait()
             self._work.clear()
             quick_since_ns = time.monotonic_ns()
@@ -445,7 +466,8 @@ class Writer:
         told_moved = ""
         while not self._closing.is_set():
             self._dirty.wait()
-            self._closing.wait(1.0)
+            if self._closing.wait(1.0):
+                return
             self._dirty.clear()
             if self._fsync == "1s":
                 self._sync_now()
@@ -507,29 +529,39 @@ class Writer:
             self._queue_only = True
         self._closing.set()
         self._work.set()
-        if not self._write_lock.acquire(timeout=wait_s):
+        self._dirty.set()
+        finishing = threading.Thread(target=self._finish, args=(closing,), name="last-writer", daemon=True)
+        finishing.start()
+        finishing.join(wait_s)
+        if not self._whole:
             return self._give_up()
-        try:
+        if self.lost.records:
+            self._tell(
+                f"{self.lost.records} records were lost ({self.lost.reason}); the capture says where: {self._file.path}"
+            )
+        return True
+
+    def _finish(self, closing: Callable[[], Entry]) -> None:
+        """Write what waits and the last record, sync, and let go of the file; in a thread, for all of it may hang."""
+        with self._write_lock:
             self._drain_once()
+            if self._carry:
+                self._drain_once()
             if self._carry:
                 self._make_room()
             with self._order:
                 self._end_gap()
                 self._number([closing()])
+                self._over = True
             self._write_queue(last=True)
-            whole = not self._carry
-        except RecordingStopped:
-            whole = False
-        if not whole:
-            return self._give_up()
-        if self._fsync != "never":
-            self._sync_within(wait_s)
-        if self.lost.records:
-            self._tell(
-                f"{self.lost.records} records were lost ({self.lost.reason}); the capture says where: {self._file.path}"
-            )
-        self._file.close()
-        return True
+            if self._carry:
+                self._file.release_reserve()
+                self._write_queue(last=True)
+            self._whole = not self._carry
+            if self._whole:
+                if self._fsync != "never":
+                    self._sync_now()
+                self._file.close()
 
     def _make_room(self) -> None:
         """The disk is full to the end: what waits is lost, and the reserve makes room to say so."""
@@ -544,14 +576,10 @@ class Writer:
             gap, self._gap = self._gap, None
             self._number([gap.entry()])
 
-    def _sync_within(self, wait_s: float) -> None:
-        syncing = threading.Thread(target=self._sync_now, name="last-sync", daemon=True)
-        syncing.start()
-        syncing.join(wait_s)
-
     def _give_up(self) -> bool:
         with self._order:
             waiting = self._inflight + len(self._carry) + len(self._queue) + self.lost.records
+            waiting = max(waiting, self._seq - 1 - self._written)
         self._tell(
             f"the disk does not answer: {waiting} records of this session are not in the capture {self._file.path}"
         )
@@ -561,6 +589,11 @@ class Writer:
     def durable_seq(self) -> int | None:
         """Where syncing has failed: the last number that is known to be on the disk."""
         return self._durable if self._sync_error is not None else None
+
+
+def _cost(entry: Entry) -> int:
+    """What a record takes while it waits, in bytes of memory."""
+    return len(entry.middle) + ENTRY_BYTES
 
 
 def _slice(lines: list[_Line], start: int) -> list[bytes]:
