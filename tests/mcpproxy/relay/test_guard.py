@@ -221,6 +221,9 @@ def _signal_at_random(place: Place, rounds: int, seed: int) -> None:
         for session in sessions:
             session.end()
         wait_until(lambda: not _end_grandchildren(place), "every process to be gone")
+        for session in sessions:
+            if session.capture is not None and session.capture.exists() and session.capture.stat().st_size:
+                assert session.records()[0].rec == "header"
 
 
 def _end_grandchildren(place: Place) -> list[int]:

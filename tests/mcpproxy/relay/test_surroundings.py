@@ -230,3 +230,22 @@ def test_300_mib_of_address_space_are_enough(place: Place) -> None:
     sender.join(DEADLINE_S)
     assert session.finish() == 3
     assert session.recorded("s2c") == load
+
+
+def test_a_long_session_grows_no_descriptors_and_no_threads(place: Place) -> None:
+    session = place.start(peer("echo", "--raw", "--status", "3"))
+
+    def size() -> tuple[int, str]:
+        status = Path(f"/proc/{session.pid}/status").read_text()
+        return len(os.listdir(f"/proc/{session.pid}/fd")), status.partition("Threads:")[2].split()[0]
+
+    session.say(GREETING)
+    session.line()
+    wait_until(lambda: b"orjson" in Path(f"/proc/{session.pid}/maps").read_bytes(), "all to be loaded")
+    before = size()
+    for _ in range(200):
+        load = GREETING * 50
+        session.say(load)
+        assert session.hear(len(load)) == load
+    assert size() == before
+    assert session.finish() == 3
