@@ -106,7 +106,10 @@ def made_up(chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_commands_end_in_order_whatever_a_capture_holds(tmp_path: Path, seed: int) -> None:
+def test_commands_end_in_order_whatever_a_capture_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
     capture = tmp_path / "made-up.mcpcap"
     capture.write_bytes(made_up(random.Random(seed)))
     for command in COMMANDS:
