@@ -46,9 +46,7 @@ def create_directory(path: Path) -> None:
             folder.mkdir(mode=0o700, exist_ok=True)
         _keep_out_of_git(_topmost(missing))
     except OSError as error:
-        raise CannotCreate(
-            f"cannot make the directory {path} for captures: {error.strerror}; name another with --capture"
-        ) from error
+        raise CannotCreate(f"cannot make the directory {path} for captures: {error.strerror}; name another") from error
 
 
 def _keep_out_of_git(folder: Path) -> None:
@@ -122,9 +120,7 @@ class CaptureFile:
                 _discard(path, self.fd)
                 raise
         except OSError as error:
-            raise CannotCreate(
-                f"cannot create the capture {path}: {_reason(error)}; name another place with --capture"
-            ) from error
+            raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; name another place") from error
         self.size = 0
         self._check_at = FLOOR_CHECK_BYTES
 

@@ -8,6 +8,7 @@
 * `damaged`: bytes that are no record, or numbers that nothing accounts for.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -149,15 +150,18 @@ class Inspection:
                 self.holes.append((first, last))
 
     def _explain(self, first: int, last: int) -> None:
-        """Take a range out of the holes; it stands soon behind them, so the search goes backwards."""
-        for index in range(len(self.holes) - 1, -1, -1):
-            low, high = self.holes[index]
-            if high < first:
-                return
-            if low <= last:
-                left = [(low, first - 1)] * (low < first) + [(last + 1, high)] * (last < high)
-                self.holes[index : index + 1] = left
-                self.missing -= min(high, last) - max(low, first) + 1
+        """Take a range out of the holes; one that makes no sense explains nothing."""
+        if not 0 <= first <= last < self.last_seq:
+            return
+        at = bisect_left(self.holes, first, key=lambda hole: hole[1])
+        end = at
+        left = []
+        while end < len(self.holes) and self.holes[end][0] <= last:
+            low, high = self.holes[end]
+            left += [(low, first - 1)] * (low < first) + [(last + 1, high)] * (last < high)
+            self.missing -= min(high, last) - max(low, first) + 1
+            end += 1
+        self.holes[at:end] = left
 
 
 def _losses(values: dict[str, Any]) -> dict[str, dict[str, int]] | None:

@@ -27,6 +27,7 @@ from captures.versions import FORMAT_VERSION
 from captures.writer import Entry, Fsync, Policy, RecordingStopped, Writer
 from mcpproxy import __version__
 from mcpproxy.relay.pump import Cause, Ender, StopRelaying
+from mcpproxy.sanitise import sanitise
 from mcpproxy.wire.lines import LineSplitter, Piece
 
 LINES_AT_ONCE: Final = 256
@@ -46,7 +47,7 @@ def tell(message: str) -> None:
     poll.register(2, select.POLLOUT)
     try:
         if any(what & select.POLLOUT for _, what in poll.poll(0)):
-            os.write(2, f"mcpproxy: {message}\n".encode("utf-8", "backslashreplace"))
+            os.write(2, f"mcpproxy: {sanitise(message, None)}\n".encode("utf-8", "backslashreplace"))
     except OSError:
         return
 
@@ -62,6 +63,12 @@ def first_lines(data: bytes) -> int:
     for _ in range(LINES_AT_ONCE):
         at = data.find(b"\n", at + 1)
     return at + 1
+
+
+def tell_of_fault(writer: Writer, what: str, error: Exception) -> None:
+    """A bug of ours ended the recording of a stream: say so, and in the capture, which is not complete now."""
+    tell(f"a fault of mcpproxy ended the recording of {what} ({type(error).__name__}: {error}); traffic goes on")
+    writer.post(Entry("gap", members(reason="fault")))
 
 
 class Channel:
@@ -175,9 +182,7 @@ class Channel:
 
     def failed(self, error: Exception) -> None:
         """A bug of ours: this direction is recorded no more."""
-        tell(
-            f"a fault of mcpproxy ended the recording of {self._dir} ({type(error).__name__}: {error}); traffic goes on"
-        )
+        tell_of_fault(self._writer, self._dir, error)
 
 
 class StderrTap:
@@ -243,7 +248,7 @@ class StderrTap:
 
     def failed(self, error: Exception) -> None:
         """A bug of ours: stderr is recorded no more."""
-        tell(f"a fault of mcpproxy ended the recording of stderr ({type(error).__name__}: {error}); stderr goes on")
+        tell_of_fault(self._writer, "stderr", error)
 
 
 class Recorder:
@@ -308,8 +313,9 @@ class Recorder:
     def spawned(self, pid: int, start: str | None) -> None:
         """Record it."""
         started = int(start) if start and start.isdigit() else start
-        self.writer.add(Entry("process", members(event="spawned", pid=pid, start=started)))
         self.writer.start()
+        # Posted, not added: the main thread, which takes the signals, must never wait for a disk.
+        self.writer.post(Entry("process", members(event="spawned", pid=pid, start=started)))
 
     def running(self) -> None:
         """Load orjson beside the traffic: 25 ms of imports that no first answer has to wait for."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from captures.errors import CannotCreate, CaptureError
+from mcpproxy.sanitise import sanitise
 
 
 class Exit(IntEnum):
@@ -31,7 +32,7 @@ class Exit(IntEnum):
 
 def say(message: str) -> None:
     """One line on stderr."""
-    line = f"mcpproxy: {message}\n".encode("utf-8", "backslashreplace")
+    line = f"mcpproxy: {sanitise(message, None)}\n".encode("utf-8", "backslashreplace")
     try:
         os.write(2, line)
     except OSError:

@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
     made = Parser("repair", __doc__)
     made.add_argument("capture", help="a capture, a server's name, or - for stdin")
     made.add_argument(
-        "-o", "--output", metavar="FILE", help="the copy, a new file (default: NAME-repaired.mcpcap beside it)"
+        "-o", "--output", metavar="FILE", help="the copy, a new file (default: NAME-repaired.mcpcap in this directory)"
     )
     return made
 
@@ -33,13 +33,9 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     with selected([options.capture]) as paths:
         path = paths[0]
-        first = first_segment(path)
-        beside = Path(first.name) if options.capture == "-" else first
-        output = (
-            Path(options.output)
-            if options.output
-            else beside.with_name(f"{beside.name.removesuffix(SUFFIX)}-repaired{SUFFIX}")
-        )
+        # Not beside the original: there the copy would be taken for another session of the server.
+        name = first_segment(path).name.removesuffix(SUFFIX)
+        output = Path(options.output or f"{name}-repaired{SUFFIX}")
         done = repair(Capture(path), output)
     lost = f", {count_text(done.gaps, 'gap')}" if done.gaps else ", nothing missing"
     dropped = f"; {done.dropped_bytes:,} damaged bytes left out" if done.dropped_bytes else ""

@@ -36,7 +36,7 @@ def selected(arguments: list[str], *, newest_only: bool = True) -> Iterator[list
 
     Args:
         arguments: paths, folders, servers' names or `-`.
-        newest_only: without arguments take the newest capture only, else all of them.
+        newest_only: of a server, or of all where nothing is named, take the newest capture only.
 
     Raises:
         NotACapture: an argument means nothing, or there is no capture at all.
@@ -48,10 +48,10 @@ def selected(arguments: list[str], *, newest_only: bool = True) -> Iterator[list
                 raise NotACapture(f"there is no capture yet; looked in {_places()}; `mcpproxy demo` makes one")
             yield paths[:1] if newest_only else paths
             return
-        yield [path for argument in arguments for path in _meant(argument, stack)]
+        yield [path for argument in arguments for path in _meant(argument, stack, newest_only=newest_only)]
 
 
-def _meant(argument: str, stack: ExitStack) -> list[Path]:
+def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
     if argument == "-":
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcpproxy-"))
         path = Path(folder, f"stdin{SUFFIX}")
@@ -59,14 +59,23 @@ def _meant(argument: str, stack: ExitStack) -> list[Path]:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return [path]
     path = Path(argument)
-    if path.is_dir():
-        return find_captures(path) or _nothing(f"cannot find a capture in {sanitise(argument)}")
-    if path.exists() or path.is_symlink() or "/" in argument or argument.endswith(SUFFIX):
+    if path.is_dir() and (below := find_captures(path)):
+        return below
+    if (path.exists() or path.is_symlink()) and not path.is_dir():
         return [path]
-    named = [found for found in all_captures() if found.parent.name == safe_name(argument)]
-    return named[:1] or _nothing(
-        f"there is neither a file nor a server called {sanitise(argument)}; looked in {_places()}"
-    )
+    if named := [found for found in all_captures() if found.parent.name == safe_name(argument)]:
+        return named[:1] if newest_only else named
+    if listed := [found for found in all_captures() if _is_called(found, argument)]:
+        return listed
+    if "/" in argument or argument.endswith(SUFFIX):
+        return [path]
+    return _nothing(f"there is no capture, folder or server called {sanitise(argument)}; looked in {_places()}")
+
+
+def _is_called(path: Path, argument: str) -> bool:
+    """Whether an argument is what `ls` prints of a capture: its file name, or the end of it."""
+    stem, wanted = path.name.removesuffix(SUFFIX), argument.removesuffix(SUFFIX)
+    return wanted in (stem, f"{path.parent.name}/{stem}") or (len(wanted) >= 4 and stem.endswith(f"-{wanted}"))
 
 
 def _nothing(message: str) -> list[Path]:

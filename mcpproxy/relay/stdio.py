@@ -29,8 +29,11 @@ GONE_S: Final = 3.0
 """How long a server may live on after its client is gone and its stdin closed."""
 GRACE_S: Final = 2.0
 """From TERM to KILL."""
-STDERR_S: Final = 0.5
-"""How long unread stderr may hold up the end."""
+UNREAD_S: Final = 3.0
+"""How long stderr that nobody reads may hold up the end; and stdout, once we were asked to end.
+
+Counted from the last byte that somebody took.
+"""
 QUIET_S: Final = 0.1
 """How long the pipe of a server that has ended must be empty, where a descendant holds it open."""
 CHATTER_S: Final = 0.4
@@ -307,7 +310,7 @@ class StdioRelay:
 
         And wait for nothing that a descendant may write later.
         """
-        for number, limit_s in ((1, None), (2, STDERR_S)):
+        for number, limit_s in ((1, UNREAD_S if self._cause == "signal" else None), (2, UNREAD_S)):
             pump = self._pumps.get(number)
             if pump is not None:
                 self._drain(pump, limit_s)
@@ -320,7 +323,8 @@ class StdioRelay:
         estimate errs on the side of too many.
         """
         goal = _waiting_bytes(pump.source) + pump.taken
-        began = quiet_since = time.monotonic()
+        began = quiet_since = progress_at = time.monotonic()
+        delivered = pump.delivered
         while not pump.done.is_set() and not self._unheard:
             arrival = self._waiting.wait(QUIET_S / 5)
             if arrival is not None and arrival.signum in ENDING:
@@ -331,7 +335,9 @@ class StdioRelay:
                 quiet_since = now
             if now - quiet_since >= QUIET_S or (now - began >= CHATTER_S and pump.delivered >= goal):
                 return
-            if limit_s is not None and now - began >= limit_s:
+            if pump.delivered != delivered:
+                delivered, progress_at = pump.delivered, now
+            if limit_s is not None and now - progress_at >= limit_s:
                 return
 
 
