@@ -202,13 +202,16 @@ class CaptureFile:
         return old
 
     def _trim(self) -> None:
+        """Delete the oldest segments; never one behind another that stays, which would be a hole in the capture."""
         while self._sizes and sum(self._sizes.values()) + self.segment_bytes > self._ring_bytes:
             oldest = min(self._sizes)
-            del self._sizes[oldest]
             try:
                 os.unlink(segment_path(self.path, oldest))
+            except FileNotFoundError:
+                pass
             except OSError:
-                continue
+                return
+            del self._sizes[oldest]
 
     def _make_reserve(self) -> None:
         """Hold 64 KiB of the disk in a file without a name: closing it makes room for the last records of a full disk.

@@ -41,6 +41,9 @@ _LAUNCHERS: Final = {
 }
 """Launcher → the words that may stand between it and the package without taking a value."""
 
+_EVERYBODYS: Final = frozenset({"server", "main", "index", "app", "__main__", "dist", "build", "src", "bin", "lib"})
+"""Names of files and folders that tell no server from another; the folder above does."""
+
 _PACKAGE: Final = re.compile(
     r"(?:@[a-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:\[[\w,.-]+\])?(?:(?:@|==|:)[\w.-]+)?", re.ASCII
 )
@@ -150,9 +153,12 @@ def package_index(argv: list[bytes]) -> int | None:
 def server_name(argv: list[bytes]) -> str:
     """A name for the server guessed from words that are no secrets: the package, the script, or the command itself."""
     index = package_index(argv)
-    word = _text(argv[index if index is not None else 0])
-    name = re.sub(r"(?<=.)[@:=].*", "", PurePath(word).name)
-    return re.sub(r"\.(?:py|js|mjs|cjs|ts)$", "", name) or "server"
+    path = PurePath(_text(argv[index if index is not None else 0]))
+    while True:
+        name = re.sub(r"\.(?:py|js|mjs|cjs|ts)$", "", re.sub(r"(?<=.)[@:=].*", "", path.name))
+        if name not in _EVERYBODYS or path.parent.name in ("", ".."):
+            return name or "server"
+        path = path.parent
 
 
 def _text(word: bytes) -> str:

@@ -5,6 +5,7 @@
 
 import argparse
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from mcpproxy.report.text import count_text
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
 
+NAME_CELLS = 20
+"""A longer server name is clipped, so that a row fits 80 columns."""
 TAIL = 64 << 10
 """How much of the end of a capture is read for its last record."""
 
@@ -122,16 +125,22 @@ def _as_json(row: Row) -> dict[str, Any]:
     }
 
 
+def _id(row: Row) -> str:
+    """What to call a capture by: the random end of its name where that will do, else its path."""
+    named = re.fullmatch(r"[0-9]{8}T[0-9]{6}Z-([0-9a-f]{4})(?:\.[0-9]+)?\.mcpcap", row.path.name)
+    return named[1] if named and row.path.parent.name == row.server else sanitise(str(row.path))
+
+
 def _text(rows: list[Row]) -> str:
-    width = max(6, *(len(sanitise(row.server, 24)) for row in rows))
+    width = max(6, *(len(sanitise(row.server, NAME_CELLS)) for row in rows))
     lines = [f"  {'server':<{width}}  {'started':<19}  {'lasted':>7}  {'frames':>8}  {'size':>9}  capture"]
     for row in rows:
         started = "" if row.wall_ns is None else local_time(row.wall_ns)
         lasted = "" if row.last_t_ns is None else duration(row.last_t_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
-        name = sanitise(row.path.name if row.path.parent.name == row.server else str(row.path))
+        name = _id(row)
         loss = f"  ▲ {count_text(row.lost, 'record')} lost" if row.lost else ""
-        server = f"{_SIGN[row.mark]} {sanitise(row.server, 24):<{width}}"
+        server = f"{_SIGN[row.mark]} {sanitise(row.server, NAME_CELLS):<{width}}"
         lines.append(f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {name}{loss}")
     live = sum(row.mark == "live" for row in rows)
     lines.append("")

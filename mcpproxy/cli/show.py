@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from captures.errors import CaptureError
@@ -19,7 +19,7 @@ from captures.file import is_live
 from captures.follow import follow
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
-from captures.record import Record
+from captures.record import Record, frame_members, seal
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import add_format, for_stdout, json_line
@@ -93,13 +93,11 @@ def _print(path: Path, options: argparse.Namespace) -> int:
     printer = _printer(path, options)
     spoiled = _Spoiled()
 
-    def all_rows() -> Iterator[Row]:
-        for item in capture:
-            yield from printer.feed(spoiled.look(item))
-        yield from printer.finish(still_open=is_live(capture.segments[-1]))
-
-    rows: Iterable[Row] = all_rows() if options.tail is None else deque(all_rows(), options.tail)
-    for row in islice(rows, options.limit):
+    fed = (row for item in capture for row in printer.feed(spoiled.look(item)))
+    rows: Iterable[Row] = fed if options.tail is None else deque(fed, options.tail)
+    # What only the end shows comes after the last lines and is none of them.
+    end = printer.finish(still_open=is_live(capture.segments[-1]))
+    for row in islice(chain(rows, end), options.limit):
         sys.stdout.write(printer.text(row))
     return spoiled.exit_code()
 
@@ -212,7 +210,7 @@ class _Json:
             wall_ns = item.members.get("wall_ns")
             self._wall_ns = wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 62 else None
         found = self._assembler.feed(item)
-        line = item.line[:-1]
+        line = _as_judged_now(item, found) if isinstance(found, Frame) else item.line[:-1]
         if self._wall_ns is not None:
             line += b',"at":"%b"' % utc(self._wall_ns + min(item.t_ns, 1 << 62)).encode()
         if isinstance(found, Frame) and _is_flawless(found):
@@ -225,6 +223,27 @@ class _Json:
     def finish(self, *, still_open: bool) -> Iterator[Row]:  # noqa: ARG002 - records say all that there is to say
         """Nothing is left: a giant frame that never ended has been printed as its parts."""
         return iter(())
+
+
+def _as_judged_now(record: Record, frame: Frame) -> bytes:
+    """The line of a frame with the verdict of today, open at its end: the recorder leaves large frames unjudged."""
+    verdict = frame.verdict
+    if (record.members.get("kind"), record.members.get("problem")) == (verdict.kind, verdict.problem):
+        return record.line[:-1]
+    count = record.members.get("parts")
+    middle = frame_members(
+        frame.dir,
+        frame.raw,
+        verdict,
+        delim=frame.delim,
+        whole=frame.whole,
+        parts=(count, len(frame.raw)) if type(count) is int else None,
+        conn=frame.conn,
+        exchange=frame.exchange,
+        unit=frame.unit,
+        event_id=frame.event_id,
+    )
+    return seal(record.seq, record.t_ns, "frame", middle).removesuffix(b"}\n")
 
 
 def _is_flawless(frame: Frame) -> bool:

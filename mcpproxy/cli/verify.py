@@ -105,7 +105,9 @@ def reasons(found: Inspection) -> list[str]:
     if found.live:
         lines.append("it is still being recorded")
     elif found.close is None:
-        lines.append("it was not closed: the recorder was killed, as many hosts do at the end of a session")
+        lines.append(
+            "it was not closed: the recorder was killed, as many hosts do at the end of a session, or the file was cut"
+        )
     return lines
 
 

@@ -74,7 +74,9 @@ def test_tail_prints_only_the_last_lines(capture: Path) -> None:
     shown = mcpproxy("show", "--tail", "3", "--json", capture)
     assert [row["seq"] for row in rows(shown.stdout)] == [4, 5, 6]
     whole = mcpproxy("show", capture).stdout.splitlines()
-    assert mcpproxy("show", "--tail", "9", capture).stdout.splitlines() == [whole[0], *whole[-9:]]
+    end = next(number for number, line in enumerate(whole) if b"unanswered" in line and b"request" in line)
+    # What only the end shows stands behind the last lines and is none of them.
+    assert mcpproxy("show", "--tail", "4", capture).stdout.splitlines() == [whole[0], *whole[end - 4 :]]
 
 
 def test_colour_is_for_terminals_and_for_those_who_ask(capture: Path) -> None:
@@ -114,11 +116,21 @@ def test_newest_capture_is_meant_where_none_is_named(tmp_path: Path) -> None:
 def test_a_row_of_json_has_the_members_of_its_record_and_two_more(tmp_path: Path) -> None:
     capture = written(tmp_path / "all.mcpcap", every_type())
     shown = rows(mcpproxy("show", "--json", capture).stdout)
-    stored = [json.loads(line) for line in every_type()]
+    # A giant frame is judged anew, so its verdict and with it the checksum are those of today.
+    stored = [
+        {
+            name: value
+            for name, value in record.items()
+            if record.get("kind") != "unjudged" or name not in ("kind", "crc")
+        }
+        for record in map(json.loads, every_type())
+    ]
     assert [{name: row[name] for name in record} for row, record in zip(shown, stored, strict=True)] == stored
     assert {name for row, record in zip(shown, stored, strict=True) for name in row.keys() - record} == {
         "at",
         "message",
+        "kind",
+        "crc",
     }
 
 
