@@ -8,6 +8,7 @@ leaves this machine.
 import argparse
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -79,6 +80,7 @@ def _record(path: Path) -> tuple[int, str | None]:
 
 def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
     shown = sanitise(str(path), 4096)
+    us = "mcpproxy" if shutil.which("mcpproxy") else sanitise(shlex.quote(sys.argv[0]), 4096)
     name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
     faults = "\n".join(f"  {asked}: {fault.what}" for asked, fault in FAULTS.items())
     return f"""
@@ -87,7 +89,7 @@ What the server did on purpose, in answer to
 
 The capture is {shown}
 Try next:
-  mcpproxy show --json {name}
-  mcpproxy verify {name}
-  mcpproxy run -- COMMAND    in front of a server's command in your client's configuration
+  {us} show --json {name}
+  {us} verify {name}
+  {us} run -- COMMAND    in front of a server's command in your client's configuration
 """

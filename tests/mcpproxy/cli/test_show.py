@@ -130,6 +130,7 @@ def test_a_row_of_json_has_the_members_of_its_record_and_two_more(tmp_path: Path
         "at",
         "message",
         "kind",
+        "id",
         "crc",
     }
 
