@@ -94,6 +94,8 @@ class Pump:
         """What the running call of the tap holds up: a chunk, the end (empty), or nothing."""
         self._rest = b""
         """What follows it of the chunk that was read, and has not been shown yet."""
+        self._room = select.poll()
+        self._room.register(sink, select.POLLOUT)
         self._turn = 0
         self._lock = threading.Lock()
         self._wanted = True
@@ -237,6 +239,8 @@ class Pump:
 
     def _hand_on(self, turn: int, chunk: bytes) -> bool:
         """Write all of it; False where nobody reads any more, or where the stream is no longer ours."""
+        # Only a write that can block tells of the receiver; after the others it was this thread that did not run.
+        can_block = len(chunk) > select.PIPE_BUF or not self._room.poll(0)
         began_ns = time.monotonic_ns()
         try:
             count = os.write(self.sink, chunk)
@@ -250,7 +254,7 @@ class Pump:
                 return False
         self.delivered += len(chunk)
         waited_ns = time.monotonic_ns() - began_ns
-        if waited_ns > STALL_NS and self._wanted:
+        if can_block and waited_ns > STALL_NS and self._wanted:
             return self._tapped(turn, self.tap.stalled, waited_ns, "receiver")
         return True
 

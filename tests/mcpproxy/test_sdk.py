@@ -192,9 +192,6 @@ def test_the_call_that_was_given_up_is_told_as_cancelled(talked: tuple[str, Path
     assert left[0].request.params["name"] == "wait"
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the relay takes time in which it did not run itself for time that the receiver took"
-)
 def test_nothing_waits_longer_than_until_it_is_reacted_to(talked: tuple[str, Path]) -> None:
     """These two speak in turns: what comes back after a frame was caused by it, so its receiver had it by then."""
     understood = understand(talked[1])
