@@ -35,6 +35,8 @@ HEALTHY_NS: Final = 1_000_000_000
 RETRY_S: Final = 1.0
 TELL_NS: Final = 10_000_000_000
 CLOSE_S: Final = 2.0
+LAST_PAUSES_S: Final = (0.0, 0.0, 0.1, 0.3)
+"""Before each try to write the last records; together far below the time that the end may take."""
 
 Policy = Literal["pass", "stop", "block"]
 Fsync = Literal["1s", "always", "never"]
@@ -232,14 +234,13 @@ class Writer:
             lines = [seal(first, t_ns, rec, middles[0])] if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
             try:
                 self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
+                self._written = first + len(middles) - 1
                 if self._fsync == "always":
                     self._sync_now()
             except AppendError as error:
                 entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
                 rest = [_Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
                 self._settle(error, rest[_whole(lines, error.written) :])
-            else:
-                self._written = first + len(middles) - 1
         finally:
             self._write_lock.release()
         if not self._dirty.is_set():
@@ -358,9 +359,10 @@ class Writer:
             sealed = _slice(lines, start)
             try:
                 self._file.append(sealed[0] if len(sealed) == 1 else b"".join(sealed), last=last)
+                start += len(sealed)
+                self._written = lines[start - 1].seq
                 if self._fsync == "always":
                     self._sync_now()
-                start += len(sealed)
             except AppendError as error:
                 start += _whole(sealed, error.written)
                 self._trouble(error, lines[start:])
@@ -372,7 +374,6 @@ class Writer:
         if self._refused is not None:
             self._refused = None
             self._file.renew_reserve()
-        self._written = lines[-1].seq
 
     def _trouble(self, error: AppendError, rest: list[_Line]) -> None:
         """A write was refused: keep what it did not take, and go on as the policy says."""
@@ -390,10 +391,11 @@ class Writer:
             raise RecordingStopped
 
     def _rotate(self) -> None:
-        """End the segment and begin the next one; a refusal costs the two records, and the old segment goes on."""
+        """End the segment and begin the next one, or let the old one go on."""
         with self._order:
-            if self._queue:
+            if self._queue or self._gap is not None:
                 # Somebody has numbers and waits for the write lock; they must stand in front of ours. The next one.
+                # Nor may our numbers lie within a gap that may yet grow.
                 return
             numbers = (self._seq, self._seq + 1)
             self._seq += 2
@@ -403,16 +405,7 @@ class Writer:
         try:
             old = self._file.next_segment(seal(ending.seq, t_ns, "close", ending.entry.middle))
         except OSError as error:
-            self._rotate_at = self._file.size + self._file.segment_bytes // 16
-            self._refused = AppendError(error.errno or errno.EIO, error.strerror, 0)
-            with self._order:
-                self._count_lost(ending)
-                self._count_lost(opening)
-                self._end_gap()
-            self._refused = None
-            self._tell_seldom(
-                f"cannot begin the next segment of {self._file.path}: {error.strerror}; the old one goes on"
-            )
+            self._stay(ending, opening.seq, error)
             return
         self._rotate_at = self._file.segment_bytes
         if self._fsync == "never":
@@ -420,6 +413,15 @@ class Writer:
         else:
             self._retired.append(old)
         self._write_lines([opening])
+
+    def _stay(self, ending: _Line, seq: int, error: OSError) -> None:
+        """The old segment goes on; a gap with the number of the next one's header tells that its `close` is lost."""
+        self._rotate_at = self._file.size + self._file.segment_bytes // 16
+        self._tell_seldom(f"cannot begin the next segment of {self._file.path}: {error.strerror}; the old one goes on")
+        loss, reason = Loss(), errno.errorcode.get(error.errno or 0, "EIO")
+        loss.add(ending, reason)
+        self.lost.add(ending, reason)
+        self._write_lines([_Line(seq, ending.t_ns, loss.entry())])
 
     def _run_drainer(self) -> None:
         while not self._closing.is_set():
@@ -553,10 +555,12 @@ class Writer:
                 self._end_gap()
                 self._number([closing()])
                 self._over = True
-            self._write_queue(last=True)
-            if self._carry:
-                self._file.release_reserve()
+            for pause_s in LAST_PAUSES_S:
+                time.sleep(pause_s)
                 self._write_queue(last=True)
+                if not self._carry:
+                    break
+                self._file.release_reserve()
             self._whole = not self._carry
             if self._whole:
                 if self._fsync != "never":

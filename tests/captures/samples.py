@@ -6,9 +6,10 @@ import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from captures.envelope import judge
+from captures.file import CaptureFile
 from captures.frame import UNJUDGED, Direction, Frame
 from captures.reader import Damage, LineCutter, read_frames
 from captures.record import Record, frame_members, members, part_members, seal, stderr_members
@@ -106,6 +107,10 @@ def in_pieces(direction: Direction, raw: bytes, piece: int, **how: Any) -> list[
     return [*parts, ("frame", frame_members(direction, b"", UNJUDGED, parts=(len(cuts), len(raw)), **how))]
 
 
+Plan: TypeAlias = Callable[[int], "int | threading.Event | None"]
+"""The number of a call → what happens to it."""
+
+
 class Disk:
     """Stands in for `os.write`: goes by a plan at given calls, and otherwise writes.
 
@@ -113,7 +118,7 @@ class Disk:
     hangs until it is set. Calls are counted from 1 over everything that is written, the 64 KiB of the reserve included.
     """
 
-    def __init__(self, plan: Callable[[int], "int | threading.Event | None"] = lambda _: None) -> None:
+    def __init__(self, plan: Plan = lambda _: None) -> None:
         self.plan = plan
         self.calls = 0
         self.hanging = threading.Event()
@@ -134,17 +139,19 @@ class Disk:
         return os.write(fd, data)
 
 
-def at(call: int, what: "int | threading.Event") -> Callable[[int], "int | threading.Event | None"]:
+def at(call: int, what: "int | threading.Event") -> Plan:
     """A plan for one call."""
     return lambda number: what if number == call else None
 
 
 class Full:
-    """A plan: nothing is taken while `full`; `errno` says why."""
+    """A plan: nothing is taken while `full`, and `code` says why; where `file` is set, its reserve is room."""
 
     def __init__(self, code: int = errno.ENOSPC) -> None:
         self.full = False
         self.code = code
+        self.file: CaptureFile | None = None
 
     def __call__(self, number: int) -> int | None:
-        return self.code if self.full else None
+        has_room = self.file is not None and self.file._reserve is None
+        return self.code if self.full and not has_room else None
