@@ -6,6 +6,7 @@ original did not.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from captures.file import CaptureFile
 from captures.integrity import inspect
 from captures.places import safe_name
 from captures.reader import Capture, Damage
-from captures.record import Record, members, seal
+from captures.record import members, seal
 from captures.versions import FORMAT_VERSION
 
 BATCH = 1 << 20
@@ -29,48 +30,62 @@ class Repair:
     """Ranges of numbers that were lost."""
     dropped_bytes: int = 0
     """Bytes that were no record."""
+    dropped_records: int = 0
+    """Records out of order: blocks that stood twice, or were foreign."""
 
 
 def repair(capture: Capture, output: Path) -> Repair:
-    """Copy what is whole to a new capture.
+    """Copy what is whole to a new capture; where that fails, no half of one is left.
 
     Raises:
         CannotCreate: the copy cannot be created; nothing that exists is overwritten.
         OSError: the copy cannot be written.
     """
     found = inspect(capture)
-    holes = deque(found.holes)
-    done = Repair(gaps=len(holes), dropped_bytes=found.damaged_bytes)
+    done = Repair(dropped_bytes=found.damaged_bytes)
     copy = CaptureFile(output)
+    is_whole = False
     try:
-        batch, size = [], 0
-        for item in capture:
-            if isinstance(item, Damage):
-                continue
-            lines = [*_before(item, holes, capture, is_first=not done.records), item.line + b"\n"]
-            batch += lines
-            size += sum(map(len, lines))
-            done.records += 1
+        batch: list[bytes] = []
+        size = 0
+        for line in _copied(capture, deque(found.holes), done):
+            batch.append(line)
+            size += len(line)
             if size >= BATCH:
                 copy.append(b"".join(batch))
                 batch, size = [], 0
         copy.append(b"".join(batch))
+        is_whole = True
     finally:
         copy.close()
+        if not is_whole:
+            output.unlink(missing_ok=True)
     return done
 
 
-def _before(record: Record, holes: deque[tuple[int, int]], capture: Capture, *, is_first: bool) -> list[bytes]:
-    """What must stand in front of a record: a header where the first one is lost, and a gap for lost numbers."""
-    lines = []
-    if is_first and record.rec != "header" and holes and holes[0][0] == 0:
-        _, last = holes.popleft()
-        if last > 0:
-            holes.appendleft((1, last))
-        name = safe_name(capture.path.parent.name)
-        lines.append(seal(0, 0, "header", members(format=FORMAT_VERSION, name=name)))
-    while holes and holes[0][1] < record.seq:
-        first, last = holes.popleft()
-        span = {"first": first, "last": last - 1} if last > first else {}
-        lines.append(seal(last, record.t_ns, "gap", members(**span, reason="damage")))
-    return lines
+def _copied(capture: Capture, holes: deque[tuple[int, int]], done: Repair) -> Iterator[bytes]:
+    last_seq = -1
+    for record in capture:
+        if isinstance(record, Damage):
+            continue
+        if record.seq <= last_seq:
+            done.dropped_records += 1
+            continue
+        if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
+            # A file begins with a header, and the number of the lost one is free.
+            name = safe_name(capture.path.parent.name)
+            yield seal(0, 0, "header", members(format=FORMAT_VERSION, name=name))
+            _, last = holes.popleft()
+            if last:
+                holes.appendleft((1, last))
+        while holes and holes[0][1] < record.seq:
+            done.gaps += 1
+            yield _gap(*holes.popleft(), record.t_ns)
+        last_seq = record.seq
+        done.records += 1
+        yield record.line + b"\n"
+
+
+def _gap(first: int, last: int, t_ns: int) -> bytes:
+    span = {"first": first, "last": last - 1} if last > first else {}
+    return seal(last, t_ns, "gap", members(**span, reason="damage"))

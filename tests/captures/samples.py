@@ -62,7 +62,7 @@ def every_type() -> list[bytes]:
         ("frame", frame("c2s", b'{"jsonrpc":"2.0","method":"notifications/cancelled"}')),
         ("part", part_members("s2c", 2, b'"result":{}}')),
         ("frame", frame_members("s2c", b"", UNJUDGED, parts=(2, 36))),
-        ("gap", members(first=12, last=13, from_ns=1, to_ns=2, lost=lost(c2s=(1, 40), other=(1, 0)), reason="ENOSPC")),
+        ("gap", members(first=11, last=13, from_ns=1, to_ns=2, lost=lost(c2s=(1, 40), other=(2, 0)), reason="ENOSPC")),
         ("exchange", members(conn=1, exchange=1, stage="request", request={"method": "POST", "headers": []})),
         ("stream", members(conn=1, exchange=1, dir="s2c", event="opened")),
         ("x_later", members(x_what={"seq": 5, "deep": [None, True, 1.5]})),
