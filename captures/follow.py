@@ -12,7 +12,7 @@ from typing import Final
 import aiofiles
 
 from captures.file import is_live
-from captures.places import first_segment, segment_number, segment_path
+from captures.places import segment_number, segments
 from captures.reader import CHUNK, Capture, Damage, LineCutter
 from captures.record import Record
 
@@ -27,25 +27,35 @@ async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
     Raises:
         NotACapture, NewerFormat: as `Capture`.
     """
-    current = Capture(path).segments[0]
-    first = first_segment(path)
-    while True:
-        cutter = LineCutter(current)
-        async with aiofiles.open(current, "rb") as file:
-            while True:
-                # Look before reading: what a recorder wrote before it let go is then read for certain.
-                ended = not is_live(current)
-                while chunk := await file.read(CHUNK):
-                    for item in cutter.feed(chunk):
-                        yield item
-                if ended:
-                    break
-                yield None
-                await asyncio.sleep(POLL_S)
-            for item in cutter.end():
-                yield item
-        following = segment_path(first, segment_number(current) + 1)
-        if not following.exists():
+    current: Path | None = Capture(path).segments[0]
+    while current is not None:
+        async for item in _segment(current):
+            yield item
+        # The one after next where the ring has deleted the next one already.
+        reached = segment_number(current)
+        current = next((later for later in segments(path) if segment_number(later) > reached), None)
+    yield None
+
+
+async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
+    """One file to its end, when no recorder holds it any more."""
+    cutter = LineCutter(path)
+    try:
+        file = await aiofiles.open(path, "rb")
+    except FileNotFoundError:
+        return
+    try:
+        while True:
+            # Look before reading: what a recorder wrote before it let go is then read for certain.
+            ended = not is_live(path)
+            while chunk := await file.read(CHUNK):
+                for item in cutter.feed(chunk):
+                    yield item
+            if ended:
+                break
             yield None
-            return
-        current = following
+            await asyncio.sleep(POLL_S)
+        for item in cutter.end():
+            yield item
+    finally:
+        await file.close()

@@ -79,17 +79,26 @@ def _read_key(path: Path) -> bytes | None:
 
 
 def _make_key(path: Path) -> bytes | None:
-    os.makedirs(path.parent, mode=0o700, exist_ok=True)
+    _make_directory(path.parent)
     aside = path.with_name(f".key-{os.urandom(6).hex()}")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(os.urandom(KEY_BYTES))
+            file.flush()
+            os.fsync(fd)  # half a key after a power cut would be none for ever
         with suppress(FileExistsError):
             os.link(aside, path)
     finally:
         os.unlink(aside)
     return _read_key(path)
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory and what is missing above it, all private: `os.makedirs` leaves the upper ones to the umask."""
+    if not path.is_dir():
+        _make_directory(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 class Redactor:

@@ -6,8 +6,10 @@ is missing.
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
+from captures.file import choose_path
 from captures.places import SUFFIX, first_segment
 from captures.reader import Capture
 from captures.repair import repair
@@ -35,9 +37,10 @@ def run(arguments: list[str]) -> int:
         path = paths[0]
         # Not beside the original: there the copy would be taken for another session of the server.
         name = first_segment(path).name.removesuffix(SUFFIX)
-        output = Path(options.output or f"{name}-repaired{SUFFIX}")
+        output = choose_path(options.output or f"{name}-repaired{SUFFIX}", Path(), time.time_ns())
         done = repair(Capture(path), output)
     lost = f", {count_text(done.gaps, 'gap')}" if done.gaps else ", nothing missing"
     dropped = f"; {done.dropped_bytes:,} damaged bytes left out" if done.dropped_bytes else ""
-    sys.stdout.write(f"{sanitise(str(output))}: {count_text(done.records, 'record')}{lost}{dropped}\n")
+    doubled = f"; {count_text(done.dropped_records, 'record')} out of order left out" if done.dropped_records else ""
+    sys.stdout.write(f"{sanitise(str(output))}: {count_text(done.records, 'record')}{lost}{dropped}{doubled}\n")
     return int(Exit.FINE)

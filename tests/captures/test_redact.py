@@ -1,0 +1,178 @@
+"""What could be a secret is replaced, equal secrets stay equal, and the key stays with its user."""
+
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captures.redact import KEY_BYTES, Redactor, load_key, package_index, server_name
+
+CANARY = "s3cret-c4nary"
+HASH = r"hmac:[0-9a-f]{16}"
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+class TestKey:
+    """One for each user, for ever, readable by nobody else."""
+
+    @pytest.mark.usefixtures("no_umask")
+    def test_it_is_made_once_and_private_with_all_its_directories(self, tmp_path: Path) -> None:
+        folder = tmp_path / "config/mcpproxy"
+        key = load_key(folder)
+        assert key is not None
+        assert len(key) == KEY_BYTES
+        assert load_key(folder) == key
+        assert [path.name for path in folder.iterdir()] == ["key"]
+        assert [mode(path) for path in (folder.parent, folder, folder / "key")] == [0o700, 0o700, 0o600]
+
+    def test_two_first_starts_agree(self, tmp_path: Path) -> None:
+        for number in range(30):
+            keys: list[bytes | None] = []
+            start = threading.Barrier(8)
+
+            def load(folder: Path, keys: list[bytes | None], start: threading.Barrier) -> None:
+                start.wait()
+                keys.append(load_key(folder))
+
+            arguments = (tmp_path / f"{number}", keys, start)
+            threads = [threading.Thread(target=load, args=arguments) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(set(keys)) == 1
+            assert keys[0] is not None
+            assert [path.name for path in (tmp_path / f"{number}").iterdir()] == ["key"]
+
+    def test_where_none_can_be_kept_there_is_none(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        assert load_key(None) is None
+        assert load_key(tmp_path / "file/mcpproxy") is None
+
+    @pytest.mark.parametrize("content", [b"", b"short", b"x" * (KEY_BYTES + 1)])
+    def test_what_is_no_key_is_neither_used_nor_replaced(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "key").write_bytes(content)
+        assert load_key(tmp_path) is None
+        assert (tmp_path / "key").read_bytes() == content
+
+    def test_a_link_or_a_fifo_in_its_place_is_not_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").write_bytes(b"x" * KEY_BYTES)
+        for name in ("link", "fifo"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "link/key").symlink_to(tmp_path / "elsewhere")
+        os.mkfifo(tmp_path / "fifo/key")
+        assert load_key(tmp_path / "link") is None
+        assert load_key(tmp_path / "fifo") is None
+
+    def test_without_a_lasting_key_nothing_can_be_compared(self) -> None:
+        one, two = Redactor(None), Redactor(None)
+        assert not one.lasting
+        assert one.hash(b"x") == one.hash(b"x") != two.hash(b"x")
+        assert Redactor(b"k" * 32).hash(b"x") == Redactor(b"k" * 32).hash(b"x")
+
+
+class TestEnvironment:
+    """Names stay, values go, all of them."""
+
+    @given(st.dictionaries(st.binary(min_size=1), st.binary()))
+    def test_no_value_is_left(self, variables: dict[bytes, bytes]) -> None:
+        found = Redactor(b"k" * 32).environment(variables)
+        assert all(re.fullmatch(HASH, value) for value in found.values())
+        assert len(found) <= len(variables)
+
+    def test_equal_values_stay_equal(self) -> None:
+        found = Redactor(b"k" * 32).environment({b"A": b"1", b"B": b"1", b"C": b"2"})
+        assert found["A"] == found["B"] != found["C"]
+
+
+class TestCommand:
+    """argv[0], names of options, existing paths and the package that is run stay; everything else goes."""
+
+    @pytest.mark.parametrize(
+        ("command", "kept"),
+        [
+            ("server --token SECRET", "server --token #"),
+            ("server --token=SECRET", "server --token=#"),
+            ("server -tSECRET -t SECRET", "server -t# -t #"),
+            ("server KEY=SECRET key:SECRET", "server KEY=# #"),
+            ("server https://u:SECRET@h/?k=SECRET", "server #"),
+            ("server -- - -v --verbose --no-color", "server -- - -v --verbose --no-color"),
+            ("server --a=b=SECRET ==SECRET", "server --a=# #"),
+            ("server -1SECRET ---SECRET --9SECRET", "server # # #"),
+            ("server / --root=/ ROOT=/ -C/", "server / --root=/ ROOT=/ -C#"),
+            ("npx -y @scope/files@1.2 SECRET", "npx -y @scope/files@1.2 #"),
+            ("npx mcp-remote https://h/SECRET --header Authorization:SECRET", "npx mcp-remote # --header #"),
+            ("npx --call SECRET files", "npx --call # #"),
+            ("uvx --from git+https://SECRET@h/r files", "uvx --from # #"),
+            ("uvx files[cli]==1.0 SECRET", "uvx files[cli]==1.0 #"),
+            ("uvx https://SECRET@h/files.whl", "uvx #"),
+            ("/usr/bin/python3.12 -u -m files.server SECRET", "/usr/bin/python3.12 -u -m files.server #"),
+            ("python -c SECRET", "python -c #"),
+            ("docker run -i --rm -e TOKEN=SECRET mcp/files", "docker # -i --rm -e TOKEN=# #"),
+            ("docker run -i --rm mcp/files:1 SECRET", "docker run -i --rm mcp/files:1 #"),
+            ("env TOKEN=SECRET server SECRET", "env TOKEN=# # #"),
+        ],
+    )
+    def test_examples(self, command: str, kept: str) -> None:
+        words = [word.replace("SECRET", CANARY).encode() for word in command.split()]
+        found = Redactor(b"k" * 32).command(words)
+        assert [re.sub(HASH, "#", word) for word in found] == kept.split()
+
+    @given(
+        st.sampled_from(["server", "npx", "uvx", "python", "node", "docker", "env", "sh"]),
+        st.lists(
+            st.sampled_from(["-y", "-m", "-e", "--header", "-c", "--from", "files", "run", "--", "-p", "--k=v"]),
+            max_size=4,
+        ),
+        st.sampled_from(
+            ["{}", "--token={}", "-p{}", "KEY={}", "https://u:{}@h/", "Bearer {}", '{{"k":"{}"}}', "\n{}", "é{}"]
+        ),
+        st.lists(st.sampled_from(["files", "--x", "/"]), max_size=2),
+    )
+    @settings(max_examples=400)
+    def test_no_canary_survives(self, command: str, before: list[str], shape: str, after: list[str]) -> None:
+        """Behind a known launcher the first bare word is what it runs, and stays."""
+        argv = [os.fsencode(word) for word in (command, "first", *before, shape.format(CANARY), *after)]
+        assert CANARY not in " ".join(Redactor(b"k" * 32).command(argv))
+
+    @given(st.lists(st.binary(min_size=1).filter(lambda word: b"\0" not in word), min_size=1))
+    def test_any_words_are_text_afterwards(self, argv: list[bytes]) -> None:
+        assert [word.encode() for word in Redactor(None).command(argv)]
+        assert server_name(argv)
+
+    def test_equal_words_stay_equal(self) -> None:
+        _, one, two, three = Redactor(b"k" * 32).command([b"server", b"a-word", b"a-word", b"b-word"])
+        assert one == two != three
+
+
+@pytest.mark.parametrize(
+    ("command", "index"),
+    [
+        ("npx files", 1),
+        ("npx -y -q files", 3),
+        ("npx --package x files", None),
+        ("python3 -m files", 2),
+        ("python -c x", None),
+        ("node", None),
+        ("server files", None),
+        ("docker.exe run -i image", 3),
+    ],
+)
+def test_the_package_is_known_only_where_it_is_certain(command: str, index: int | None) -> None:
+    assert package_index([word.encode() for word in command.split()]) == index
