@@ -20,10 +20,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, Protocol
 
 from captures.file import AppendError, CaptureFile, sync
-from captures.frame import C2S, S2C
+from captures.loss import Entry, Line, Loss
 from captures.record import members, seal, seal_all
 
 QUEUE_BYTES: Final = 32 << 20
@@ -42,25 +42,6 @@ Policy = Literal["pass", "stop", "block"]
 Fsync = Literal["1s", "always", "never"]
 
 
-class Entry(NamedTuple):
-    """A record that still lacks number, stamp and checksum."""
-
-    rec: str
-    middle: bytes
-    dir: str | None = None
-    """The direction whose loss this would be; None for what is not traffic."""
-    size: int = 0
-    """Payload bytes that would be lost with it."""
-    loss: "Loss | None" = None
-    """The loss that a `gap` record tells of, so that the gap can be lost and told anew."""
-
-
-class _Line(NamedTuple):
-    seq: int
-    t_ns: int
-    entry: Entry
-
-
 class Waiter(Protocol):
     """Somebody who waits for the disk, and whom others watch."""
 
@@ -70,67 +51,6 @@ class Waiter(Protocol):
 
 class RecordingStopped(Exception):
     """The policy is `stop`, and a record could not be written: nothing more may be forwarded."""
-
-
-class Loss:
-    """Lost records, counted by direction, over one range of numbers or over a whole session."""
-
-    def __init__(self) -> None:
-        self.first: _Line | None = None
-        self.last: _Line | None = None
-        self.reason = ""
-        self.records = 0
-        self.bytes = 0
-        self._by_dir = {name: [0, 0] for name in (C2S, S2C, None)}
-
-    def add(self, line: _Line, reason: str) -> None:
-        """Count one lost record; older ones may come after younger ones, as at the end of a full disk."""
-        self._reach(line, line)
-        self.reason = self.reason or reason
-        self.records += 1
-        self.bytes += line.entry.size
-        if line.entry.loss is not None:
-            self._absorb(line.entry.loss)
-        counts = self._by_dir[line.entry.dir]
-        counts[0] += line.entry.rec == "frame" or line.entry.dir is None
-        counts[1] += line.entry.size
-
-    def _reach(self, first: _Line, last: _Line) -> None:
-        if self.first is None or first.seq < self.first.seq:
-            self.first = first
-        if self.last is None or last.seq > self.last.seq:
-            self.last = last
-
-    def _absorb(self, earlier: "Loss") -> None:
-        """Take over what a `gap` tells that is now lost itself; it stood right behind the range that it names."""
-        assert earlier.first is not None
-        assert earlier.last is not None
-        self._reach(earlier.first, earlier.last)
-        self.records += earlier.records
-        self.bytes += earlier.bytes
-        for name, (records, size) in earlier._by_dir.items():
-            self._by_dir[name][0] += records
-            self._by_dir[name][1] += size
-
-    def entry(self) -> Entry:
-        """The `gap` record that tells of it."""
-        assert self.first is not None
-        assert self.last is not None
-        (c2s, c2s_bytes), (s2c, s2c_bytes), (other, other_bytes) = self._by_dir.values()
-        lost = {
-            "c2s": {"frames": c2s, "bytes": c2s_bytes},
-            "s2c": {"frames": s2c, "bytes": s2c_bytes},
-            "other": {"records": other, "bytes": other_bytes},
-        }
-        text = members(
-            first=self.first.seq,
-            last=self.last.seq,
-            from_ns=self.first.t_ns,
-            to_ns=self.last.t_ns,
-            lost=lost,
-            reason=self.reason,
-        )
-        return Entry("gap", text, loss=self)
 
 
 class Writer:
@@ -170,9 +90,9 @@ class Writer:
         self._seq = 0
         self._order = threading.Lock()
         self._write_lock = threading.Lock()
-        self._queue: list[_Line] = []
+        self._queue: list[Line] = []
         self._queued_bytes = 0
-        self._carry: list[_Line] = []
+        self._carry: list[Line] = []
         self._gap: Loss | None = None
         self._queue_only = False
         self._refused: AppendError | None = None
@@ -239,7 +159,7 @@ class Writer:
                     self._sync_now()
             except AppendError as error:
                 entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
-                rest = [_Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+                rest = [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
                 self._settle(error, rest[_whole(lines, error.written) :])
         finally:
             self._write_lock.release()
@@ -247,7 +167,7 @@ class Writer:
             self._dirty.set()
         return first
 
-    def _settle(self, error: AppendError, rest: list[_Line]) -> None:
+    def _settle(self, error: AppendError, rest: list[Line]) -> None:
         self._trouble(error, rest)
         if self._policy == "block":
             self._write_queue()
@@ -294,7 +214,7 @@ class Writer:
         first = self._seq
         t_ns = time.monotonic_ns() - self.origin_ns
         for entry in entries:
-            self._queue.append(_Line(self._seq, t_ns, entry))
+            self._queue.append(Line(self._seq, t_ns, entry))
             self._seq += 1
         return first
 
@@ -317,12 +237,12 @@ class Writer:
         first = self._seq
         t_ns = time.monotonic_ns() - self.origin_ns
         for entry in entries:
-            self._count_lost(_Line(self._seq, t_ns, entry))
+            self._count_lost(Line(self._seq, t_ns, entry))
             self._seq += 1
         self._tell_loss()
         return first
 
-    def _count_lost(self, line: _Line) -> None:
+    def _count_lost(self, line: Line) -> None:
         reason = self._reason()
         self._gap = self._gap or Loss()
         self._gap.add(line, reason)
@@ -353,7 +273,7 @@ class Writer:
         if self._file.size >= self._rotate_at and not last and not self._carry:
             self._rotate()
 
-    def _write_lines(self, lines: list[_Line], *, last: bool = False) -> None:
+    def _write_lines(self, lines: list[Line], *, last: bool = False) -> None:
         start = 0
         while start < len(lines):
             sealed = _slice(lines, start)
@@ -375,7 +295,7 @@ class Writer:
             self._refused = None
             self._file.renew_reserve()
 
-    def _trouble(self, error: AppendError, rest: list[_Line]) -> None:
+    def _trouble(self, error: AppendError, rest: list[Line]) -> None:
         """A write was refused: keep what it did not take, and go on as the policy says."""
         self._refused = error
         with self._order:
@@ -400,8 +320,8 @@ class Writer:
             numbers = (self._seq, self._seq + 1)
             self._seq += 2
             t_ns = time.monotonic_ns() - self.origin_ns
-        ending = _Line(numbers[0], t_ns, Entry("close", members(ending="segment")))
-        opening = _Line(numbers[1], t_ns, Entry("header", self._header(self._file.segment + 1)))
+        ending = Line(numbers[0], t_ns, Entry("close", members(ending="segment")))
+        opening = Line(numbers[1], t_ns, Entry("header", self._header(self._file.segment + 1)))
         try:
             old = self._file.next_segment(seal(ending.seq, t_ns, "close", ending.entry.middle))
         except OSError as error:
@@ -414,14 +334,14 @@ class Writer:
             self._retired.append(old)
         self._write_lines([opening])
 
-    def _stay(self, ending: _Line, seq: int, error: OSError) -> None:
+    def _stay(self, ending: Line, seq: int, error: OSError) -> None:
         """The old segment goes on; a gap with the number of the next one's header tells that its `close` is lost."""
         self._rotate_at = self._file.size + self._file.segment_bytes // 16
         self._tell_seldom(f"cannot begin the next segment of {self._file.path}: {error.strerror}; the old one goes on")
         loss, reason = Loss(), errno.errorcode.get(error.errno or 0, "EIO")
         loss.add(ending, reason)
         self.lost.add(ending, reason)
-        self._write_lines([_Line(seq, ending.t_ns, loss.entry())])
+        self._write_lines([Line(seq, ending.t_ns, loss.entry())])
 
     def _run_drainer(self) -> None:
         while not self._closing.is_set():
@@ -600,7 +520,7 @@ def _cost(entry: Entry) -> int:
     return len(entry.middle) + ENTRY_BYTES
 
 
-def _slice(lines: list[_Line], start: int) -> list[bytes]:
+def _slice(lines: list[Line], start: int) -> list[bytes]:
     """The next lines, sealed, as many as one write should take; not all at once, for tens of MiB may wait."""
     sealed: list[bytes] = []
     size = 0

@@ -20,11 +20,12 @@ from captures.errors import CannotCreate
 from captures.exact import judge_in_passing
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.frame import UNJUDGED, Direction, Envelope
+from captures.loss import Entry
 from captures.places import captures_root, config_directory, safe_name
 from captures.record import frame_members, line_members, members, part_members, stderr_members, use_orjson
 from captures.redact import Redactor, load_key, server_name
 from captures.versions import FORMAT_VERSION
-from captures.writer import Entry, Fsync, Policy, RecordingStopped, Writer
+from captures.writer import Fsync, Policy, RecordingStopped, Writer
 from mcpproxy import __version__
 from mcpproxy.relay.pump import Cause, Ender, StopRelaying
 from mcpproxy.sanitise import sanitise

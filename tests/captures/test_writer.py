@@ -19,9 +19,10 @@ from captures import writer as writer_module
 from captures.file import AppendError, CaptureFile, is_live
 from captures.frame import UNJUDGED, Direction
 from captures.integrity import inspect
+from captures.loss import Entry, Loss
 from captures.reader import Capture, Damage
 from captures.record import Record, frame_members, line_members, members, part_members, raw_bytes
-from captures.writer import Entry, Loss, Policy, RecordingStopped, Writer
+from captures.writer import Policy, RecordingStopped, Writer
 from tests.captures.samples import Disk, Full, Plan, at, header
 from tests.harness import wait_until
 

@@ -1,0 +1,92 @@
+"""Records on their way into a capture, and the account of those that never got there.
+
+A loss is told by a `gap` record. That record can be lost itself, on a disk that stays full; then a later one takes its
+range over, so that every number is a record or lies inside exactly one gap.
+"""
+
+from typing import NamedTuple
+
+from captures.frame import C2S, S2C
+from captures.record import members
+
+
+class Entry(NamedTuple):
+    """A record that still lacks number, stamp and checksum."""
+
+    rec: str
+    middle: bytes
+    dir: str | None = None
+    """The direction whose loss this would be; None for what is not traffic."""
+    size: int = 0
+    """Payload bytes that would be lost with it."""
+    loss: "Loss | None" = None
+    """The loss that a `gap` record tells of, so that the gap can be lost and told anew."""
+
+
+class Line(NamedTuple):
+    """A record with its number and its stamp, not sealed yet."""
+
+    seq: int
+    t_ns: int
+    entry: Entry
+
+
+class Loss:
+    """Lost records, counted by direction, over one range of numbers or over a whole session."""
+
+    def __init__(self) -> None:
+        self.first: Line | None = None
+        self.last: Line | None = None
+        self.reason = ""
+        self.records = 0
+        self.bytes = 0
+        self._by_dir = {name: [0, 0] for name in (C2S, S2C, None)}
+
+    def add(self, line: Line, reason: str) -> None:
+        """Count one lost record; older ones may come after younger ones, as at the end of a full disk."""
+        self._reach(line, line)
+        self.reason = self.reason or reason
+        self.records += 1
+        self.bytes += line.entry.size
+        if line.entry.loss is not None:
+            self._absorb(line.entry.loss)
+        counts = self._by_dir[line.entry.dir]
+        counts[0] += line.entry.rec == "frame" or line.entry.dir is None
+        counts[1] += line.entry.size
+
+    def _reach(self, first: Line, last: Line) -> None:
+        if self.first is None or first.seq < self.first.seq:
+            self.first = first
+        if self.last is None or last.seq > self.last.seq:
+            self.last = last
+
+    def _absorb(self, earlier: "Loss") -> None:
+        """Take over what a `gap` tells that is now lost itself; it stood right behind the range that it names."""
+        assert earlier.first is not None
+        assert earlier.last is not None
+        self._reach(earlier.first, earlier.last)
+        self.records += earlier.records
+        self.bytes += earlier.bytes
+        for name, (records, size) in earlier._by_dir.items():
+            self._by_dir[name][0] += records
+            self._by_dir[name][1] += size
+
+    def entry(self) -> Entry:
+        """The `gap` record that tells of it."""
+        assert self.first is not None
+        assert self.last is not None
+        (c2s, c2s_bytes), (s2c, s2c_bytes), (other, other_bytes) = self._by_dir.values()
+        lost = {
+            "c2s": {"frames": c2s, "bytes": c2s_bytes},
+            "s2c": {"frames": s2c, "bytes": s2c_bytes},
+            "other": {"records": other, "bytes": other_bytes},
+        }
+        text = members(
+            first=self.first.seq,
+            last=self.last.seq,
+            from_ns=self.first.t_ns,
+            to_ns=self.last.t_ns,
+            lost=lost,
+            reason=self.reason,
+        )
+        return Entry("gap", text, loss=self)
