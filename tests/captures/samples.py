@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from captures.frame import UNJUDGED, Direction, Frame
 from captures.reader import Damage, LineCutter, read_frames
 from captures.record import Record, frame_members, members, part_members, seal, stderr_members
 
+PAGE = Path(__file__).parents[2] / "captures/FORMAT.md"
 CAPTURE = "0d3f6a5e9b1c4d7280aa55ff13579bdf"
 WALL_NS = 1_795_000_000_000_000_000
 
@@ -81,6 +83,16 @@ def lost(
     """The `lost` member of a gap."""
     sides = {name: {"frames": count, "bytes": size} for name, (count, size) in (("c2s", c2s), ("s2c", s2c))}
     return {**sides, "other": {"records": other[0], "bytes": other[1]}}
+
+
+def tables() -> dict[str, list[str]]:
+    """The record types of FORMAT.md, each with its members in the order of its table."""
+    found: dict[str, list[str]] = {}
+    for section in PAGE.read_text("utf-8").split("\n### `")[1:]:
+        rec, _, text = section.partition("`")
+        rows = [row.split("|")[1] for row in text.partition("\n## ")[0].splitlines() if row.startswith("| `")]
+        found[rec] = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    return found
 
 
 def cut(data: bytes, step: int = 1 << 20) -> list[Record | Damage]:
