@@ -247,5 +247,6 @@ def test_a_long_session_grows_no_descriptors_and_no_threads(place: Place) -> Non
         load = GREETING * 50
         session.say(load)
         assert session.hear(len(load)) == load
-    assert size() == before
+    # A sync holds one descriptor more for a moment, and may have done so at the first look.
+    wait_until(lambda: size() <= before, "descriptors and threads to be as few as before")
     assert session.finish() == 3
