@@ -122,6 +122,8 @@ class CaptureFile:
         except OSError as error:
             raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; name another place") from error
         self.size = 0
+        self.look_at = segment_bytes
+        """The size at which the writer looks whether the segment is full or the ring is."""
         self._check_at = FLOOR_CHECK_BYTES
 
     def append(self, data: bytes, *, last: bool = False) -> None:
@@ -174,11 +176,6 @@ class CaptureFile:
             raise AppendError(errno.ENOSPC, "the disk is almost full", 0)
         self._check_at = self.size + FLOOR_CHECK_BYTES
 
-    @property
-    def full(self) -> bool:
-        """Whether the segment has reached its size, so that the next record belongs to the next one."""
-        return self.size >= self.segment_bytes
-
     def next_segment(self, ending: bytes) -> int:
         """Write the `ending` line and go on in a new file, or do neither; then delete old segments beyond the ring.
 
@@ -198,12 +195,16 @@ class CaptureFile:
         self._sizes[self.segment] = self.size
         self.size, self._check_at = 0, FLOOR_CHECK_BYTES
         self.segment += 1
-        self._trim()
+        self.trim()
         return old
 
-    def _trim(self) -> None:
-        """Delete the oldest segments; never one behind another that stays, which would be a hole in the capture."""
-        while self._sizes and sum(self._sizes.values()) + self.segment_bytes > self._ring_bytes:
+    def trim(self) -> None:
+        """Delete the oldest segments beyond the ring.
+
+        Never one behind another that stays, which would be a hole in the capture.
+        """
+        self.look_at = self.segment_bytes
+        while self._sizes and sum(self._sizes.values()) + self.size >= self._ring_bytes:
             oldest = min(self._sizes)
             try:
                 os.unlink(segment_path(self.path, oldest))
@@ -212,6 +213,7 @@ class CaptureFile:
             except OSError:
                 return
             del self._sizes[oldest]
+        self.look_at = min(self.segment_bytes, self._ring_bytes - sum(self._sizes.values()))
 
     def _make_reserve(self) -> None:
         """Hold 64 KiB of the disk in a file without a name: closing it makes room for the last records of a full disk.

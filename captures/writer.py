@@ -97,7 +97,6 @@ class Writer:
         self._queue_only = False
         self._refused: AppendError | None = None
         self._told_ns = -TELL_NS
-        self._rotate_at = file.segment_bytes
         self._work = threading.Event()
         self._closing = threading.Event()
         self._idle = threading.Condition(self._order)
@@ -145,7 +144,7 @@ class Writer:
             return None
         try:
             with self._order:
-                if self._queue or self._carry or self._queue_only or self._file.size >= self._rotate_at:
+                if self._queue or self._carry or self._queue_only or self._file.size >= self._file.look_at:
                     return None
                 first = self._seq
                 self._seq = first + len(middles)
@@ -270,8 +269,8 @@ class Writer:
                 # Not before: what is being written takes memory, too. What was refused has been counted anew.
                 with self._order:
                     self._queued_bytes -= held
-        if self._file.size >= self._rotate_at and not last and not self._carry:
-            self._rotate()
+        if self._file.size >= self._file.look_at and not last and not self._carry:
+            self._make_way()
 
     def _write_lines(self, lines: list[Line], *, last: bool = False) -> None:
         start = 0
@@ -310,6 +309,12 @@ class Writer:
         if self._policy == "stop" and not self._closing.is_set():
             raise RecordingStopped
 
+    def _make_way(self) -> None:
+        """The ring has reached its size, the segment has, or both."""
+        self._file.trim()
+        if self._file.size >= self._file.look_at:
+            self._rotate()
+
     def _rotate(self) -> None:
         """End the segment and begin the next one, or let the old one go on."""
         with self._order:
@@ -327,7 +332,6 @@ class Writer:
         except OSError as error:
             self._stay(ending, opening.seq, error)
             return
-        self._rotate_at = self._file.segment_bytes
         if self._fsync == "never":
             os.close(old)
         else:
@@ -336,7 +340,7 @@ class Writer:
 
     def _stay(self, ending: Line, seq: int, error: OSError) -> None:
         """The old segment goes on; a gap with the number of the next one's header tells that its `close` is lost."""
-        self._rotate_at = self._file.size + self._file.segment_bytes // 16
+        self._file.look_at = self._file.size + self._file.segment_bytes // 16
         self._tell_seldom(f"cannot begin the next segment of {self._file.path}: {error.strerror}; the old one goes on")
         loss, reason = Loss(), errno.errorcode.get(error.errno or 0, "EIO")
         loss.add(ending, reason)

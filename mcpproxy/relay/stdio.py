@@ -308,11 +308,12 @@ class StdioRelay:
     def _deliver_the_rest(self) -> None:
         """What the server wrote before it ended lies in its pipes: hand it on.
 
-        And wait for nothing that a descendant may write later.
+        And wait for nothing that a descendant may write later. Where our own side wanted the end, stdout is not ours to
+        hand on any more: what cannot be recorded is not delivered.
         """
         for number, limit_s in ((1, UNREAD_S if self._cause == "signal" else None), (2, UNREAD_S)):
             pump = self._pumps.get(number)
-            if pump is not None:
+            if pump is not None and not (number == 1 and self.stop_reason is not None):
                 self._drain(pump, limit_s)
 
     def _drain(self, pump: Pump, limit_s: float | None) -> None:
