@@ -565,6 +565,57 @@ class TestKills:
         assert recorded[: len(delivered)] == delivered
 
 
+@needs_strace
+class TestPowerLoss:
+    """The machine stops: what was synced is there, and of the rest any sectors, in any order."""
+
+    SECTOR = 512
+
+    def synced_sizes(self, log: Path) -> list[int]:
+        """How long the capture was each time a sync began that succeeded.
+
+        Calls that another one interrupts stand on two lines of the log and are not counted: this errs on the low side.
+        """
+        size, sizes = 0, []
+        for line in log.read_text("latin-1").splitlines():
+            if wrote := re.search(r"\bwrite\(.* = (\d+)$", line):
+                size += int(wrote[1])
+            elif re.search(r"\bfdatasync\(.* = 0$", line):
+                sizes.append(size)
+        return sizes
+
+    def after(self, rng: random.Random, data: bytes, synced: int) -> bytes:
+        """What a disk may hold: the synced start, then sectors that came through and sectors of NULs."""
+        kept = bytearray(data[: rng.randint(synced, len(data))])
+        for start in range(synced - synced % self.SECTOR + self.SECTOR, len(kept), self.SECTOR):
+            if rng.random() < 0.5:
+                end = min(start + self.SECTOR, len(kept))
+                kept[start:end] = bytes(end - start)
+        return bytes(kept)
+
+    def test_what_was_synced_is_read_and_nothing_is_misread(self, place: Place, tmp_path: Path) -> None:
+        capture = tmp_path / "x.mcpcap"
+        log = place.root / "strace"
+        session = traced(
+            place, capture, "fstat:delay_enter=0", server=peer("echo", "--raw"), more=("--fsync", "always")
+        )
+        trips(session, 100)
+        assert session.finish() == 0
+        data = capture.read_bytes()
+        sizes = [size for size in self.synced_sizes(log) if size <= len(data)]
+        assert len(sizes) >= 200
+        offsets = {record.seq: record.line for record in whole_records(capture)}
+        rng = random.Random(7)
+        for number in range(300):
+            synced = rng.choice(sizes)
+            lost = tmp_path / f"lost-{number}.mcpcap"
+            lost.write_bytes(self.after(rng, data, synced))
+            found = [item for item in Capture(lost) if isinstance(item, Record)]
+            assert all(record.line == offsets[record.seq] for record in found)
+            assert len(found) >= data.count(b"\n", 0, synced)
+            lost.unlink()
+
+
 class TestRing:
     """Segments of a real session."""
 
