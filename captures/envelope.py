@@ -16,20 +16,9 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
-from captures.exact import (
-    DEEP,
-    LONGEST,
-    MEMBERS,
-    NOTIFICATIONS,
-    ODD_LIMIT,
-    READER_LIMIT,
-    RECORD_LIMIT,
-    RESERVED,
-    SAFE,
-    judge_exactly,
-    nesting,
-)
+from captures.exact import judge_exactly, nesting
 from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
+from captures.limits import DEEP, LONGEST, MEMBERS, NOTIFICATIONS, ODD_LIMIT, READER_LIMIT, RECORD_LIMIT, RESERVED, SAFE
 
 __all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly", "judge_in_passing"]
 

@@ -2,8 +2,11 @@
 
 Members that come twice, tokens as they were spelt, numbers of any length, NaN, halves of surrogate pairs: all that
 makes two readers disagree about one frame. Slow beside `envelope`, which asks it only about what is odd; but it needs
-nothing beyond the standard library, so it judges the first frames of a session while orjson is still being loaded.
+nothing beyond the standard library, so it judges odd frames while orjson is still being
+loaded, and all frames where there is none.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Callable
@@ -13,29 +16,17 @@ from math import isfinite
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
-
-RECORD_LIMIT: Final = 256 * 1024
-"""Bytes. A longer frame is not judged while it waits to be forwarded: its parser would hold up every other thread."""
-
-ODD_LIMIT: Final = 32 * 1024
-"""Bytes. What is judged exactly while it waits to be forwarded; the worst text of this size takes some 12 ms."""
-
-READER_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes. What a reader, for whom nobody waits, judges at most: `{},` again and again takes twenty times as much."""
-
-DEEP: Final = 200
-"""Levels of arrays and objects. More of them are `framing/too-deep`."""
-
-TOO_DEEP: Final = 512
-"""Levels. More of them are not judged at all. Far below what stops the parsers here: orjson's 1,024, Python's stack."""
-
-LONGEST: Final = 256
-"""Bytes. An id's token or a method that is longer is left out of the envelope."""
-
-SAFE: Final = 2**53 - 1
-MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
-NOTIFICATIONS: Final = "notifications/"
-RESERVED: Final = "rpc."
+from captures.limits import (
+    DEEP,
+    LONGEST,
+    MEMBERS,
+    NOTIFICATIONS,
+    ODD_LIMIT,
+    RECORD_LIMIT,
+    RESERVED,
+    SAFE,
+    TOO_DEEP,
+)
 
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:

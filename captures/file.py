@@ -5,17 +5,23 @@ a full disk still has room for the last records; the oldest closed segments go w
 synchronous and single-threaded: the writer above calls one method at a time.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os
 import stat
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Final
 
 from captures.errors import CannotCreate
-from captures.places import SUFFIX, first_segment, new_name, segment_path, segments
+from captures.places import SUFFIX, new_name, segment_numbers, segment_of, segment_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from captures.places import PathLike
 
 SEGMENT_BYTES: Final = 256 << 20
 RING_BYTES: Final = 1 << 30
@@ -30,63 +36,81 @@ WriteCall = Callable[[int, bytes], int]
 """`os.write`, or a disk that misbehaves on purpose."""
 
 
-def create_directory(path: Path) -> None:
+def create_directory(path: str) -> None:
     """Make `path` (0700) and what is missing above it; a directory that we made for captures keeps them out of git.
 
     Raises:
         CannotCreate: it cannot be made.
     """
-    missing = [path]
-    while not missing[-1].parent.is_dir() and missing[-1].parent != missing[-1]:
-        missing.append(missing[-1].parent)
+    missing = [os.path.join(path, "").rstrip(os.sep) or os.sep]
+    while (above := os.path.dirname(missing[-1])) and not os.path.isdir(above):
+        missing.append(above)
     try:
-        if path.is_dir():
+        if os.path.isdir(path):
             return
         for folder in reversed(missing):
-            folder.mkdir(mode=0o700, exist_ok=True)
+            if not os.path.isdir(folder):
+                _make_directory(folder)
         _keep_out_of_git(_topmost(missing))
     except OSError as error:
         raise CannotCreate(f"cannot make the directory {path} for captures: {error.strerror}; name another") from error
 
 
-def _keep_out_of_git(folder: Path) -> None:
+def _make_directory(path: str) -> None:
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+
+
+def _keep_out_of_git(folder: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        fd = os.open(folder / ".gitignore", flags, 0o600)
+        fd = os.open(os.path.join(folder, ".gitignore"), flags, 0o600)
     except FileExistsError:
         return
     with os.fdopen(fd, "wb") as file:
         file.write(b"*\n")
 
 
-def _topmost(made: list[Path]) -> Path:
+def _topmost(made: list[str]) -> str:
     """Which of the directories just made (innermost first) is for captures alone: the innermost one, or its parent."""
     return made[min(1, len(made) - 1)]
 
 
-def choose_path(wanted: str | None, default: Path, wall_ns: int) -> Path:
+def choose_path(wanted: str | None, default: PathLike, wall_ns: int) -> str:
     """The path of the new capture: `wanted` where it is a new file, else a new name in `wanted` or in `default`.
 
     Raises:
         CannotCreate: the path's name is no capture's, or segments of an earlier capture stand under it.
     """
-    folder = default if wanted is None else Path(wanted)
-    if wanted is None or wanted.endswith(os.sep) or folder.is_dir():
+    folder = os.fspath(default) if wanted is None else wanted
+    if wanted is None or wanted.endswith(os.sep) or os.path.isdir(folder):
         create_directory(folder)
-        path = folder / new_name(wall_ns)
-        while path.exists():
-            path = folder / new_name(wall_ns)
+        path = os.path.join(folder, new_name(wall_ns))
+        while os.path.lexists(path):
+            path = os.path.join(folder, new_name(wall_ns))
         return path
     path = folder
-    if not path.name.removesuffix(SUFFIX) or path.suffix != SUFFIX or first_segment(path) != path:
+    folder, name = os.path.split(path)
+    found = segment_of(name)
+    if found is None or found[0] + SUFFIX != name:
         raise CannotCreate(
             f"cannot record to {path}: a capture's name ends in {SUFFIX}, in no segment number, a directory in /"
         )
-    if any(os.path.lexists(segment) and segment != path for segment in segments(path)):
+    if _has_other_segments(folder, found[0]):
         raise CannotCreate(
             f"cannot record to {path}: segments of an earlier capture of that name stand there; name another"
         )
     return path
+
+
+def _has_other_segments(folder: str, stem: str) -> bool:
+    try:
+        return any(number > 1 for number in segment_numbers(folder or ".", stem))
+    except OSError:  # whoever creates the file will say what is wrong with the folder
+        return False
 
 
 class CaptureFile:
@@ -94,7 +118,7 @@ class CaptureFile:
 
     def __init__(
         self,
-        path: Path,
+        path: PathLike,
         *,
         segment_bytes: int = SEGMENT_BYTES,
         ring_bytes: int = RING_BYTES,
@@ -105,7 +129,7 @@ class CaptureFile:
         Raises:
             CannotCreate: anything stands at `path` already, or the file cannot be made there.
         """
-        self.path = path
+        self.path = os.fspath(path)
         self.segment = 1
         self.segment_bytes = segment_bytes
         self._ring_bytes = ring_bytes
@@ -113,11 +137,11 @@ class CaptureFile:
         self._sizes: dict[int, int] = {}
         self._reserve: int | None = None
         try:
-            self.fd = _create(path)
+            self.fd = _create(self.path)
             try:
                 self._make_reserve()
             except OSError:
-                _discard(path, self.fd)
+                _discard(self.path, self.fd)
                 raise
         except OSError as error:
             raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; name another place") from error
@@ -220,7 +244,8 @@ class CaptureFile:
 
         Nameless, so that a kill leaves nothing behind; written, not allocated, because some file systems only promise.
         """
-        path = self.path.with_name(f".{self.path.name}.{os.urandom(4).hex()}")
+        folder, name = os.path.split(self.path)
+        path = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
         fd = _create(path)
         try:
             os.unlink(path)
@@ -278,7 +303,7 @@ class AppendError(OSError):
         self.written = written
 
 
-def _create(path: Path) -> int:
+def _create(path: str) -> int:
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(fd, 0o600)
@@ -306,7 +331,7 @@ def _lock(fd: int) -> None:
     raise OSError(errno.EWOULDBLOCK, "somebody else has locked it")
 
 
-def _discard(path: Path, fd: int) -> None:
+def _discard(path: str, fd: int) -> None:
     """Take back a file that we have made; what somebody has put in its place meanwhile stays."""
     try:
         if os.path.samestat(os.fstat(fd), os.lstat(path)):
@@ -326,7 +351,7 @@ def sync(fd: int) -> None:
     getattr(os, "fdatasync", os.fsync)(fd)
 
 
-def is_live(path: Path) -> bool:
+def is_live(path: PathLike) -> bool:
     """Whether a recorder still writes to this file: it holds the lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

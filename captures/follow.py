@@ -12,7 +12,7 @@ from typing import Final
 import aiofiles
 
 from captures.file import is_live
-from captures.places import segment_number, segments
+from captures.listing import segment_number, segments
 from captures.reader import CHUNK, Capture, Damage, LineCutter
 from captures.record import Record
 

@@ -3,16 +3,24 @@
 The names are those of FORMAT.md. They are plain strings, so that a record, a row and a type say the same.
 """
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+from __future__ import annotations
 
-Direction: TypeAlias = Literal["c2s", "s2c"]
-"""Client to server, or server to client."""
+from captures.tuples import NamedTuple
 
-Kind: TypeAlias = Literal["request", "response", "error", "notification", "batch", "invalid", "unjudged"]
-"""What one frame is as a JSON-RPC message, judged by itself."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal, TypeAlias
 
-Unit: TypeAlias = Literal["line", "http_body", "sse_event"]
-"""What delimits a frame."""
+    Direction: TypeAlias = Literal["c2s", "s2c"]
+    """Client to server, or server to client."""
+
+    Kind: TypeAlias = Literal["request", "response", "error", "notification", "batch", "invalid", "unjudged"]
+    """What one frame is as a JSON-RPC message, judged by itself."""
+
+    Unit: TypeAlias = Literal["line", "http_body", "sse_event"]
+    """What delimits a frame."""
+else:
+    Direction = Kind = Unit = str
 
 C2S: Final = "c2s"
 S2C: Final = "s2c"

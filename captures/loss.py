@@ -4,10 +4,11 @@ A loss is told by a `gap` record. That record can be lost itself, on a disk that
 range over, so that every number is a record or lies inside exactly one gap.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
 
 from captures.frame import C2S, S2C
 from captures.record import members
+from captures.tuples import NamedTuple
 
 
 class Entry(NamedTuple):
@@ -19,7 +20,7 @@ class Entry(NamedTuple):
     """The direction whose loss this would be; None for what is not traffic."""
     size: int = 0
     """Payload bytes that would be lost with it."""
-    loss: "Loss | None" = None
+    loss: Loss | None = None
     """The loss that a `gap` record tells of, so that the gap can be lost and told anew."""
 
 
@@ -60,7 +61,7 @@ class Loss:
         if self.last is None or last.seq > self.last.seq:
             self.last = last
 
-    def _absorb(self, earlier: "Loss") -> None:
+    def _absorb(self, earlier: Loss) -> None:
         """Take over what a `gap` tells that is now lost itself; it stood right behind the range that it names."""
         assert earlier.first is not None
         assert earlier.last is not None

@@ -19,7 +19,7 @@ import orjson
 from captures.envelope import READER_LIMIT, judge
 from captures.errors import NewerFormat, NotACapture
 from captures.frame import UNJUDGED, Direction, Frame, Unit
-from captures.places import segments
+from captures.listing import segments
 from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, decode, raw_bytes
 from captures.versions import FORMAT_VERSION, lift
 

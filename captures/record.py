@@ -3,17 +3,30 @@
 Encoding has two halves, because number and stamp are taken late, under a lock, and the rest should be ready by then:
 `members()` and `frame_members()` make the middle of a line, `seal()` puts number, stamp and checksum around it.
 
-This module is on the path on which an MCP client waits for its server, so it loads `json` and nothing heavier.
+This module is on the path on which an MCP client waits for its server, so it loads next to nothing.
 `use_orjson()` makes string escaping fast once orjson has been loaded.
 """
 
-import json
+from __future__ import annotations
+
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, get_args
 from zlib import crc32
 
-from captures.frame import Direction, Envelope, Kind, Unit
+from captures.frame import C2S, S2C, Direction, Envelope, Unit
+from captures.tuples import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+try:
+    from _json import encode_basestring
+except ImportError:
+    from json.encoder import py_encode_basestring as encode_basestring
+
+quote: Final[Callable[[str], str]] = encode_basestring
+"""A text as a JSON string that is not ASCII only."""
 
 MAX_LINE: Final = 8 << 20
 """No line is longer, in bytes, its LF included."""
@@ -23,9 +36,8 @@ MAX_RAW: Final = 1 << 20
 So 1 MiB always fits into a line.
 """
 
-_NAMES: Final = {
-    name: name.encode() for name in ("frame", "part", "stall", "stderr", *get_args(Direction), *get_args(Kind))
-}
+_KINDS: Final = ("request", "response", "error", "notification", "batch", "invalid", "unjudged")
+_NAMES: Final = {name: name.encode() for name in ("frame", "part", "stall", "stderr", C2S, S2C, *_KINDS)}
 
 LINE_START: Final = b'{"seq":'
 CRC_MARK: Final = b',"crc":"'
@@ -35,7 +47,7 @@ _escape: Callable[[str], bytes]
 
 
 def _escape_slowly(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False).encode()
+    return quote(text).encode()
 
 
 _escape = _escape_slowly
@@ -89,15 +101,28 @@ def members(**fields: object) -> bytes:
     Those that are None are left out. Half a surrogate pair in a text becomes a `?`: parsers would refuse the line.
     """
     present = {name: value for name, value in fields.items() if value is not None}
-    text = json.dumps(present, ensure_ascii=False, separators=(",", ":"), default=_plain).encode("utf-8", "replace")
+    text = _json(present).encode("utf-8", "replace")
     # An inner object may begin with `seq`, too (a variable of the environment, say), and must not look like a record.
     return b"," + text[1:-1].replace(LINE_START, b'{ "seq":') if present else b""
 
 
-def _plain(value: object) -> str:
-    """Bytes that came from the system (arguments, paths) as text that is valid UTF-8 whatever they hold."""
+def _json(value: object) -> str:
+    """What `json.dumps` makes of it, which takes `json` and `re` to load.
+
+    Bytes that came from the system (arguments, paths) become text that is valid UTF-8 whatever they hold.
+    """
+    if isinstance(value, str):
+        return quote(value)
     if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
+        return quote(value.decode("utf-8", "backslashreplace"))
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{quote(name)}:{_json(inner)}" for name, inner in value.items()]) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_json, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float)):
+        return repr(value)
     raise TypeError(f"{type(value).__name__} has no place in a record")
 
 
@@ -133,7 +158,7 @@ def _verdict(verdict: Envelope) -> bytes:
     if verdict.problem is not None:
         text += b',"problem":"%b"' % verdict.problem.encode()
     if verdict.omitted:
-        text += b',"omitted":%b' % json.dumps(verdict.omitted, separators=(",", ":")).encode()
+        text += b',"omitted":%b' % _json(verdict.omitted).encode()
     return text
 
 
@@ -207,7 +232,7 @@ def stderr_members(raw: bytes, *, delim: bytes = b"\n", whole: bool = True, skip
     return middle + payload(raw)
 
 
-def decode(line: bytes, offset: int = -1, loads: Callable[[bytes], Any] = json.loads) -> Record | None:
+def decode(line: bytes, offset: int, loads: Callable[[bytes], Any]) -> Record | None:
     """The record that `line` (without its LF) is; None where the checksum or a fixed member is wrong.
 
     The checksum is compared as bytes before anything is parsed, so that a damaged line never reaches a parser.

@@ -8,12 +8,16 @@ The rule for words is a short list of what is kept, everything else goes: argv[0
 and the package that a known launcher runs. A bare word cannot be told from a password, so it is not kept.
 """
 
+from __future__ import annotations
+
 import os
-import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from pathlib import Path, PurePath
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from captures.places import PathLike
 
 try:
     # hashlib would load OpenSSL for a hash that CPython carries itself: 4 ms of every start.
@@ -44,14 +48,46 @@ _LAUNCHERS: Final = {
 _EVERYBODYS: Final = frozenset({"server", "main", "index", "app", "__main__", "dist", "build", "src", "bin", "lib"})
 """Names of files and folders that tell no server from another; the folder above does."""
 
-_PACKAGE: Final = re.compile(
-    r"(?:@[a-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:\[[\w,.-]+\])?(?:(?:@|==|:)[\w.-]+)?", re.ASCII
-)
-_LONG_OPTION: Final = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SCOPES: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_WORD: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_EXTENSIONS: Final = (".py", ".js", ".mjs", ".cjs", ".ts")
+
+# Regular expressions would say the same shorter, and cost every start 6 ms: nothing else here loads `re`.
 
 
-def load_key(directory: Path | None) -> bytes | None:
+def _is_long_option(word: str) -> bool:
+    name = word[2:]
+    return word.startswith("--") and name[:1].isalpha() and _is_variable(name.replace("-", "_"))
+
+
+def _is_variable(word: str) -> bool:
+    return word.isascii() and word.isidentifier()
+
+
+def _is_package(word: str) -> bool:
+    """`name`, `@scope/name` or `image/name`, perhaps with `[extras]` and `@version`, `==version` or `:tag`."""
+    scope, slash, rest = word[1:].partition("/") if word.startswith("@") else ("a", "/", word)
+    for mark in ("==", "@", ":"):
+        name, found, version = rest.partition(mark)
+        if found:
+            if not version or not _WORD.issuperset(version):
+                return False
+            rest = name
+            break
+    if rest.endswith("]"):
+        rest, _, extras = rest[:-1].partition("[")
+        if not extras or not (_WORD | {","}).issuperset(extras):
+            return False
+    parts = rest.split("/")
+    return (
+        slash == "/"
+        and scope[:1] in _SCOPES
+        and all(part and _WORD.issuperset(part) for part in (scope, *parts))
+        and parts[0][0] not in "_.-"
+    )
+
+
+def load_key(directory: PathLike | None) -> bytes | None:
     """This user's redaction key, made at the first use; None where there is no place that keeps one.
 
     The key appears under its name complete or not at all (written aside, then linked), so two first starts at once
@@ -59,14 +95,14 @@ def load_key(directory: Path | None) -> bytes | None:
     """
     if directory is None:
         return None
-    path = directory / "key"
+    path = os.path.join(directory, "key")
     try:
         return _read_key(path) or _make_key(path)
     except OSError:
         return None
 
 
-def _read_key(path: Path) -> bytes | None:
+def _read_key(path: str) -> bytes | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -78,27 +114,34 @@ def _read_key(path: Path) -> bytes | None:
     return key
 
 
-def _make_key(path: Path) -> bytes | None:
-    _make_directory(path.parent)
-    aside = path.with_name(f".key-{os.urandom(6).hex()}")
+def _make_key(path: str) -> bytes | None:
+    folder = os.path.dirname(path)
+    _make_directory(folder)
+    aside = os.path.join(folder, f".key-{os.urandom(6).hex()}")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(os.urandom(KEY_BYTES))
             file.flush()
             os.fsync(fd)  # half a key after a power cut would be none for ever
-        with suppress(FileExistsError):
+        try:  # noqa: SIM105 - contextlib would have to be loaded
             os.link(aside, path)
+        except FileExistsError:
+            pass
     finally:
         os.unlink(aside)
     return _read_key(path)
 
 
-def _make_directory(path: Path) -> None:
+def _make_directory(path: str) -> None:
     """Make a directory and what is missing above it, all private: `os.makedirs` leaves the upper ones to the umask."""
-    if not path.is_dir():
-        _make_directory(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
+    if not os.path.isdir(path):
+        _make_directory(os.path.dirname(path))
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
 
 
 class Redactor:
@@ -128,10 +171,10 @@ class Redactor:
 
     def _word(self, word: str) -> str:
         raw = word.encode("utf-8", "surrogateescape")
-        if word in ("", "-", "--") or _LONG_OPTION.fullmatch(word) or (len(word) == 2 and word[0] == "-"):
+        if word in ("", "-", "--") or _is_long_option(word) or (len(word) == 2 and word[0] == "-"):
             return word
         name, equals, value = word.partition("=")
-        if equals and (_LONG_OPTION.fullmatch(name) or _VARIABLE.fullmatch(name)):
+        if equals and (_is_long_option(name) or _is_variable(name)):
             return f"{name}={self._value(value)}"
         if word.startswith("-") and not word.startswith("--") and word[1].isalpha():
             return word[:2] + self.hash(raw[2:])
@@ -148,26 +191,34 @@ def package_index(argv: list[bytes]) -> int | None:
 
     None where that is not certain.
     """
-    launcher = PurePath(_text(argv[0])).name.removesuffix(".exe") if argv else ""
-    launcher = re.sub(r"^python[0-9.]*$", "python", launcher)
+    launcher = os.path.basename(_text(argv[0])).removesuffix(".exe") if argv else ""
+    if launcher.startswith("python") and not launcher[6:].strip("0123456789."):
+        launcher = "python"
     passed = _LAUNCHERS.get(launcher)
     if passed is None:
         return None
     for index, word in enumerate(map(_text, argv[1:]), start=1):
         if word not in passed:
-            return index if _PACKAGE.fullmatch(word) or os.path.lexists(word) else None
+            return index if _is_package(word) or os.path.lexists(word) else None
     return None
 
 
 def server_name(argv: list[bytes]) -> str:
     """A name for the server guessed from words that are no secrets: the package, the script, or the command itself."""
     index = package_index(argv)
-    path = PurePath(_text(argv[index if index is not None else 0]))
-    while True:
-        name = re.sub(r"\.(?:py|js|mjs|cjs|ts)$", "", re.sub(r"(?<=.)[@:=].*", "", path.name))
-        if name not in _EVERYBODYS or path.parent.name in ("", ".."):
+    words = [word for word in _text(argv[index if index is not None else 0]).split("/") if word not in ("", ".")]
+    while words:
+        name = _without_version(words.pop())
+        name = next((name.removesuffix(end) for end in _EXTENSIONS if name.endswith(end)), name)
+        if name not in _EVERYBODYS or not words or words[-1] == "..":
             return name or "server"
-        path = path.parent
+    return "server"
+
+
+def _without_version(name: str) -> str:
+    """A name up to the first `@`, `:` or `=` behind its first character."""
+    ends = [at for mark in "@:=" if (at := name.find(mark, 1)) > 0]
+    return name[: min(ends, default=len(name))]
 
 
 def _text(word: bytes) -> str:

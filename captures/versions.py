@@ -5,8 +5,13 @@ file. For each older version `STEPS` holds one function that lifts the members o
 none yet, because this is the first.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any, Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 FORMAT_VERSION: Final = 1
 

@@ -14,17 +14,28 @@ Policies for a refused write: `pass` as told, `stop` (every later `add` raises),
 disk takes it).
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Final, Literal, Protocol
 
 from captures.file import AppendError, CaptureFile, sync
 from captures.loss import Entry, Line, Loss
 from captures.record import members, seal, seal_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal, Protocol
+
+    Policy = Literal["pass", "stop", "block"]
+    Fsync = Literal["1s", "always", "never"]
+
+else:
+    Policy = Fsync = str
+    Protocol = object
 
 QUEUE_BYTES: Final = 32 << 20
 ENTRY_BYTES: Final = 400
@@ -37,9 +48,6 @@ TELL_NS: Final = 10_000_000_000
 CLOSE_S: Final = 2.0
 LAST_PAUSES_S: Final = (0.0, 0.0, 0.1, 0.3)
 """Before each try to write the last records; together far below the time that the end may take."""
-
-Policy = Literal["pass", "stop", "block"]
-Fsync = Literal["1s", "always", "never"]
 
 
 class Waiter(Protocol):
@@ -133,7 +141,7 @@ class Writer:
         return first
 
     def add_quickly(
-        self, rec: str, middles: Sequence[bytes], direction: str, sizes: Sequence[int], waiter: "Waiter"
+        self, rec: str, middles: Sequence[bytes], direction: str, sizes: Sequence[int], waiter: Waiter
     ) -> int | None:
         """The same for records of one type while nobody else writes and nothing waits; else None, and nothing done.
 
@@ -195,11 +203,14 @@ class Writer:
 
     def post(self, *entries: Entry) -> None:
         """Number and stamp records and have the drainer write them: for threads that may wait for no disk at all."""
-        with self._order, suppress(RecordingStopped):
-            if self._queue_only:
-                self._enqueue(entries)
-            else:
-                self._number(entries)
+        with self._order:
+            try:
+                if self._queue_only:
+                    self._enqueue(entries)
+                else:
+                    self._number(entries)
+            except RecordingStopped:
+                pass
         self._work.set()
 
     def degrade(self) -> None:

@@ -8,16 +8,16 @@ trouble; then the loss is counted, told and never hidden. Nothing here opens a d
 knows is needed.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Final
 
+from captures.early import judge_in_passing
 from captures.errors import CannotCreate
-from captures.exact import judge_in_passing
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.frame import UNJUDGED, Direction, Envelope
 from captures.loss import Entry
@@ -31,12 +31,16 @@ from mcpproxy.relay.pump import Cause, Ender, StopRelaying
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wire.lines import LineSplitter, Piece
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    Judge = Callable[..., Envelope]
+
 LINES_AT_ONCE: Final = 256
 STDERR_QUOTA: Final = 8 << 20
 STDERR_REFILL: Final = 64 << 10
 STDERR_PIECE: Final = 64 << 10
-
-Judge = Callable[..., Envelope]
 
 
 def tell(message: str) -> None:
@@ -75,7 +79,7 @@ def tell_of_fault(writer: Writer, what: str, error: Exception) -> None:
 class Channel:
     """The tap on one direction of frames."""
 
-    def __init__(self, recorder: "Recorder", direction: Direction) -> None:
+    def __init__(self, recorder: Recorder, direction: Direction) -> None:
         self.frames = 0
         self.bytes = 0
         self._recorder = recorder
@@ -282,10 +286,10 @@ class Recorder:
         """
         self.name = safe_name(name or server_name(argv))
         self.judge: Judge = judge_in_passing
-        """Judges frames; the exact way until orjson is loaded, then fast."""
+        """Judges frames; without orjson until that is loaded."""
         self.on_stop: Callable[[], None] = lambda: None
         wall_ns = time.time_ns()
-        default = Path() if capture is not None else captures_root() / self.name
+        default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns)
         header = _Header(argv, environment, self.name, wall_ns, [] if fsync == "1s" else [f"fsync={fsync}"])
         segment_bytes = min(SEGMENT_BYTES, ring_bytes // 4)
@@ -302,12 +306,12 @@ class Recorder:
         self.stderr = StderrTap(self.writer)
 
     @property
-    def path(self) -> Path:
+    def path(self) -> str:
         """Where the capture lies."""
         return self._file.path
 
     @property
-    def taps(self) -> dict[int, "Channel | StderrTap"]:
+    def taps(self) -> dict[int, Channel | StderrTap]:
         """Which tap sees which descriptor."""
         return {0: self.client, 1: self.server, 2: self.stderr}
 
@@ -321,6 +325,8 @@ class Recorder:
     def running(self) -> None:
         """Load orjson beside the traffic: 25 ms of imports that no first answer has to wait for."""
         try:
+            # First what needs no orjson, and judges in its place where it is missing.
+            import captures.exact  # noqa: F401
             from captures.envelope import judge_in_passing as judge
 
             use_orjson()

@@ -10,9 +10,13 @@ look like an escaped ESC. This is for the eye; the exact bytes are in the captur
 On the path of `mcpproxy run`: `unicodedata` is loaded only for text that is not ASCII.
 """
 
-import re
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 CELL_LIMIT: Final = 1024
 """Characters that one cell, line or message shows of a foreign text."""
@@ -24,9 +28,11 @@ _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # str.isprintable() refuses Cc, Cf, Co, Cs, Cn, Zl and Zp: controls, format characters (bidi, zero-width, tags), private
 # use, surrogates, unassigned, line separators. These it lets pass although they show nothing
 # (Default_Ignorable_Code_Point, and the blank Braille pattern).
-_INVISIBLE: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+_INVISIBLE: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d"
 )
+_SELECTORS: Final = ("\U000e0100", "\U000e01ef")
 # Text or emoji presentation: ordinary once after a symbol, a hidden alphabet anywhere else.
 _PRESENTATION: Final = frozenset("\ufe0e\ufe0f")
 # Spaces (Zs) that isprintable() refuses although they only leave room.
@@ -100,7 +106,9 @@ def _pieces(text: str) -> list[str]:
 
 
 def _is_visible(char: str) -> bool:
-    return not _INVISIBLE.match(char) if char.isprintable() else char in _SPACES
+    if not char.isprintable():
+        return char in _SPACES
+    return char not in _INVISIBLE and not _SELECTORS[0] <= char <= _SELECTORS[1]
 
 
 def _has_presentations(char: str) -> bool:

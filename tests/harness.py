@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from captures.errors import NotACapture
 from captures.frame import Direction, Frame
-from captures.places import find_captures
+from captures.listing import find_captures
 from captures.reader import Capture, Damage, read_frames
 from captures.record import Record
 

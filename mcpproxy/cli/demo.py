@@ -59,8 +59,8 @@ def run(argv: list[str]) -> int:
 
 def _new_capture(directory: str | None) -> Path:
     wanted = None if directory is None else os.path.join(directory, "")
-    default = Path() if wanted is not None else captures_root() / NAME
-    return choose_path(wanted, default, time.time_ns()).absolute()
+    default = "" if wanted is not None else os.path.join(captures_root(), NAME)
+    return Path(choose_path(wanted, default, time.time_ns())).absolute()
 
 
 def _record(path: Path) -> tuple[int, str | None]:

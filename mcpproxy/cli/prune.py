@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from captures.file import is_live
-from captures.places import segments
+from captures.listing import segments
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import selected

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from captures.file import choose_path
-from captures.places import SUFFIX, first_segment
+from captures.listing import first_segment
+from captures.places import SUFFIX
 from captures.reader import Capture
 from captures.repair import repair
 from mcpproxy.cli.arguments import Parser
@@ -37,7 +38,7 @@ def run(arguments: list[str]) -> int:
         path = paths[0]
         # Not beside the original: there the copy would be taken for another session of the server.
         name = first_segment(path).name.removesuffix(SUFFIX)
-        output = choose_path(options.output or f"{name}-repaired{SUFFIX}", Path(), time.time_ns())
+        output = Path(choose_path(options.output or f"{name}-repaired{SUFFIX}", "", time.time_ns()))
         done = repair(Capture(path), output)
     lost = f", {count_text(done.gaps, 'gap')}" if done.gaps else ", nothing missing"
     dropped = f"; {done.dropped_bytes:,} damaged bytes left out" if done.dropped_bytes else ""

@@ -20,18 +20,24 @@ usage, 73 where the capture cannot be created (nothing is started then), 126 and
 where the command cannot be run or found, 74 as above.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import Final, cast
 
 from captures.errors import CannotCreate, CaptureError
-from captures.writer import Fsync, Policy
 from mcpproxy.recorder import Recorder, tell
 from mcpproxy.relay.signals import SignalWait
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
 from mcpproxy.relay.stdio import StdioRelay
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from captures.writer import Fsync, Policy
 
 SWITCH_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
@@ -73,8 +79,8 @@ class Options:
             raise UsageError(
                 "there is no command after `--`; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]"
             )
-        self.fsync = cast("Fsync", self.values["--fsync"])
-        self.policy = cast("Policy", self.values["--on-record-error"])
+        self.fsync: Fsync = self.values["--fsync"]  # type: ignore[assignment] # it is one of its choices
+        self.policy: Policy = self.values["--on-record-error"]  # type: ignore[assignment]
         self.ring_bytes = _size(self.values["--ring-size"])
 
     def _take(self, word: str, words: Iterator[str]) -> None:

@@ -13,7 +13,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from captures.errors import NotACapture
-from captures.places import SUFFIX, find_captures, newest_first, safe_name, search_roots
+from captures.listing import find_captures, newest_first, search_roots
+from captures.places import SUFFIX, safe_name
 from mcpproxy.sanitise import sanitise
 
 NOTHING_YET = """Nothing recorded yet. Put this in front of a server's command in your client's configuration:

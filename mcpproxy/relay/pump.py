@@ -7,13 +7,24 @@ A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its 
 it. `turn` says whose the stream is: a thread that comes back and finds that its turn is over has nothing left to do.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import select
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, Protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal, Protocol
+
+    Ender = Literal["sender", "receiver", "error"]
+    Cause = Literal["receiver", "recorder"]
+else:
+    Ender = Cause = str
+    Protocol = object
 
 CHUNK: Final = 64 << 10
 UNDIVIDED: Final = 512
@@ -22,9 +33,6 @@ STUCK_NS: Final = 15_000_000
 LOOK_S: Final = 0.01
 QUIET_LOOKS: Final = 100
 STALL_NS: Final = 1_000_000
-
-Ender = Literal["sender", "receiver", "error"]
-Cause = Literal["receiver", "recorder"]
 
 
 class StopRelaying(Exception):

@@ -5,10 +5,20 @@ runs inside a handler. Where the system has only `sigwait`, origin and timeouts 
 whether a terminal of ours has us in its foreground, the timeout by a thread that signals us.
 """
 
+from __future__ import annotations
+
 import os
-import signal
 import threading
-from typing import Final, NamedTuple
+
+from captures.tuples import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import Final
+else:
+    # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
+    import _signal as signal
 
 FORWARDED: Final = (
     signal.SIGHUP,
@@ -40,10 +50,10 @@ class SignalWait:
     def __init__(self) -> None:
         self.inherited = {signum: signal.getsignal(signum) for signum in (*FORWARDED, signal.SIGCHLD)}
         """The dispositions that we were started with."""
-        self.taken = [signum for signum in FORWARDED if self.inherited[signum] is not signal.SIG_IGN]
+        self.taken = [signum for signum in FORWARDED if self.inherited[signum] != signal.SIG_IGN]
         """A signal that we were started ignoring would be ignored by the server too."""
         self._set = {*self.taken, signal.SIGCHLD}
-        self.mask = {signal.Signals(n) for n in signal.pthread_sigmask(signal.SIG_BLOCK, self._set)}
+        self.mask: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._set))
         """The signal mask that we were started with."""
         # Ignored, it would have the kernel reap the server and throw its status away; by default, BSDs drop it even
         # when blocked.
@@ -53,7 +63,7 @@ class SignalWait:
     def dispositions(self) -> dict[int, signal.Handlers]:
         """What a child must set again: Python ignores SIGPIPE and SIGXFSZ for itself, and we took SIGCHLD."""
         again = dict.fromkeys((signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)), signal.SIG_DFL)
-        if self.inherited[signal.SIGCHLD] is signal.SIG_IGN:
+        if self.inherited[signal.SIGCHLD] == signal.SIG_IGN:
             again[signal.SIGCHLD] = signal.SIG_IGN
         return {int(signum): disposition for signum, disposition in again.items()}
 

@@ -5,7 +5,13 @@ split at CR, VT, FF, U+0085 and U+2028, some of which may stand unescaped inside
 here.
 """
 
-from typing import Final, NamedTuple
+from __future__ import annotations
+
+from captures.tuples import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 MAX_PENDING: Final = 1 << 20
 """An unfinished line of more bytes is handed out in pieces as it comes."""

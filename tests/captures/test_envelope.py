@@ -25,7 +25,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from captures.envelope import RECORD_LIMIT, _judge_at_once, judge, judge_exactly
+from captures import early
+from captures.early import _judge_flawless
+from captures.envelope import RECORD_LIMIT, _judge_at_once, judge, judge_exactly, judge_in_passing
 from captures.frame import UNJUDGED, Direction, Envelope, Unit
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus" / "envelope" / "frames.ndjson"
@@ -162,7 +164,9 @@ def test_of_several_broken_rules_the_first_of_the_catalogue_is_the_problem(raw: 
     assert all(CATALOGUE.index(first) < CATALOGUE.index(other) for other in others)
 
 
-# --- both paths say the same ------------------------------------------------------------------------------------------
+# --- all paths say the same -------------------------------------------------------------------------------------------
+
+FAST: Final = (_judge_at_once, _judge_flawless)
 
 
 def test_the_fast_path_takes_what_ordinary_peers_send() -> None:
@@ -174,12 +178,14 @@ def test_the_fast_path_takes_what_ordinary_peers_send() -> None:
     }
     ordinary = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
     escaped_and_spaced = b'{"jsonrpc": "2.0", "id": 7, "result": {"text": "\\u001b[0m \\u00e9", "f": 1e3}}'
-    assert _judge_at_once(ordinary) == judge_exactly(ordinary) == Envelope("request", b'"a-1"', "tools/call")
+    for path in FAST:
+        assert path(ordinary) == judge_exactly(ordinary) == Envelope("request", b'"a-1"', "tools/call")
     assert _judge_at_once(escaped_and_spaced) == judge_exactly(escaped_and_spaced) == Envelope("response", b"7")
 
 
 def test_the_fast_path_leaves_every_flawed_frame_of_the_table_to_the_exact_one() -> None:
-    assert [case.name for case in CASES if case.expect.problem and case.whole and _judge_at_once(case.raw)] == []
+    for path in FAST:
+        assert [case.name for case in CASES if case.expect.problem and case.whole and path(case.raw)] == []
 
 
 def test_both_paths_agree_on_every_frame_that_one_byte_makes_of_a_sound_one() -> None:
@@ -187,8 +193,9 @@ def test_both_paths_agree_on_every_frame_that_one_byte_makes_of_a_sound_one() ->
     for raw in (raw for raw in SOUND if len(raw) < 120):
         for at, byte in product(range(len(raw)), byte_values):
             for changed in (raw[:at] + raw[at + 1 :], raw[:at] + bytes([byte]) + raw[at + 1 :]):
-                at_once = _judge_at_once(changed)
-                assert at_once is None or at_once == judge_exactly(changed), changed
+                for path in FAST:
+                    at_once = path(changed)
+                    assert at_once is None or at_once == judge_exactly(changed), changed
 
 
 JSON_VALUES: Final = st.recursive(
@@ -239,6 +246,7 @@ def objects_like_messages(draw: st.DrawFn) -> bytes:
 @given(raw=objects_like_messages(), whole=st.booleans())
 def test_both_paths_agree_on_objects_like_messages(raw: bytes, whole: bool) -> None:
     assert judge(raw, whole=whole) == judge_exactly(raw, whole=whole)
+    assert early.judge_in_passing(raw, whole=whole) == judge_in_passing(raw, whole=whole)
 
 
 @st.composite
@@ -303,6 +311,7 @@ def test_any_bytes_get_a_verdict_that_a_record_can_hold(
     raw = raw[: len(raw) - cut]
     verdict = judge(raw, direction, unit, whole=whole)
     assert verdict == judge_exactly(raw, direction, unit, whole=whole)
+    assert early.judge_in_passing(raw, direction, whole=whole) == judge_in_passing(raw, direction, whole=whole)
     assert verdict.problem in (None, *CATALOGUE)
     assert verdict.id is None or (len(verdict.id) <= 256 and not isinstance(orjson.loads(verdict.id), dict | list))
     assert verdict.method is None or len(verdict.method.encode()) <= 256

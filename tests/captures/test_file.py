@@ -24,7 +24,7 @@ from captures.file import (
     create_directory,
     is_live,
 )
-from captures.places import segments
+from captures.listing import segments
 from tests.captures.samples import Disk, Full, at
 
 NAME = "x.mcpcap"
@@ -86,7 +86,7 @@ class TestCreation:
     @pytest.mark.usefixtures("no_umask")
     def test_only_the_user_can_read_it(self, tmp_path: Path) -> None:
         folder = tmp_path / "a/b/c"
-        create_directory(folder)
+        create_directory(str(folder))
         CaptureFile(folder / NAME).close()
         assert [mode(path) for path in (tmp_path / "a", tmp_path / "a/b", folder)] == [0o700] * 3
         assert mode(folder / NAME) == 0o600
@@ -96,7 +96,7 @@ class TestCreation:
     @pytest.mark.usefixtures("no_umask")
     def test_a_directory_that_exists_is_left_as_it_is(self, tmp_path: Path) -> None:
         (tmp_path / "a").mkdir(mode=0o755)
-        create_directory(tmp_path / "a")
+        create_directory(str(tmp_path / "a"))
         assert (mode(tmp_path / "a"), list((tmp_path / "a").iterdir())) == (0o755, [])
 
     @pytest.mark.parametrize("obstacle", obstacles())
@@ -231,27 +231,27 @@ class TestPaths:
     """Where a new capture goes."""
 
     def test_a_new_file_or_a_directory(self, tmp_path: Path) -> None:
-        assert choose_path(str(tmp_path / NAME), Path(), 0) == tmp_path / NAME
+        assert choose_path(str(tmp_path / NAME), "", 0) == str(tmp_path / NAME)
         for wanted in (str(tmp_path), f"{tmp_path}/new/"):
-            path = choose_path(wanted, Path(), 1_795_000_000_000_000_000)
+            path = Path(choose_path(wanted, "", 1_795_000_000_000_000_000))
             assert path.parent == Path(wanted)
             assert path.name.startswith("20261118T")
             assert path.parent.is_dir()
-        assert choose_path(None, tmp_path / "files", 0).parent == tmp_path / "files"
+        assert Path(choose_path(None, tmp_path / "files", 0)).parent == tmp_path / "files"
 
     @pytest.mark.parametrize("name", ["x", "x.json", "x.2.mcpcap", ".mcpcap", "x.mcpcap.gz", ""])
     def test_a_name_that_no_reader_would_find_is_refused(self, tmp_path: Path, name: str) -> None:
         (tmp_path / "d").mkdir()
         wanted = str(tmp_path / "d" / name) if name else str(tmp_path / "d" / "." / "..") + "x"
         with pytest.raises(CannotCreate, match=r"name ends in .mcpcap"):
-            choose_path(wanted, Path(), 0)
+            choose_path(wanted, "", 0)
 
     def test_a_name_that_is_taken_is_not_chosen(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         chances = iter([b"\0\0", b"\0\0", b"\0\0", b"\0\1"])
         monkeypatch.setattr(os, "urandom", lambda _: next(chances))
-        first = choose_path(None, tmp_path, 0)
+        first = Path(choose_path(None, tmp_path, 0))
         first.touch()
-        second = choose_path(None, tmp_path, 0)
+        second = Path(choose_path(None, tmp_path, 0))
         assert (first.name, second.name) == ("19700101T000000Z-0000.mcpcap", "19700101T000000Z-0001.mcpcap")
 
     @pytest.mark.parametrize("left", ["x.2.mcpcap", "x.17.mcpcap"])

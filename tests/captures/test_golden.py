@@ -19,7 +19,7 @@ import pytest
 from captures.errors import CaptureError
 from captures.frame import Frame
 from captures.integrity import inspect
-from captures.places import first_segment
+from captures.listing import first_segment
 from captures.reader import Capture, Damage, read_frames
 from captures.record import Record
 from tests.captures.samples import tables

@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 
 from captures import places
 from captures.errors import CaptureError
+from captures.listing import (
+    find_captures,
+    first_segment,
+    newest_first,
+    search_roots,
+    segment_number,
+    segments,
+)
 from captures.places import (
     captures_root,
     config_directory,
-    find_captures,
-    first_segment,
     new_name,
-    newest_first,
     safe_name,
-    search_roots,
-    segment_number,
     segment_path,
-    segments,
 )
 
 VARIABLES = ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "MCPPROXY_CAPTURES")
@@ -45,12 +47,12 @@ class TestDirectories:
     @linux
     def test_the_users_data_directory_is_the_usual_place(self, bare: pytest.MonkeyPatch) -> None:
         bare.setenv("HOME", "/home/ada")
-        assert captures_root() == Path("/home/ada/.local/share/mcpproxy/captures")
-        assert config_directory() == Path("/home/ada/.config/mcpproxy")
+        assert captures_root() == "/home/ada/.local/share/mcpproxy/captures"
+        assert config_directory() == "/home/ada/.config/mcpproxy"
         bare.setenv("XDG_DATA_HOME", "/data")
         bare.setenv("XDG_CONFIG_HOME", "/config")
-        assert captures_root() == Path("/data/mcpproxy/captures")
-        assert config_directory() == Path("/config/mcpproxy")
+        assert captures_root() == "/data/mcpproxy/captures"
+        assert config_directory() == "/config/mcpproxy"
 
     def test_a_relative_base_directory_is_ignored(self, bare: pytest.MonkeyPatch) -> None:
         """As the XDG specification has it."""
@@ -62,7 +64,7 @@ class TestDirectories:
     def test_one_variable_overrides_all(self, bare: pytest.MonkeyPatch) -> None:
         bare.setenv("HOME", "/home/ada")
         bare.setenv("MCPPROXY_CAPTURES", "/captures")
-        assert captures_root() == Path("/captures")
+        assert captures_root() == "/captures"
         assert search_roots()[0] == Path("/captures")
 
     @linux
@@ -77,7 +79,7 @@ class TestDirectories:
     def test_without_a_home_the_password_database_knows_one(self, bare: pytest.MonkeyPatch) -> None:
         import pwd
 
-        assert places.home() == Path(pwd.getpwuid(os.getuid()).pw_dir)
+        assert places.home() == pwd.getpwuid(os.getuid()).pw_dir
 
     def test_no_home_at_all_says_what_to_do(self, bare: pytest.MonkeyPatch) -> None:
         bare.setattr(os, "getuid", lambda: 987_654_321)
@@ -121,7 +123,7 @@ class TestSegments:
     @given(st.from_regex(r"[a-z0-9.-]{1,9}[a-z-]", fullmatch=True), st.integers(1, 10**9 - 1))
     def test_a_segments_name_leads_to_the_first_and_back(self, stem: str, number: int) -> None:
         first = Path("/d", f"{stem}.mcpcap")
-        path = segment_path(first, number)
+        path = Path(segment_path(first, number))
         assert (first_segment(path), segment_number(path)) == (first, number)
 
     @pytest.mark.parametrize("name", ["x.0.mcpcap", "x.02.mcpcap", "x.1234567890.mcpcap", "x.-1.mcpcap", "x..mcpcap"])

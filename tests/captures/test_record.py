@@ -1,6 +1,7 @@
 """One record, one line: what is written is what is read, and nothing else is ever taken for a record."""
 
 import json
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -18,7 +19,6 @@ from captures.record import (
     MAX_LINE,
     MAX_RAW,
     Record,
-    decode,
     frame_members,
     line_members,
     members,
@@ -29,6 +29,8 @@ from captures.record import (
     use_orjson,
 )
 from tests.captures.samples import every_type
+
+decode = partial(record.decode, offset=-1, loads=json.loads)
 
 directions = st.sampled_from(["c2s", "s2c"])
 text = st.text()
@@ -56,7 +58,7 @@ def read(line: bytes) -> Record:
     assert line.count(LINE_START) == 1
     assert line.startswith(LINE_START)
     line.decode()
-    found, again = (decode(line[:-1], 0, loads) for loads in (json.loads, orjson.loads))
+    found, again = (decode(line[:-1], loads=loads) for loads in (json.loads, orjson.loads))
     assert found is not None, line
     assert again is not None, line
     return again
@@ -207,7 +209,7 @@ class TestDamage:
     )
     @pytest.mark.parametrize("loads", [json.loads, orjson.loads])
     def test_fixed_members_of_a_wrong_type_make_no_record(self, body: bytes, loads: Any) -> None:
-        assert decode(checked(body), 0, loads) is None
+        assert decode(checked(body), loads=loads) is None
 
     def test_the_checksum_is_compared_as_bytes(self) -> None:
         bodies = (b'{"seq":%d,"rec":"x","t_ns":0' % n for n in range(1000))

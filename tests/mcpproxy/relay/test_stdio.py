@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.places import find_captures
+from captures.listing import find_captures
 from tests.harness import (
     DEADLINE_S,
     Place,

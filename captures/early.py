@@ -1,0 +1,105 @@
+"""The verdict on the first frames of a session, while orjson is still being loaded beside the traffic.
+
+A client waits for these frames, so nothing is loaded for them: the scanner is the one in C that CPython has built in.
+It answers only where nothing about a frame is odd, and leaves the rest to `exact`. The verdict is the same as from
+`envelope`, whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+from captures.frame import UNJUDGED, Envelope
+from captures.limits import DEEP, NOTIFICATIONS, ODD_LIMIT, RESERVED, SAFE, SHORT
+from captures.record import quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Final
+
+    from captures.frame import Direction, Kind
+
+
+def _refuse(_constant: str) -> None:
+    raise ValueError("NaN and Infinity are no JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a member comes twice")
+    return found
+
+
+try:
+    from _json import make_scanner
+
+    class _Settings:
+        """What the scanner asks for: everything as `json.loads` has it, but for what is odd."""
+
+        strict = True
+        object_hook = None
+        object_pairs_hook = staticmethod(_object)
+        parse_float = float
+        parse_int = int
+        parse_constant = staticmethod(_refuse)
+
+    _scan: Callable[[str, int], tuple[Any, int]] = make_scanner(_Settings)  # type: ignore[arg-type] # it asks no more
+except ImportError:
+    from json import JSONDecoder
+
+    _scan = JSONDecoder(parse_constant=_refuse, object_pairs_hook=_object).raw_decode
+
+_SPECIAL: Final = (NOTIFICATIONS, RESERVED)
+
+
+def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
+    """The verdict on a line that waits to be forwarded; `unjudged` where it is odd and above `ODD_LIMIT`."""
+    found = _judge_flawless(raw) if whole and len(raw) <= ODD_LIMIT else None
+    if found is not None:
+        return found
+    try:
+        from captures.exact import judge_in_passing as judge
+    except ImportError:  # an upgrade has taken it away since we were started
+        return UNJUDGED
+    return judge(raw, direction, whole=whole)
+
+
+def _judge_flawless(raw: bytes) -> Envelope | None:
+    """The verdict on a flawless request, notification or result; None for everything else."""
+    # An id has one spelling only without these, so that its token can be told from its value.
+    if b"\\u" in raw or b"\\/" in raw or b"-0" in raw or raw.count(b"[") + raw.count(b"{") > DEEP:
+        return None
+    try:
+        text = raw.decode()
+        read, end = _scan(text, 0)
+    except (ValueError, StopIteration, RecursionError):
+        return None
+    if type(read) is not dict or end != len(text) or read.get("jsonrpc") != "2.0" or "error" in read:
+        return None
+    token = _token(read)
+    kind = None if token is None else _kind(read, is_identified=bool(token))
+    return kind and Envelope(kind, token or None, read.get("method"))
+
+
+def _token(read: dict[str, Any]) -> bytes | None:
+    """The id as JSON; empty where there is none, None where it is odd."""
+    if "id" not in read:
+        return b""
+    ident = read["id"]
+    if type(ident) is int:
+        return b"%d" % ident if -SAFE <= ident <= SAFE else None
+    return quote(ident).encode() if type(ident) is str and len(ident) <= SHORT else None
+
+
+def _kind(read: dict[str, Any], *, is_identified: bool) -> Kind | None:
+    if "method" not in read:
+        return "response" if is_identified and type(read.get("result")) is dict else None
+    method = read["method"]
+    is_flawless = (
+        type(method) is str
+        and 0 < len(method) <= SHORT
+        and not method.startswith(_SPECIAL if is_identified else RESERVED)
+        and type(read.get("params", read)) is dict
+        and "result" not in read
+    )
+    return ("request" if is_identified else "notification") if is_flawless else None
