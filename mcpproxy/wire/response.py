@@ -1,0 +1,263 @@
+"""HTTP/1.1 responses: a tap that reads a copy of what the upstream sends and never stands in its way.
+
+The bytes are forwarded as they were read, whatever the tap makes of them. Where it cannot follow it says so once,
+with `Lost`, and is deaf from then on: a recording that tells where it went blind is worth more than one that guesses.
+
+A response cannot be read by itself: whether it has content depends on the request that it answers. So the tap is told
+of each request, and finds the end of every message itself. llhttp, the parser of Node's HTTP clients, reads the heads,
+one parser for each, as it keeps state beyond a message; it cannot be told that an answer to HEAD has no content, nor
+does it tell where in a chunk a message ended.
+
+Any cutting of the input gives the same events but for the borders of `ResponseBody`; time is linear in the bytes, and
+what waits is one head, one chunk size or one trailer section, each of them bounded.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from mcpproxy.wire import http1
+from mcpproxy.wire.http1 import Chunks, Fields, Malformed
+
+MAX_HEAD: Final = 256 << 10
+"""Bytes of a status line and its header lines; generous, as refusing is not the tap's business."""
+MAX_AWAITED: Final = 10_000
+"""Requests without a response yet; more of them are no honest pipelining."""
+
+
+class ResponseHead(NamedTuple):
+    """A status line and the header fields."""
+
+    status: int
+    reason: bytes
+    version: bytes
+    """Such as `b"HTTP/1.1"`."""
+    headers: Fields
+    """Names and values in the order sent, doubles and case kept; white space around a value is not of the value."""
+    informational: bool
+    """A 1xx, which another head follows."""
+
+
+class ResponseBody(NamedTuple):
+    """A piece of the content, without chunk framing; content codings are as sent."""
+
+    payload: bytes
+
+
+class ResponseEnd(NamedTuple):
+    """The response is complete."""
+
+    trailers: Fields = ()
+    by_close: bool = False
+    """The end of the connection ended it, so nobody can tell whether more was meant to come."""
+
+
+class ResponseAborted(NamedTuple):
+    """The connection ended in the middle of a response."""
+
+    reason: str
+
+
+class Lost(NamedTuple):
+    """The tap cannot follow any more. The traffic goes on unseen."""
+
+    reason: str
+
+
+Event: TypeAlias = ResponseHead | ResponseBody | ResponseEnd | ResponseAborted | Lost
+
+_HEAD_END: Final = re.compile(rb"\n\r?\n").search
+_FIRST: Final = b"HTTP/"
+_ENOUGH: Final = 3  # bytes before a chunk that may hold the beginning of the end of a head
+
+
+class _Unfollowable(Exception):
+    """The tap cannot follow, for the reason given."""
+
+
+class ResponseTap:
+    """Reads a copy of the upstream's side of a connection."""
+
+    def __init__(self) -> None:
+        self._asked: deque[bool] = deque()  # for each request without a response yet: whether it is HEAD
+        self._lost = ""
+        self._deaf = False
+        self._events: list[Event] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Wait for the next head."""
+        self._head = bytearray()
+        self._left = 0
+        self._chunks: Chunks | None = None
+        self._step: Callable[[bytes, int], int] = self._in_head
+
+    def expect(self, method: bytes) -> None:
+        """Take note of a request that has been forwarded, before its response can come."""
+        if self._deaf:
+            return
+        self._asked.append(method == b"HEAD")
+        if len(self._asked) > MAX_AWAITED:
+            self._lost = f"more than {MAX_AWAITED} requests wait for a response"
+            self._asked.clear()
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that a chunk of the stream completes; none any more after `Lost`."""
+        at = 0
+        try:
+            while at < len(data) and not self._deaf:
+                if self._lost:
+                    raise _Unfollowable(self._lost)
+                at = self._step(data, at)
+        except _Unfollowable as lost:
+            self._die()
+            self._events.append(Lost(str(lost)))
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> list[Event]:
+        """The events that the end of the stream brings about; none where it came between two responses."""
+        if self._deaf:
+            return []
+        events: list[Event] = []
+        if self._step == self._until_close:
+            events.append(ResponseEnd(by_close=True))
+        elif self.under_way:
+            part = "head" if self._head else "content"
+            events.append(ResponseAborted(f"the connection ended in the {part} of a response"))
+        self._die()
+        return events
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a response has begun and is not complete."""
+        return self._step != self._in_head or bool(self._head)
+
+    def _die(self) -> None:
+        self._deaf = True
+        self._asked.clear()
+        self._begin()
+
+    def _in_head(self, data: bytes, at: int) -> int:
+        """Look for the end of a head; a parser must see nothing behind it."""
+        if not self._head:
+            if data[at] in b"\r\n":
+                return at + 1  # some servers send an empty line too many behind a body
+            if not self._asked:
+                raise _Unfollowable("the upstream sent what no request asked for")
+        before = len(self._head)
+        if before:
+            # Once in a call at most, so to copy a chunk here is no more than to have been given it.
+            self._head += data[at : at + MAX_HEAD + 1 - before]
+            self._judge_start(bytes(self._head[: len(_FIRST)]))
+            end = _HEAD_END(self._head, max(0, before - _ENOUGH))
+            stop = end.end() if end else len(self._head)
+        else:
+            self._judge_start(data[at : at + len(_FIRST)])
+            end = _HEAD_END(data, at, at + MAX_HEAD + 1)
+            stop = (end.end() if end else min(len(data), at + MAX_HEAD + 1)) - at
+            self._head += data[at : at + stop]
+        if stop > MAX_HEAD:
+            raise _Unfollowable(f"a response head is longer than {MAX_HEAD} bytes")
+        if end:
+            raw = bytes(self._head[:stop])
+            self._head.clear()
+            self._complete(raw)
+        return at + stop - before
+
+    @staticmethod
+    def _judge_start(start: bytes) -> None:
+        if not _FIRST.startswith(start):
+            raise _Unfollowable("the upstream sent something other than HTTP/1")
+
+    def _complete(self, raw: bytes) -> None:
+        """Read a head, and turn to what follows it (RFC 9112, 6.3)."""
+        head = _read(raw)
+        self._events.append(head)
+        if head.status == 101:
+            raise _Unfollowable("the upstream switched protocols")
+        if head.informational:
+            return
+        if self._asked.popleft() or head.status in (204, 304):
+            self._events.append(ResponseEnd())
+            return
+        fields = {name.lower(): value for name, value in head.headers}
+        coding = fields.get(b"transfer-encoding")
+        length = fields.get(b"content-length")
+        if coding is not None and coding.lower().rpartition(b",")[2].strip(b" \t") == b"chunked":
+            self._chunks = Chunks()
+            self._step = self._in_chunks
+        elif coding is not None or length is None:
+            self._step = self._until_close
+        elif int(length):
+            self._left = int(length)
+            self._step = self._in_content
+        else:
+            self._events.append(ResponseEnd())
+
+    def _in_content(self, data: bytes, at: int) -> int:
+        piece = data[at : at + self._left]
+        self._left -= len(piece)
+        self._events.append(ResponseBody(piece))
+        if not self._left:
+            self._events.append(ResponseEnd())
+            self._begin()
+        return at + len(piece)
+
+    def _in_chunks(self, data: bytes, at: int) -> int:
+        assert self._chunks
+        found: list[http1.Event] = []
+        try:
+            at = self._chunks.feed(data, at, found)
+        except Malformed as bad:
+            raise _Unfollowable(f"a response in chunks cannot be read: {bad.reason}") from None
+        finally:
+            for event in found:
+                if isinstance(event, http1.Body) and event.payload:
+                    self._events.append(ResponseBody(event.payload))
+                elif isinstance(event, http1.End):
+                    self._events.append(ResponseEnd(event.trailers))
+                    self._begin()
+        return at
+
+    def _until_close(self, data: bytes, at: int) -> int:
+        self._events.append(ResponseBody(data[at:]))
+        return len(data)
+
+
+class _HeadReading:
+    """What llhttp calls back while it reads a head."""
+
+    def __init__(self) -> None:
+        self.reason = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.complete = False
+
+    def on_status(self, reason: bytes) -> None:
+        self.reason = reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name, value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        self.complete = True
+
+
+def _read(raw: bytes) -> ResponseHead:
+    """The head that some bytes are, from the status line to the empty line."""
+    reading = _HeadReading()
+    parser = HttpResponseParser(reading)
+    try:
+        parser.feed_data(raw)
+    except (HttpParserError, HttpParserUpgrade) as problem:
+        # A 101 makes it stop behind the head, in one of two ways.
+        if not reading.complete:
+            raise _Unfollowable(f"a response head cannot be read: {problem}") from None
+    status = parser.get_status_code()
+    if not reading.complete or status < 100:
+        raise _Unfollowable("a response head cannot be read")
+    version, _, _ = raw.partition(b" ")
+    return ResponseHead(status, reading.reason, version, tuple(reading.headers), status < 200)
