@@ -107,6 +107,8 @@ _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding", b"host"})
 _NOTED: Final = _FRAMING | {b"connection", b"upgrade"}
 _NOT_IN_TRAILERS: Final = _NOTED | {b"expect", b"keep-alive", b"proxy-connection", b"te", b"trailer"}
 
+_OF_ONE_HOP: Final = frozenset({b"proxy-connection", b"upgrade", b"http2-settings"})
+
 _OLDEST: Final = b"HTTP/1.0"
 _NEWEST: Final = b"HTTP/1.1"
 _TLS_HANDSHAKE: Final = 0x16
@@ -399,7 +401,7 @@ class RequestSplitter:
 
 
 def forwarded(head: Head, host: bytes) -> bytes:
-    """A head for the upstream: as sent, but for the value of Host and without Proxy-Connection.
+    """A head for the upstream: as sent, but for the value of Host and without what is between the client and us alone.
 
     Connection and Keep-Alive stay: each connection of a client has one to the upstream of its own, so what they say of
     the one holds for the other.
@@ -410,7 +412,7 @@ def forwarded(head: Head, host: bytes) -> bytes:
         lower = name.lower()
         if lower == b"host":
             kept.append(line[: len(name)] + line[len(name) :].replace(value, host))
-        elif lower != b"proxy-connection":
+        elif lower not in _OF_ONE_HOP:
             kept.append(line)
     return b"\r\n".join((*kept, b"", b""))
 
@@ -487,8 +489,10 @@ def _judge_connection(noted: dict[bytes, list[bytes]]) -> None:
     if options & _FRAMING:
         # The next proxy would take the field out, and read another message than this one.
         raise Malformed("Connection names a framing field")
-    if b"upgrade" in options and b"upgrade" in noted:
-        raise Malformed("upgrades, to WebSocket or to h2c, are not relayed: ask without Upgrade", 501)
+    wanted = {word.strip(b" \t").lower() for value in noted.get(b"upgrade", []) for word in value.split(b",")}
+    # An upgrade to h2c is an offer that may be passed over (RFC 9110, 7.8), and Java's client makes it unasked.
+    if b"upgrade" in options and wanted - {b"h2c"}:
+        raise Malformed("upgrades, such as to WebSocket, are not relayed: ask without Upgrade", 501)
 
 
 def _content_length(noted: dict[bytes, list[bytes]], version: bytes) -> int | None:

@@ -179,18 +179,18 @@ def test_any_cutting_of_pipelined_requests_gives_what_was_sent(stream: list[Mess
 
 
 @given(messages(), hosts)
-def test_a_forwarded_head_differs_in_host_and_proxy_connection_alone(message: Message, host: bytes) -> None:
+def test_a_forwarded_head_differs_in_host_and_fields_of_one_hop_alone(message: Message, host: bytes) -> None:
     head = message[1][0]
     assert isinstance(head, Head)
     sent = head_of(forwarded(head, host))
     assert sent.headers == tuple(
         (name, host if name.lower() == b"host" else value)
         for name, value in head.headers
-        if name.lower() != b"proxy-connection"
+        if name.lower() not in (b"proxy-connection", b"upgrade")
     )
     assert (sent.method, sent.target, sent.version, sent.length) == (*head[:3], head.length)
     lines = head.wire.split(b"\r\n")
-    kept = [line for line in lines if not line.startswith(b"Proxy-Connection")]
+    kept = [line for line in lines if not line.lower().startswith((b"proxy-connection", b"upgrade"))]
     changed = [(a, b) for a, b in zip(kept, sent.wire.split(b"\r\n"), strict=True) if a != b]
     assert all(before.lower().startswith(b"host:") for before, _ in changed)
 
@@ -198,6 +198,14 @@ def test_a_forwarded_head_differs_in_host_and_proxy_connection_alone(message: Me
 def test_white_space_around_host_stays_as_it_was() -> None:
     head = head_of(b"GET / HTTP/1.1\r\nhOsT:  o:1  \r\nx-a:  o:1\r\nX-A:\xe9\r\n\r\n")
     assert forwarded(head, b"up") == b"GET / HTTP/1.1\r\nhOsT:  up  \r\nx-a:  o:1\r\nX-A:\xe9\r\n\r\n"
+
+
+def test_an_offer_of_h2c_is_passed_over() -> None:
+    """Java's client makes it with each of its first requests."""
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
+    head = head_of(b"GET / HTTP/1.1\r\nHost: o:1\r\n" + offer + b"Accept: */*\r\n\r\n")
+    kept = b"Connection: Upgrade, HTTP2-Settings\r\nAccept: */*\r\n\r\n"
+    assert forwarded(head, b"up") == b"GET / HTTP/1.1\r\nHost: up\r\n" + kept
 
 
 def test_a_head_without_host_gets_none() -> None:
@@ -430,7 +438,7 @@ REFUSED_HEADS = {
     "two empty lines": (b"\r\n\r\n" + GOOD, 400),
     "LF before the request line": (b"\n" + GOOD, 400),
     "WebSocket": (post(b"Connection: keep-alive, Upgrade", b"Upgrade: websocket"), 501),
-    "h2c": (post(b"Upgrade: h2c", b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAMAAABk"), 501),
+    "WebSocket or h2c": (post(b"Upgrade: h2c, websocket", b"Connection: Upgrade"), 501),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
     "a JSON line": (b'{"jsonrpc":"2.0","id":1,"method":"ping"}\r\n', 400),
     "HTTP/1.1 answered with a response": (b"HTTP/1.1 200 OK\r\n\r\n", 400),
