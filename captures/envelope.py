@@ -45,10 +45,10 @@ def judge(
     return (_judge_at_once(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
 
 
-def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """The verdict on a line that waits to be forwarded: at once, or exactly where that is quick, or `unjudged`."""
+def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Envelope:
+    """The verdict on a frame that waits to be forwarded: at once, or exactly where that is quick, or `unjudged`."""
     found = _judge_at_once(raw) if whole and len(raw) <= RECORD_LIMIT else None
-    return found or judge_exactly(raw, direction, whole=whole, limit=ODD_LIMIT)
+    return found or judge_exactly(raw, direction, unit, whole=whole, limit=ODD_LIMIT)
 
 
 def _judge_at_once(raw: bytes) -> Envelope | None:

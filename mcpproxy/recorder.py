@@ -24,9 +24,8 @@ from captures.loss import Entry
 from captures.places import captures_root, config_directory, safe_name
 from captures.record import frame_members, line_members, members, part_members, stderr_members, use_orjson
 from captures.redact import Redactor, load_key, server_name
-from captures.versions import FORMAT_VERSION
 from captures.writer import Fsync, Policy, RecordingStopped, Writer
-from mcpproxy import __version__
+from mcpproxy.header import Header, working_directory
 from mcpproxy.relay.pump import Cause, Ender, StopRelaying
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wire.lines import LineSplitter, Piece
@@ -291,7 +290,17 @@ class Recorder:
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns)
-        header = _Header(argv, environment, self.name, wall_ns, [] if fsync == "1s" else [f"fsync={fsync}"])
+        redactor = Redactor(load_key(config_directory()))
+        header = Header(
+            "stdio",
+            wall_ns,
+            ["argv", "env"] if redactor.lasting else ["argv", "env", "key-not-kept"],
+            [] if fsync == "1s" else [f"fsync={fsync}"],
+            name=self.name,
+            argv=redactor.command(argv),
+            cwd=working_directory(),
+            env=redactor.environment(environment),
+        )
         segment_bytes = min(SEGMENT_BYTES, ring_bytes // 4)
         self._file = CaptureFile(path, segment_bytes=segment_bytes, ring_bytes=ring_bytes)
         try:
@@ -394,66 +403,6 @@ def _rest(tap: Channel | StderrTap) -> list[Entry]:
     except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
         tap.failed(error)
         return []
-
-
-class _Header:
-    """What stands in the header of every segment of one capture."""
-
-    def __init__(
-        self, argv: list[bytes], environment: Mapping[bytes, bytes], name: str, wall_ns: int, opt_outs: list[str]
-    ) -> None:
-        redactor = Redactor(load_key(config_directory()))
-        self._fields = {
-            "name": name,
-            "argv": redactor.command(argv),
-            "cwd": _cwd(),
-            "env": redactor.environment(environment),
-            "observed_start": True,
-            "wall_ns": wall_ns,
-            "mono_ns": time.monotonic_ns(),
-            "boot_id": _boot_id(),
-            "parents": _parents(),
-            "tool": f"mcpproxy {__version__}",
-            "redactions": ["argv", "env"] if redactor.lasting else ["argv", "env", "key-not-kept"],
-            "opt_outs": opt_outs,
-        }
-        self._capture = os.urandom(16).hex()
-
-    def middle(self, segment: int) -> bytes:
-        """The members of the header of a segment."""
-        return members(format=FORMAT_VERSION, capture=self._capture, segment=segment, transport="stdio", **self._fields)
-
-
-def _cwd() -> bytes | None:
-    try:
-        return os.getcwdb()
-    except OSError:  # it was deleted, which keeps no server from running
-        return None
-
-
-def _boot_id() -> str | None:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return None
-
-
-def _parents() -> list[dict[str, object]]:
-    """The processes above us, nearest first, where the system shows them: one of them is the client."""
-    found: list[dict[str, object]] = []
-    pid = os.getppid()
-    while pid > 0 and len(found) < 16:
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            with open(f"/proc/{pid}/comm", "rb") as file:
-                exe = file.read().strip().decode("utf-8", "backslashreplace")
-        except OSError:
-            break
-        found.append({"pid": pid, "start": int(fields[19]), "exe": exe})
-        pid = int(fields[1])
-    return found
 
 
 def _name(code: int | None) -> str | None:

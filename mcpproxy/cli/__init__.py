@@ -9,6 +9,7 @@ import sys
 
 COMMANDS = {
     "run": "wrap a stdio server: record everything, change nothing",
+    "serve": "record an HTTP server: stand in front of it, change nothing",
     "ls": "list captures",
     "info": "sum one capture up: header, counts, duration, state",
     "show": "print the conversation of a capture",

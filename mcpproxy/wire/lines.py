@@ -98,7 +98,7 @@ class LineSplitter:
         """Pieces of at most the maximum, cut between UTF-8 characters; the last may be short or empty."""
         pieces, start = [], 0
         while len(data) - start > self._max:
-            stop = _character_border(data, start + self._max)
+            stop = character_border(data, start + self._max)
             pieces.append(data[start:stop])
             start = stop
         if self._parts or pieces:
@@ -132,7 +132,7 @@ def _line(line: bytes) -> Piece:
     return Piece(line[:-1], b"\r\n") if line.endswith(b"\r") else Piece(line, b"\n")
 
 
-def _character_border(data: bytes, at: int) -> int:
+def character_border(data: bytes, at: int) -> int:
     """The last border of a UTF-8 character at or before `at`; `at` itself where the bytes are not UTF-8."""
     for back in range(4):
         if data[at - back] & 0xC0 != 0x80:

@@ -1,0 +1,237 @@
+"""Stand in front of one HTTP server: everything that crosses is recorded, and nothing is changed.
+
+URL is the server's, as a client would be given it. The URL to give the client instead is printed on stdout. Requests to
+every path of the server go there, so its OAuth and `.well-known` addresses work as well.
+
+It ends with Ctrl-C or SIGTERM. Exit code: 0; 2 for wrong usage, or where the address to listen on cannot be had; 73
+where the capture cannot be created.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.record_http import HttpRecorder
+from mcpproxy.relay.admission import Admission
+from mcpproxy.relay.http import HttpRelay, Upstream
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+
+TELL_S: Final = 10.0
+"""How long the same line is not said again: a client may try an upstream that is away a hundred times a second."""
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class UsageError(Exception):
+    """The arguments make no sense; the text says which and what to do."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `serve`."""
+    made = Parser("serve", __doc__)
+    made.add_argument("url", metavar="URL", help="the server's address, such as https://example.com/mcp")
+    made.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:0",
+        help="where to listen (default: a free port of 127.0.0.1)",
+    )
+    made.add_argument("--name", metavar="NAME", help="the server's name, for `ls` and the folder (default: its host)")
+    made.add_argument(
+        "--capture",
+        metavar="FILE|DIR/",
+        help="record to a new FILE.mcpcap, or to a new file in DIR (default: the user's data directory)",
+    )
+    made.add_argument("--ca-file", metavar="FILE", help="trust the certificates in FILE, in PEM, beside the system's")
+    made.add_argument("--insecure", action="store_true", help="trust any certificate of the server; recorded as such")
+    made.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a further host name under which clients, and pages in browsers, may reach us; may be repeated",
+    )
+    made.add_argument(
+        "--dangerously-listen-beyond-loopback",
+        action="store_true",
+        help="allow --listen on an address that other machines can reach: they use the server as if they were you",
+    )
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Serve until a signal ends it."""
+    options = parser().parse_args(arguments)
+    try:
+        url = _checked(options.url)
+        upstream = _upstream(url, options.ca_file, insecure=options.insecure)
+        listener = _listener(options.listen, beyond=options.dangerously_listen_beyond_loopback)
+    except UsageError as error:
+        return fail(str(error), Exit.USAGE)
+    with listener:
+        began = time.monotonic()
+        host, port = listener.getsockname()[:2]
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        recorder = HttpRecorder(
+            options.url,
+            _seldom(say),
+            name=options.name,
+            capture=options.capture,
+            listen=place,
+            via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
+            opt_outs=["insecure"] if options.insecure else [],
+        )
+        admission = Admission([*options.allow_host, *([host] if not _is_wildcard(host) else [])])
+        relay = HttpRelay(upstream, admission, recorder, recorder.tell)
+        shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(relay, recorder, listener, shown))
+    frames = sum(recorder.frames.values())
+    say(
+        f"{recorder.name} · {time.monotonic() - began:.1f}s · {count_text(recorder.exchanges, 'exchange')}, "
+        f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
+    )
+    return int(Exit.FINE)
+
+
+async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, url: str) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signum, stopped.set)
+    recorder.start()
+    await relay.listen(listener)
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(f"{url}\n")
+        sys.stdout.flush()
+    say(f"recording {recorder.name} to {recorder.path}; give the client {url}; Ctrl-C ends")
+    await stopped.wait()
+    await relay.close()
+    await recorder.finish("signal")
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """That of uvloop where it is installed: half the time of a round trip."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _checked(text: str) -> SplitResult:
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no address of a server: {error}; write http://HOST:PORT/PATH") from error
+    if url.scheme not in _PORTS or not url.hostname:
+        raise UsageError(f"{text!r} is no http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
+    if url.username is not None or url.password is not None:
+        bare = url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
+        raise UsageError(
+            f"an address with credentials would show them to others: write {bare}, the client sends its own"
+        )
+    if url.fragment or port == 0 or any(char.isspace() or not char.isprintable() for char in text):
+        raise UsageError("the address must have no fragment, no white space and no port 0")
+    return url
+
+
+def _upstream(url: SplitResult, ca_file: str | None, *, insecure: bool) -> Upstream:
+    host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+    authority = url.netloc.encode("idna") if not url.netloc.isascii() else url.netloc.encode()
+    if url.scheme == "http":
+        if ca_file or insecure:
+            raise UsageError("--ca-file and --insecure are for https addresses")
+        return Upstream(host, port, None, authority)
+    try:
+        tls = ssl.create_default_context()
+        if ca_file:
+            tls.load_verify_locations(ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"cannot read certificates from {ca_file}: {error}; name a file in PEM") from error
+    tls.set_alpn_protocols(["http/1.1"])
+    if insecure:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    return Upstream(host, port, tls, authority, _proxy(host))
+
+
+def _proxy(host: str) -> tuple[str, int] | None:
+    """The HTTP proxy that the environment names for https, if one is to be used for this host."""
+    from urllib.request import getproxies, proxy_bypass
+
+    named = getproxies().get("https")
+    if not named or proxy_bypass(host):
+        return None
+    try:
+        proxy = urlsplit(named if "://" in named else f"http://{named}")
+        found = (proxy.hostname or "", proxy.port or _PORTS.get(proxy.scheme, 80))
+    except ValueError as error:
+        raise UsageError(f"HTTPS_PROXY is no address: {error}") from error
+    if proxy.scheme != "http" or not proxy.hostname or proxy.username is not None:
+        raise UsageError("HTTPS_PROXY must be http://HOST:PORT, without credentials; or unset it")
+    return found
+
+
+def _listener(text: str, *, beyond: bool) -> socket.socket:
+    """A socket bound to HOST:PORT, not listening yet."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"--listen {text!r} is no HOST:PORT; write 127.0.0.1:9000, or [::1]:9000")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None,
+            int(port),
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )[0]
+    except OSError as error:
+        raise UsageError(f"cannot listen on {text}: {error.strerror}; name another address") from error
+    if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback and not beyond:
+        raise UsageError(
+            f"--listen {text} can be reached by other machines, which could use the server as if they were you; "
+            "if you want that, add --dangerously-listen-beyond-loopback"
+        )
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(512)
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"cannot listen on {text}: {os.strerror(error.errno or 0)}; name another port") from error
+    return bound
+
+
+def _is_wildcard(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
+
+
+def _seldom(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """The same line at most once in ten seconds."""
+    said: dict[str, float] = {}
+
+    def tell_seldom(message: str) -> None:
+        now = time.monotonic()
+        if now - said.get(message, -TELL_S) >= TELL_S:
+            if len(said) > 100:
+                said.clear()
+            said[message] = now
+            tell(message)
+
+    return tell_seldom

@@ -1,0 +1,72 @@
+"""What stands at the beginning of every capture: where and when it was made, and by whom.
+
+On the path of `mcpproxy run`, so it loads next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from captures.record import members
+from captures.versions import FORMAT_VERSION
+from mcpproxy import __version__
+
+
+class Header:
+    """The header of every segment of one capture."""
+
+    def __init__(
+        self, transport: str, wall_ns: int, redactions: list[str], opt_outs: list[str], **fields: object
+    ) -> None:
+        """`fields` are those of the transport; members that all captures have are added."""
+        self._capture = os.urandom(16).hex()
+        self._transport = transport
+        self._fields = fields | {
+            "observed_start": True,
+            "wall_ns": wall_ns,
+            "mono_ns": time.monotonic_ns(),
+            "boot_id": _boot_id(),
+            "parents": _parents(),
+            "tool": f"mcpproxy {__version__}",
+            "redactions": redactions,
+            "opt_outs": opt_outs,
+        }
+
+    def middle(self, segment: int) -> bytes:
+        """The members of the header of a segment."""
+        own = {"format": FORMAT_VERSION, "capture": self._capture, "segment": segment, "transport": self._transport}
+        return members(**own, **self._fields)
+
+
+def working_directory() -> bytes | None:
+    """Where we were started."""
+    try:
+        return os.getcwdb()
+    except OSError:  # it was deleted, which keeps no server from running
+        return None
+
+
+def _boot_id() -> str | None:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def _parents() -> list[dict[str, object]]:
+    """The processes above us, nearest first, where the system shows them: one of them is the client."""
+    found: list[dict[str, object]] = []
+    pid = os.getppid()
+    while pid > 0 and len(found) < 16:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            with open(f"/proc/{pid}/comm", "rb") as file:
+                exe = file.read().strip().decode("utf-8", "backslashreplace")
+        except OSError:
+            break
+        found.append({"pid": pid, "start": int(fields[19]), "exe": exe})
+        pid = int(fields[1])
+    return found

@@ -1,0 +1,578 @@
+"""The recorder of HTTP: what the relay shows on one side, a capture on the other.
+
+    bytes handed on ─→ Conversation ─→ Exchange ─→ BodyRecorder ─→ Writer.place ─→ (at most 10 ms) ─→ in the kernel
+
+Forward first: records get their number and stamp in the callback that has handed the bytes on, so their order is the
+order in which things happened; one task writes what has come together, through aiofiles, so that no disk holds up the
+loop. After a kill at most the last 10 ms are missing. Loss is counted and told as on stdio: it is the same writer.
+"""
+
+import asyncio
+import hashlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from aiofiles.os import wrap
+
+from captures.envelope import judge_in_passing
+from captures.errors import CannotCreate
+from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
+from captures.frame import UNJUDGED, Direction, Unit
+from captures.loss import Entry
+from captures.places import captures_root, config_directory, safe_name
+from captures.record import MAX_RAW, frame_members, members, part_members, use_orjson
+from captures.redact import Redactor, load_key
+from captures.writer import Writer
+from mcpproxy.header import Header
+from mcpproxy.relay.http import EndedBy
+from mcpproxy.wire import http1, response
+from mcpproxy.wire.content import Decoder, Undecodable, decoder
+from mcpproxy.wire.fields import media_type, redacted, redacted_target, values
+from mcpproxy.wire.lines import character_border
+from mcpproxy.wire.sse import Event, EventSplitter
+
+GATHER_S: Final = 0.005
+"""How long records may wait for others to be written with them."""
+STUCK_S: Final = 0.25
+"""How long a write may take before records are only queued, within bounds."""
+METADATA_BYTES: Final = 64 << 10
+SNIFFED: Final = b'"jsonrpc"'
+_WELL_KNOWN: Final = b"/.well-known/"
+_STREAM: Final = b"text/event-stream"
+
+AROUND: Final = {
+    "bypass/location": "an answer sends the client to {} itself",
+    "bypass/content-location": "an answer names {} itself as its place",
+    "bypass/endpoint": "the server's endpoint event names {} itself: the client will refuse it or go there",
+    "bypass/resource": "the server's OAuth metadata is for {}: a client that compares it with our URL stops",
+    "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
+}
+"""What leads the client around the recorder, and what stderr says of it, once each."""
+
+
+class HttpRecorder:
+    """One capture of the traffic of one listener. Also the relay's observer."""
+
+    def __init__(
+        self,
+        url: str,
+        tell: Callable[[str], None],
+        *,
+        name: str | None = None,
+        capture: str | None = None,
+        listen: str | None = None,
+        via: str | None = None,
+        opt_outs: list[str] | None = None,
+    ) -> None:
+        """Create the capture and write its header.
+
+        Args:
+            url: of the upstream.
+            tell: says one line to the user.
+            name: of the server; its host where it is None.
+            capture: a new file, or a directory; None for the usual place.
+            listen: where clients reach us.
+            via: the HTTP proxy on the way to the upstream.
+            opt_outs: what the user switched off.
+
+        Raises:
+            CaptureError: there is no place for a capture, or it cannot be created.
+        """
+        use_orjson()
+        self.url = url
+        self.endpoint = (urlsplit(url).path or "/").encode()
+        self.name = safe_name(name or urlsplit(url).hostname or "server")
+        self.tell = tell
+        self.told: set[str] = set()
+        redactor = Redactor(load_key(config_directory()))
+        self.hash = redactor.hash
+        wall_ns = time.time_ns()
+        default = "" if capture is not None else os.path.join(captures_root(), self.name)
+        path = choose_path(capture, default, wall_ns)
+        redactions = ["headers", "query"] if redactor.lasting else ["headers", "query", "key-not-kept"]
+        upstream = redacted_target(url.encode(), self.hash)
+        header = Header(
+            "http", wall_ns, redactions, opt_outs or [], name=self.name, upstream=upstream, listen=listen, via=via
+        )
+        self._file = CaptureFile(path, segment_bytes=min(SEGMENT_BYTES, RING_BYTES // 4), ring_bytes=RING_BYTES)
+        try:
+            self.writer = Writer(self._file, header.middle, tell)
+        except AppendError as error:
+            os.unlink(path)
+            raise CannotCreate(
+                f"cannot write to the capture {path}: {error}; name another place with --capture"
+            ) from error
+        self.writer.start()
+        self.path = self._file.path
+        self.frames = {"c2s": 0, "s2c": 0}
+        self.bytes = {"c2s": 0, "s2c": 0}
+        self.exchanges = 0
+        self._connections = 0
+        self._dirty = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to write, beside the traffic; a loop must run."""
+        self._writing = asyncio.get_running_loop().create_task(self._write_behind())
+
+    async def _write_behind(self) -> None:
+        write = wrap(self.writer.write)
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(GATHER_S)
+            self._dirty.clear()
+            written = asyncio.ensure_future(write())
+            done, _ = await asyncio.wait({written}, timeout=STUCK_S)
+            if not done:
+                self.writer.degrade()
+            await written
+
+    def place(self, *entries: Entry) -> None:
+        """Number and stamp records; they are written soon."""
+        self.writer.place(entries)
+        self._dirty.set()
+
+    def now_ns(self) -> int:
+        """The stamp that a record would get now."""
+        return time.monotonic_ns() - self.writer.origin_ns
+
+    # --- what the relay tells ---
+
+    def connected(self, peer: str) -> "Conversation":
+        """A client has connected."""
+        self._connections += 1
+        return Conversation(self, self._connections, peer)
+
+    def failed(self, error: Exception) -> None:
+        """A bug of ours: one connection is recorded no more."""
+        self.tell(f"a fault of mcpproxy ended the recording of a connection ({type(error).__name__}); traffic goes on")
+        self.writer.post(Entry("gap", members(reason="fault")))
+
+    def warn(self, flag: str, where: str) -> None:
+        """Say what leads the client around us: once for each kind."""
+        if flag not in self.told:
+            self.told.add(flag)
+            self.tell(f"{AROUND[flag].format(where)} ({flag}); what goes there is not recorded")
+
+    async def finish(self, ending: str) -> None:
+        """Record the end and close the capture."""
+        if self._writing is not None:
+            self._writing.cancel()
+
+        def closing() -> Entry:
+            lost = self.writer.lost
+            totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
+            lost_in_all = {"records": lost.records, "bytes": lost.bytes}
+            text = members(ending=ending, totals=totals | {"lost": lost_in_all}, durable_seq=self.writer.durable_seq)
+            return Entry("close", text)
+
+        await wrap(self.writer.close)(closing)
+
+
+class Conversation:
+    """What crosses on one connection of a client: exchanges, one after another."""
+
+    def __init__(self, recorder: HttpRecorder, number: int, peer: str) -> None:
+        self.recorder = recorder
+        self.number = number
+        self.peer = peer
+        self._asking: Exchange | None = None
+        self._open: deque[Exchange] = deque()
+
+    def _begin(self) -> "Exchange":
+        self.recorder.exchanges += 1
+        self._open.append(Exchange(self, self.recorder.exchanges))
+        return self._open[-1]
+
+    def request(self, event: http1.Event) -> None:
+        """A piece of a request went on, or was refused."""
+        if isinstance(event, http1.Head):
+            self._asking = self._begin()
+            self._asking.ask(event)
+        elif isinstance(event, http1.Refusal):
+            if self._asking is None or not self._asking.is_asking:
+                self._asking = self._begin()
+        elif self._asking is not None:
+            if isinstance(event, http1.Body):
+                self._asking.ask_more(event.payload)
+            else:
+                self._asking.asked()
+
+    def response(self, event: response.Event) -> None:
+        """A piece of a response went on."""
+        if not self._open:
+            return
+        exchange = self._open[0]
+        if isinstance(event, response.ResponseHead):
+            if not event.informational:
+                exchange.answer(event)
+        elif isinstance(event, response.ResponseBody):
+            exchange.answer_more(event.payload)
+        elif isinstance(event, response.ResponseEnd):
+            self._open.popleft().end("complete", None)
+        elif isinstance(event, response.ResponseAborted):
+            self._open.popleft().end("server", event.reason)
+        else:
+            for left in self._open:
+                left.end("error", f"not followed any further: {event.reason}")
+            self._open.clear()
+
+    def answered(self, status: int, reason: str) -> None:
+        """We ourselves answered."""
+        exchange = self._open.popleft() if self._open else Exchange(self, 0)
+        exchange.answer_ourselves(status, reason)
+
+    def ended(self, by: EndedBy, error: str | None) -> None:
+        """The connection is over."""
+        for exchange in self._open:
+            exchange.end(by, error)
+        self._open.clear()
+
+
+class Exchange:
+    """One request and its response."""
+
+    def __init__(self, conversation: Conversation, number: int) -> None:
+        self.recorder = conversation.recorder
+        self.conn = conversation.number
+        self.number = number
+        self.is_asking = True
+        self.flags: list[str] = []
+        self.uri_key: str | None = None
+        self.metadata: str | None = None
+        self._peer = conversation.peer
+        self._request: dict[str, object] | None = None
+        self._response: dict[str, object] | None = None
+        self._times: dict[str, int] = {"request_head": self.recorder.now_ns()}
+        self._target = b""
+        self._sent: BodyRecorder | None = None
+        self._received: BodyRecorder | None = None
+        self._error: str | None = None
+
+    def ask(self, head: http1.Head) -> None:
+        """The request's head went on."""
+        self._target = head.target
+        self._request = {
+            "method": _text(head.method),
+            "target": redacted_target(head.target, self.recorder.hash),
+            "version": _text(head.version),
+            "headers": redacted(head.headers, self.recorder.hash),
+        }
+        if head.method == b"POST":
+            self.uri_key = self.recorder.hash(self._address(head.target).encode())
+        self._sent = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
+        self._tell("request")
+
+    def ask_more(self, payload: bytes) -> None:
+        """A piece of the request's content went on."""
+        if self._sent is not None:
+            self._sent.feed(payload)
+
+    def asked(self) -> None:
+        """The request is complete."""
+        self.is_asking = False
+        self._times["request_end"] = self.recorder.now_ns()
+        if self._sent is not None:
+            self._sent.end(whole=True)
+
+    def answer(self, head: response.ResponseHead) -> None:
+        """The response's head went on."""
+        self._times["response_head"] = self.recorder.now_ns()
+        self._response = {
+            "status": head.status,
+            "reason": _text(head.reason),
+            "version": _text(head.version),
+            "headers": redacted(head.headers, self.recorder.hash),
+        }
+        self._look_around(head)
+        opened = self._sent.last_event_id if self._sent is not None else None
+        self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, answers=True)
+        self._tell("response")
+        self._received.begin()
+
+    def answer_more(self, payload: bytes) -> None:
+        """A piece of the response's content went on."""
+        self._times.setdefault("first_byte", self.recorder.now_ns())
+        if self._received is not None:
+            self._received.feed(payload)
+
+    def answer_ourselves(self, status: int, reason: str) -> None:
+        """We refused the request, or could not reach the upstream."""
+        self._response = {"status": status, "reason": reason, "by": "proxy"}
+        self.end("proxy", reason)
+
+    def end(self, by: str, error: str | None) -> None:
+        """The exchange is over."""
+        is_whole = by == "complete"
+        if self.is_asking and self._sent is not None:
+            self._sent.end(whole=False)
+        if self._received is not None:
+            self._received.end(whole=is_whole, ended_by=by)
+        self._times["response_end"] = self.recorder.now_ns()
+        self._error = error
+        self._tell("end", ended_by=by)
+
+    def is_endpoint(self) -> bool:
+        """Whether the request goes to the URL that `serve` was given: what is said there is MCP."""
+        return self._target.partition(b"?")[0] == self.recorder.endpoint
+
+    def is_metadata(self) -> bool:
+        """Whether it asks for a document that describes the server (RFC 8615)."""
+        return self._target.startswith(_WELL_KNOWN)
+
+    def flag(self, name: str, where: str) -> None:
+        """Something leads the client around us."""
+        if name not in self.flags:
+            self.flags.append(name)
+        self.recorder.warn(name, where)
+
+    def announce(self, endpoint: bytes) -> None:
+        """A legacy `endpoint` event: where the client is to POST."""
+        text = endpoint.decode("utf-8", "replace")
+        address = urljoin(self._address(self._target), text)
+        self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
+        if urlsplit(text).netloc:
+            self.flag("bypass/endpoint", _origin(address))
+
+    def _address(self, target: bytes) -> str:
+        return urljoin(self.recorder.url, target.decode("latin-1"))
+
+    def _look_around(self, head: response.ResponseHead) -> None:
+        for name, value in head.headers:
+            lower = name.lower()
+            if lower in (b"location", b"content-location") and b"://" in value.partition(b"?")[0]:
+                self.flag(f"bypass/{lower.decode()}", _origin(value.decode("latin-1")))
+            elif lower == b"set-cookie":
+                attributes = [word.strip().lower() for word in value.split(b";")[1:]]
+                if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
+                    self.flag("bypass/cookie", "Secure, or for a domain")
+
+    def look_at_metadata(self, body: bytes) -> None:
+        """A `.well-known` document: kept, and compared with the URL that the client was given."""
+        from orjson import JSONDecodeError, loads
+
+        self.metadata = body[:METADATA_BYTES].decode("utf-8", "replace")
+        try:
+            read = loads(body)
+        except JSONDecodeError:
+            return
+        resource = read.get("resource") if isinstance(read, dict) else None
+        if isinstance(resource, str):
+            self.flag("bypass/resource", _origin(resource))
+
+    def _tell(self, stage: str, ended_by: str | None = None) -> None:
+        self.recorder.place(
+            Entry(
+                "exchange",
+                members(
+                    conn=self.conn,
+                    exchange=self.number,
+                    stage=stage,
+                    request=self._request,
+                    peer=self._peer,
+                    response=self._response,
+                    times=dict(self._times),
+                    request_size=self._sent.size if self._sent is not None and not self.is_asking else None,
+                    response_size=self._received.size if self._received is not None and ended_by else None,
+                    ended_by=ended_by,
+                    error=self._error,
+                    flags=self.flags or None,
+                    uri_key=self.uri_key,
+                    body_hash=self._hashes() if ended_by else None,
+                    metadata=self.metadata,
+                ),
+            )
+        )
+
+    def _hashes(self) -> dict[str, object] | None:
+        bodies = {"request": self._sent, "response": self._received}
+        found: dict[str, object] = {}
+        for name, body in bodies.items():
+            if body is not None and (unstored := body.unstored()):
+                found[name] = unstored
+        return found or None
+
+
+class BodyRecorder:
+    """What one body of an exchange leaves in the capture: frames, or its size and hash."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        direction: Direction,
+        fields: http1.Fields,
+        *,
+        last_event_id: str | None,
+        answers: bool = False,
+    ) -> None:
+        self.size = 0
+        self.last_event_id = last_event_id
+        self._exchange = exchange
+        self._dir: Direction = direction
+        self._media = media_type(fields)
+        codings = values(fields, b"content-encoding")
+        self._decoder: Decoder | None = decoder(codings) if codings else None
+        self._is_opaque = bool(codings) and self._decoder is None
+        self._events = EventSplitter(MAX_RAW) if answers and self._media == _STREAM else None
+        self._event_count = 0
+        self._held = bytearray()
+        self._parts = 0
+        self._parts_size = 0
+        self._event_parts_size = 0
+        self._hash = hashlib.sha256()
+        self._has_frames = False
+        self._is_over = False
+
+    def begin(self) -> None:
+        """The body may begin; a stream of events is told of."""
+        if self._events is not None:
+            self._place("stream", event="opened", last_event_id=self.last_event_id)
+
+    def feed(self, payload: bytes) -> None:
+        """A piece of it, as transferred."""
+        self.size += len(payload)
+        self._exchange.recorder.bytes[self._dir] += len(payload)
+        self._hash.update(payload)
+        if self._decoder is not None:
+            try:
+                payload = self._decoder.feed(payload)
+            except Undecodable:
+                self._decoder = None
+                self._is_opaque = True
+                self._let_go()
+        if self._is_opaque or not payload:
+            return
+        if self._events is not None:
+            for event in self._events.feed(payload):
+                self._record_event(event)
+            return
+        self._held += payload
+        while len(self._held) > MAX_RAW:
+            if not self._parts and not self._is_stored():
+                self._let_go()
+                return
+            piece = bytes(self._held[: MAX_RAW + 1])
+            cut = character_border(piece, MAX_RAW)
+            self._place_part(piece[:cut])
+            del self._held[:cut]
+
+    def _let_go(self) -> None:
+        """Keep nothing of it but size and hash."""
+        self._held = bytearray()
+        self._is_opaque = True
+
+    def end(self, *, whole: bool, ended_by: str | None = None) -> None:
+        """The body is over."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._decoder is not None:
+            try:
+                self._decoder.end()
+            except Undecodable:
+                whole = False
+        if self._events is not None:
+            for event in self._events.end():
+                self._record_event(event)
+            self._place("stream", event="ended", events=self._event_count, ended_by=ended_by)
+        elif self._parts:
+            self._place_part(bytes(self._held))
+            self._place_frame(b"", whole=whole, parts=(self._parts, self._parts_size))
+        elif self._held and self._exchange.is_metadata() and self._dir == "s2c":
+            self._exchange.look_at_metadata(bytes(self._held))
+        elif self._held and self._is_stored():
+            self._place_frame(bytes(self._held), whole=whole)
+        self._held = bytearray()
+
+    def _is_stored(self) -> bool:
+        """Whether it is JSON-RPC: what is sent as JSON to the server's URL, or elsewhere says so itself."""
+        is_json = self._media in (b"application/json", b"application/json-rpc", b"") or self._media.endswith(b"+json")
+        if self._exchange.is_endpoint() and is_json:
+            return True
+        return SNIFFED in self._held and self._media != b"application/x-www-form-urlencoded"
+
+    def unstored(self) -> dict[str, object] | None:
+        """Size and hash of a body of which no frame is in the capture."""
+        if not self.size or self._has_frames or self._events is not None:
+            return None
+        return {"size": self.size, "sha256": self._hash.hexdigest()}
+
+    def _record_event(self, event: Event) -> None:
+        self._event_count += event.last
+        if event.event == b"endpoint" and event.data is not None:
+            self._exchange.announce(event.data)
+            return
+        if event.data is None:
+            return
+        event_id = None if event.id is None else event.id.decode("utf-8", "replace")
+        if event.part:
+            self._event_parts_size += len(event.data)
+            self._place_part(event.data, event.part)
+            if event.last:
+                parts = (event.part, self._event_parts_size)
+                self._event_parts_size = 0
+                self._place_frame(b"", whole=event.whole, unit="sse_event", event_id=event_id, parts=parts)
+        else:
+            self._place_frame(event.data, whole=event.whole, unit="sse_event", event_id=event_id)
+
+    def _place_frame(
+        self,
+        raw: bytes,
+        *,
+        whole: bool,
+        unit: Unit = "http_body",
+        event_id: str | None = None,
+        parts: tuple[int, int] | None = None,
+    ) -> None:
+        recorder, exchange = self._exchange.recorder, self._exchange
+        verdict = UNJUDGED if parts else judge_in_passing(raw, self._dir, unit, whole=whole)
+        self._has_frames = True
+        recorder.frames[self._dir] += 1
+        text = frame_members(
+            self._dir,
+            raw,
+            verdict,
+            whole=whole,
+            parts=parts,
+            conn=exchange.conn,
+            exchange=exchange.number,
+            unit=unit,
+            event_id=event_id,
+        )
+        recorder.place(Entry("frame", text, self._dir, len(raw)))
+
+    def _place_part(self, raw: bytes, number: int = 0) -> None:
+        if not number:
+            self._parts += 1
+            self._parts_size += len(raw)
+        exchange = self._exchange
+        text = part_members(self._dir, number or self._parts, raw, conn=exchange.conn, exchange=exchange.number)
+        exchange.recorder.place(Entry("part", text, self._dir, len(raw)))
+
+    def _place(self, rec: str, **fields: object) -> None:
+        exchange = self._exchange
+        text = members(conn=exchange.conn, exchange=exchange.number, dir=self._dir, **fields)
+        exchange.recorder.place(Entry(rec, text))
+
+
+def _last_event_id(head: http1.Head) -> str | None:
+    found = values(head.headers, b"last-event-id")
+    return _text(found[0]) if found else None
+
+
+def _origin(address: str) -> str:
+    """Where an address leads, without what may be secret in it."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "another address"
+    return f"{parts.scheme}://{parts.hostname}{port}"
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

@@ -1,0 +1,53 @@
+"""Who may speak through the listener: judged from a request's head, before the upstream hears of it.
+
+A web page can make a browser send requests to loopback, under a name of its own that leads there (DNS rebinding) or
+across origins. So a request must name a host that means this listener, and where a browser says which page it comes
+from, that page must be of this machine. The MCP specification asks servers for the same (basic/transports, Streamable
+HTTP); a proxy that rewrites Host would take their own check away.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+"""The names of this machine that no other can have."""
+_WEB: Final = (b"http://", b"https://")
+
+
+class Objection(NamedTuple):
+    """Why a request is not let through."""
+
+    status: int
+    reason: str
+
+
+class Admission:
+    """The rule of one listener."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names` are further hosts under which the listener may be reached, ports apart."""
+        self._names = LOOPBACK | {name.lower().encode("idna") for name in names}
+
+    def judge(self, headers: Iterable[tuple[bytes, bytes]]) -> Objection | None:
+        """What speaks against a request with this header list; None where nothing does."""
+        for name, value in headers:
+            match name.lower():
+                case b"host" if _host(value) not in self._names:
+                    return Objection(421, "the Host header names another server; see --allow-host")
+                case b"origin" if not self._is_ours(value):
+                    return Objection(403, "the Origin header names a page of another machine; see --allow-host")
+                case b"sec-fetch-site" if value.lower() == b"cross-site":
+                    return Objection(403, "a page of another site sent this (Sec-Fetch-Site: cross-site)")
+                case _:
+                    continue
+        return None
+
+    def _is_ours(self, origin: bytes) -> bool:
+        lower = origin.lower()
+        return any(lower.startswith(scheme) and _host(lower.removeprefix(scheme)) in self._names for scheme in _WEB)
+
+
+def _host(authority: bytes) -> bytes:
+    """The host of an authority, without its port, in lower case."""
+    host, colon, port = authority.rpartition(b":")
+    return (host if colon and (port.isdigit() or not port) and not port.endswith(b"]") else authority).lower()

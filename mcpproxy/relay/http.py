@@ -1,0 +1,537 @@
+"""Stands in front of one HTTP server: bytes go on as they come, and a copy is shown to an observer.
+
+Promises: each connection of a client has one to the upstream of its own, so what the one side does to its connection
+(closing a half of it, resetting it, reading slowly) happens to the other side. Nothing is retried, followed, cached or
+decompressed, no idle stream times out, and a head does not wait for its body. Requests go on as `wire.http1` lets them
+through; of what it refuses, or what the rule of admission refuses, the upstream sees nothing. What we answer
+ourselves is marked as ours and is never JSON-RPC.
+
+The observer is told after the bytes have been handed on, in the same callback; when it raises, traffic goes on unseen.
+"""
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final, Literal, NamedTuple, Protocol, cast
+
+from mcpproxy.relay.admission import Admission
+from mcpproxy.wire import http1, response
+from mcpproxy.wire.http1 import RequestSplitter, forwarded
+from mcpproxy.wire.response import ResponseTap
+
+HEAD_S: Final = 30.0
+"""How long a request's head may take from its first byte to its last."""
+CONNECT_S: Final = 10.0
+"""How long the upstream may take to answer a connection."""
+CLOSE_S: Final = 1.0
+"""How long clients that do not read may hold up our end."""
+MAX_CONNECTIONS: Final = 1024
+HELD_BYTES: Final = 64 << 10
+"""What may wait for the upstream's connection, or for a slow reader, before the sender is made to wait."""
+BACKLOG: Final = 512
+_SPARE_FDS: Final = 32
+_RESET: Final = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
+
+EndedBy = Literal["client", "server", "proxy", "error"]
+
+
+class Upstream(NamedTuple):
+    """The one server that everything goes to."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    authority: bytes
+    """What the Host header says."""
+    proxy: tuple[str, int] | None = None
+    """An HTTP proxy on the way, asked for a tunnel."""
+
+
+class ConnectionTap(Protocol):
+    """Sees one connection of a client."""
+
+    def request(self, event: http1.Event) -> None:
+        """A piece of a request went on to the upstream; a `Refusal` says that one did not."""
+
+    def response(self, event: response.Event) -> None:
+        """A piece of a response went on to the client."""
+
+    def answered(self, status: int, reason: str) -> None:
+        """We ourselves answered the oldest request that has no answer yet."""
+
+    def ended(self, by: EndedBy, error: str | None) -> None:
+        """The connection is over."""
+
+
+class Observer(Protocol):
+    """Is told what crosses."""
+
+    def connected(self, peer: str) -> ConnectionTap:
+        """A client has connected."""
+
+    def failed(self, error: Exception) -> None:
+        """The observer itself raised, which is a bug; that connection is seen no more."""
+
+
+class HttpRelay:
+    """A listener and its connections."""
+
+    def __init__(
+        self, upstream: Upstream, admission: Admission, observer: Observer, tell: Callable[[str], None]
+    ) -> None:
+        self.upstream = upstream
+        self.admission = admission
+        self.observer = observer
+        self.tell = tell
+        self.clients: set[_Client] = set()
+        self.cap = _cap()
+        self._left = asyncio.Event()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, bound: socket.socket) -> None:
+        """Begin to take connections from a socket that is bound."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Client(self, loop), sock=bound, backlog=BACKLOG)
+
+    async def close(self) -> None:
+        """Stop listening, and end every connection as ended by us."""
+        if self._server is not None:
+            self._server.close()
+        for client in list(self.clients):
+            if client.outstanding:
+                client.abort("proxy", "the recorder ends")
+            else:
+                client.end("proxy", None)
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                while self.clients:
+                    self._left.clear()
+                    await self._left.wait()
+        except TimeoutError:  # whoever does not read cannot be told properly
+            for client in list(self.clients):
+                client.transport.abort()
+
+    def add(self, client: "_Client") -> bool:
+        """A client has connected; False where there are too many."""
+        self.clients.add(client)
+        return len(self.clients) <= self.cap
+
+    def drop(self, client: "_Client") -> None:
+        """A client's connection is closed."""
+        self.clients.discard(client)
+        self._left.set()
+
+
+def _cap() -> int:
+    """How many clients there may be: two descriptors each, and some for ourselves."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if limit <= 0 else max(1, min(MAX_CONNECTIONS, (limit - _SPARE_FDS) // 2))
+
+
+class _Client(asyncio.Protocol):
+    """A client's connection, and the way from it to the upstream."""
+
+    __slots__ = (
+        "_connecting",
+        "_deadline",
+        "_deaf",
+        "_eof",
+        "_is_within_message",
+        "_loop",
+        "_over",
+        "_refusal",
+        "_relay",
+        "_splitter",
+        "_upstream_eof",
+        "_waiting",
+        "_watched",
+        "answers",
+        "outstanding",
+        "server",
+        "transport",
+    )
+
+    def __init__(self, relay: HttpRelay, loop: asyncio.AbstractEventLoop) -> None:
+        self._relay = relay
+        self._loop = loop
+        self._splitter = RequestSplitter()
+        self._waiting = bytearray()
+        self._connecting: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._deaf = self._eof = self._upstream_eof = self._over = self._is_within_message = False
+        self._refusal: http1.Refusal | None = None
+        self._watched: ConnectionTap | None = None
+        self.answers = ResponseTap()
+        self.outstanding = 0
+        """Requests that went on and have no complete response yet."""
+        self.server: _Server | None = None
+        self.transport: asyncio.Transport
+
+    # --- what the client does ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(HELD_BYTES)
+        peer = self.transport.get_extra_info("peername")
+        try:
+            self._watched = self._relay.observer.connected(f"{peer[0]}:{peer[1]}" if peer else "unknown")
+        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+            self._relay.observer.failed(error)
+        if not self._relay.add(self):
+            self._refuse(http1.Refusal(503, f"there are {self._relay.cap} connections already"))
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        for event in self._splitter.feed(data):
+            if isinstance(event, http1.Head):
+                objection = self._relay.admission.judge(event.headers)
+                if objection is not None:
+                    self._show_request(event)
+                    self._refuse(http1.Refusal(*objection))
+                    return
+                self.outstanding += 1
+                self._is_within_message = True
+                self.answers.expect(event.method)
+                self._forward(forwarded(event, self._relay.upstream.authority))
+            elif isinstance(event, http1.Refusal):
+                self._refuse(event)
+                return
+            else:
+                self._is_within_message = isinstance(event, http1.Body)
+                if event.wire:
+                    self._forward(event.wire)
+            self._show_request(event)
+        self._mind_the_head()
+
+    def _forward(self, data: bytes) -> None:
+        if self.server is not None and self.server.transport is not None:
+            self.server.transport.write(data)
+            return
+        self._waiting += data
+        if len(self._waiting) > HELD_BYTES:
+            self.transport.pause_reading()
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._connect())
+
+    def _mind_the_head(self) -> None:
+        if not self._splitter.in_head:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+        elif self._deadline is None:
+            late = http1.Refusal(408, f"the request's head took longer than {HEAD_S:.0f} s")
+            self._deadline = self._loop.call_later(HEAD_S, self._refuse, late)
+
+    def eof_received(self) -> bool:
+        """Pass the half-close on. True keeps the other half open."""
+        self._eof = True
+        if self._splitter.in_head and not self._deaf:
+            self._refuse(http1.Refusal(400, "the connection ended within a head"))
+            return True
+        if self.server is not None:
+            self.server.half_close()
+        if self._connecting is None or self._upstream_eof:
+            self.end("client", None)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._relay.drop(self)
+        self._end_upstream(reset=exc is not None)
+        self._finish("client", None if exc is None else _text(exc))
+
+    def pause_writing(self) -> None:
+        if self.server is not None:
+            self.server.pause(reading=False)
+
+    def resume_writing(self) -> None:
+        if self.server is not None:
+            self.server.pause(reading=True)
+
+    # --- the connection to the upstream ---
+
+    @property
+    def relays_half_closes(self) -> bool:
+        """Whether the upstream's connection has halves."""
+        return self._relay.upstream.tls is None
+
+    async def _connect(self) -> None:
+        upstream = self._relay.upstream
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await _open(self._loop, upstream, lambda: _Server(self))
+        except TimeoutError:
+            self._fail(504, f"the upstream did not answer within {CONNECT_S:.0f} s")
+        except ssl.SSLCertVerificationError as error:
+            self._fail(502, f"the upstream's certificate is not trusted: {error.verify_message}")
+        except OSError as error:
+            status = 503 if error.errno in (errno.EMFILE, errno.ENFILE) else 502
+            self._fail(status, f"the upstream cannot be reached: {_text(error)}")
+
+    def upstream_made(self, server: "_Server") -> None:
+        """The upstream has answered: what waited goes on."""
+        self.server = server
+        if self._over:
+            server.abort()
+            return
+        assert server.transport is not None
+        if self._waiting:
+            server.transport.write(bytes(self._waiting))
+            self._waiting = bytearray()
+        self.transport.resume_reading()
+        if self._eof:
+            server.half_close()
+
+    def _fail(self, status: int, reason: str) -> None:
+        self._relay.tell(f"{reason} ({self._relay.upstream.authority.decode('latin-1')}); the client got {status}")
+        self._answer(status, reason)
+
+    # --- answers of our own ---
+
+    def _refuse(self, refusal: http1.Refusal) -> None:
+        """Let no more of this client through, and say so when all that was let through has its response."""
+        self._deaf = True
+        if self._over:
+            return
+        if self._watched is not None:
+            self._show_request(refusal)
+        if self._is_within_message:
+            # The upstream has a part of this message: it must not take it for a whole one.
+            self._end_upstream(reset=True)
+            if self.outstanding == 1 and not self.answers.under_way:
+                self._answer(refusal.status, refusal.reason)
+            else:
+                self.abort("proxy", refusal.reason)
+        elif self.outstanding:
+            self._refusal = refusal
+        else:
+            self._answer(refusal.status, refusal.reason)
+
+    def _answer(self, status: int, reason: str) -> None:
+        """Answer ourselves, and end the connection: nothing that follows on it could be trusted or served."""
+        self._deaf = True
+        body = f"mcpproxy: {reason}\n".encode()
+        phrase = HTTPStatus(status).phrase
+        head = (
+            f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+            f"Connection: close\r\nMcpproxy-Refused: {status}\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self._show(lambda tap: tap.answered(status, reason))
+        self.end("proxy", reason)
+
+    # --- what the upstream does ---
+
+    def upstream_data(self, data: bytes) -> None:
+        """Hand on, then look."""
+        self.transport.write(data)
+        for event in self.answers.feed(data):
+            self._see(event)
+        if self._refusal is not None and not self.outstanding:
+            self._answer(self._refusal.status, self._refusal.reason)
+
+    def _see(self, event: response.Event) -> None:
+        if isinstance(event, response.ResponseEnd):
+            self.outstanding = max(0, self.outstanding - 1)
+        self._show(lambda tap: tap.response(event))
+
+    def upstream_eof(self) -> None:
+        """The upstream has said all: so do we."""
+        for event in self.answers.close():
+            self._see(event)
+        self._upstream_eof = True
+        if self._eof:
+            self.end("server", None)
+        elif not self.transport.is_closing():
+            self.transport.write_eof()
+
+    def upstream_lost(self, exc: Exception | None) -> None:
+        """The upstream is gone: so are we, in the same way."""
+        if self._over:
+            return
+        for event in self.answers.close():
+            self._see(event)
+        if exc is not None:
+            self.abort("server", _text(exc))
+        else:
+            self.end("server", None)
+
+    # --- the end ---
+
+    def end(self, by: EndedBy, error: str | None) -> None:
+        """Close both connections; what is on its way to the client is still delivered."""
+        self._finish(by, error)
+        self._end_upstream(reset=False)
+        self.transport.close()
+
+    def abort(self, by: EndedBy, error: str | None) -> None:
+        """The same by a reset, so that no half of a message is taken for a whole one."""
+        self._finish(by, error)
+        self._end_upstream(reset=True)
+        _reset_on_close(self.transport)
+        self.transport.close()
+
+    def _finish(self, by: EndedBy, error: str | None) -> None:
+        if self._over:
+            return
+        self._over = self._deaf = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._show(lambda tap: tap.ended(by, error))
+        self._watched = None
+
+    def _end_upstream(self, *, reset: bool) -> None:
+        if self._connecting is not None and self.server is None:
+            self._connecting.cancel()
+        if self.server is not None:
+            if reset:
+                self.server.abort()
+            else:
+                self.server.close()
+
+    def _show_request(self, event: http1.Event) -> None:
+        self._show(lambda tap: tap.request(event))
+
+    def _show(self, call: Callable[[ConnectionTap], None]) -> None:
+        if self._watched is None:
+            return
+        try:
+            call(self._watched)
+        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+            self._watched = None
+            self._relay.observer.failed(error)
+
+
+class _Server(asyncio.Protocol):
+    """The connection to the upstream that one client's connection has."""
+
+    __slots__ = ("_client", "_is_half_closed", "transport")
+
+    def __init__(self, client: _Client) -> None:
+        self._client = client
+        self._is_half_closed = False
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(HELD_BYTES)
+        self._client.upstream_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._client.upstream_data(data)
+
+    def eof_received(self) -> bool:
+        self._client.upstream_eof()
+        # TLS knows no half of a connection.
+        return self._client.relays_half_closes
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.upstream_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._client.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._client.transport.resume_reading()
+
+    def pause(self, *, reading: bool) -> None:
+        """Stop or go on reading, as the client's reader is slow or is not."""
+        if self.transport is None or self.transport.is_closing():
+            return
+        if reading:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    def half_close(self) -> None:
+        """The client has said all. To a TLS upstream that is a close, as it would be without us."""
+        if self.transport is None or self.transport.is_closing() or self._is_half_closed:
+            return
+        self._is_half_closed = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    def close(self) -> None:
+        """Close, after what is still to be written."""
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close by a reset."""
+        if self.transport is not None:
+            _reset_on_close(self.transport)
+            self.transport.abort()
+
+
+async def _open(loop: asyncio.AbstractEventLoop, upstream: Upstream, made: Callable[[], _Server]) -> None:
+    """Connect to the upstream, through a tunnel where an HTTP proxy is on the way.
+
+    Raises:
+        OSError: it cannot be reached; a certificate that is not trusted is one of these.
+    """
+    if upstream.proxy is None:
+        await loop.create_connection(
+            made,
+            upstream.host,
+            upstream.port,
+            ssl=upstream.tls,
+            server_hostname=upstream.host if upstream.tls else None,
+        )
+        return
+    tunnel = await _tunnel(loop, upstream.proxy, f"{upstream.host}:{upstream.port}")
+    try:
+        await loop.create_connection(
+            made, sock=tunnel, ssl=upstream.tls, server_hostname=upstream.host if upstream.tls else None
+        )
+    except BaseException:
+        tunnel.close()
+        raise
+
+
+async def _tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], target: str) -> socket.socket:
+    """A socket that leads through an HTTP proxy to `target` (RFC 9110, 9.3.6)."""
+    infos = await loop.getaddrinfo(*proxy, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, address = infos[0]
+    tunnel = socket.socket(family, kind, protocol)
+    try:
+        tunnel.setblocking(False)
+        await loop.sock_connect(tunnel, address)
+        await loop.sock_sendall(tunnel, f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+        answer = b""
+        while b"\r\n\r\n" not in answer and len(answer) < HELD_BYTES:
+            # One byte at a time: what follows the head belongs to the upstream.
+            byte = await loop.sock_recv(tunnel, 1)
+            if not byte:
+                break
+            answer += byte
+        status = answer.split(b" ", 2)[1:2]
+        if not answer.startswith(b"HTTP/1.") or not status or not status[0].startswith(b"2"):
+            raise OSError(f"the HTTP proxy {proxy[0]}:{proxy[1]} makes no tunnel ({answer[:60]!r})")
+    except BaseException:
+        tunnel.close()
+        raise
+    return tunnel
+
+
+def _reset_on_close(transport: asyncio.Transport) -> None:
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        except OSError:  # it is closed already
+            return
+
+
+def _text(error: Exception) -> str:
+    code = getattr(error, "errno", None)
+    if isinstance(error, socket.gaierror) or code is None or code < 0:
+        return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return os.strerror(code)

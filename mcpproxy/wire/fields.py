@@ -1,0 +1,82 @@
+"""What of HTTP heads and targets may be kept: everything that holds no credential, and hashes of the rest.
+
+A header's value is kept where its name stands on a short list, for most others may hold a token, a cookie or an
+account. Of a target the path is kept and the query's names, with the values of a few parameters of OAuth that are no
+secret. What the body says in clear anyway (`Mcp-Name`, `Mcp-Param-…`) is kept too; a session id is not.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+Hash = Callable[[bytes], str]
+"""Secret → what stands in its place."""
+
+_KEPT: Final = frozenset(
+    b"accept accept-encoding accept-language accept-ranges age allow alt-svc cache-control connection content-encoding "
+    b"content-language content-length content-range content-type date expect expires host keep-alive last-modified "
+    b"mcp-protocol-version mcp-method mcp-name origin pragma retry-after server te trailer transfer-encoding upgrade "
+    b"user-agent vary via x-accel-buffering x-content-type-options".split()
+)
+_KEPT_FAMILIES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
+_ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer"})
+_CHALLENGES: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
+_OPEN_SCHEMES: Final = (b"bearer", b"basic", b"digest", b"dpop")
+"""Schemes whose challenges hold no answer to one: others, such as Negotiate, go back and forth in the same header."""
+_OPEN_PARAMETERS: Final = frozenset(
+    {b"response_type", b"code_challenge_method", b"resource", b"redirect_uri", b"scope", b"grant_type"}
+)
+
+
+def redacted(fields: Iterable[tuple[bytes, bytes]], hashed: Hash) -> list[list[str]]:
+    """A header list as a record may hold it: `[[name, value], …]`, order, case and doubles kept."""
+    return [[_text(name), _value(name.lower(), value, hashed)] for name, value in fields]
+
+
+def _value(name: bytes, value: bytes, hashed: Hash) -> str:
+    if not value or name in _KEPT or name.startswith(_KEPT_FAMILIES):
+        return _text(value)
+    if name in _ADDRESSES:
+        return redacted_target(value, hashed)
+    if name in _CHALLENGES and value.lower().startswith(_OPEN_SCHEMES):
+        return _text(value)
+    return hashed(value)
+
+
+def redacted_target(target: bytes, hashed: Hash) -> str:
+    """A request target, or an address, without the secrets of its query, its fragment and its user."""
+    scheme, marks, rest = target.partition(b"://")
+    if not marks or b"/" in scheme or b"?" in scheme:
+        scheme, marks, rest = b"", b"", target
+    head, hash_mark, fragment = rest.partition(b"#")
+    path, question, query = head.partition(b"?")
+    if marks:
+        authority, slash, tail = path.partition(b"/")
+        user, at, host = authority.rpartition(b"@")
+        path = (hashed(user).encode() if at else b"") + at + host + slash + tail
+    text = _text(scheme + marks + path + question) + "&".join(_parameter(word, hashed) for word in query.split(b"&"))
+    return text + (f"#{hashed(fragment)}" if hash_mark else "")
+
+
+def _parameter(word: bytes, hashed: Hash) -> str:
+    name, equals, value = word.partition(b"=")
+    if not equals:
+        # A word without a name may itself be the secret.
+        return hashed(word) if word else ""
+    return f"{_text(name)}={_text(value) if name in _OPEN_PARAMETERS or not value else hashed(value)}"
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def media_type(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The media type of a message, in lower case, without parameters; empty where it names none."""
+    for name, value in fields:
+        if name.lower() == b"content-type":
+            return value.partition(b";")[0].strip().lower()
+    return b""
+
+
+def values(fields: Iterable[tuple[bytes, bytes]], wanted: bytes) -> list[bytes]:
+    """All values of a field, by its name in lower case."""
+    return [value for name, value in fields if name.lower() == wanted]
