@@ -1,0 +1,253 @@
+"""Server-sent events: chunks of a stream in, events out, cut as the WHATWG HTML standard (§9.2) cuts them.
+
+The standard decodes UTF-8 and then cuts; here bytes are cut and none is decoded, which gives the same events: all that
+has a meaning in a stream is ASCII, and bytes that are not UTF-8 stay for somebody else to judge.
+
+Whatever the bytes and however they are chunked, the same events come out (but for where the parts of a giant one are
+cut), time is linear, and what waits is never more than the data and one line of one event, each of them bounded.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from mcpproxy.wire.lines import MAX_PENDING, character_border
+
+MAX_FIELD: Final = 64 << 10
+"""Bytes of a line that is no data: what comes beyond them is not kept."""
+MAX_RETRY: Final = 2**53 - 1
+"""Milliseconds; a greater number counts as this one. What it names, 285,000 years, nobody waits."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_DATA: Final = b"data:"
+_DIGITS: Final = len(str(MAX_RETRY)) + 1
+"""A number cut to so many digits is above MAX_RETRY still. `int` of a few thousand would raise."""
+
+
+class Event(NamedTuple):
+    """An event that a blank line ended, a part of one that is too long to wait for, or one that nothing ended.
+
+    There is an event where there is something to tell: data, a type, an id or a `retry`. The standard fires those with
+    data and lets the others act in silence; a block of comments and unknown fields does neither, and is none here.
+    """
+
+    data: bytes | None = None
+    """The values of its data lines, joined by LF; None where it has no such line, which is not an empty one."""
+    event: bytes = b""
+    """The type; empty means `message`."""
+    id: bytes | None = None
+    """The last event id in force after it, be it of this event or of one before; None until the stream names one."""
+    has_id: bool = False
+    """Whether the id is its own: a replay and a doubled id are told by it."""
+    retry: int | None = None
+    """Milliseconds to wait before reconnecting."""
+    whole: bool = True
+    """False where the stream ended before the blank line: by the standard nobody sees this event."""
+    comments: int = 0
+    """Comment lines since the event before it, as a stream is kept alive by them."""
+    cut: bool = False
+    """Whether it has an `event` or `id` line above MAX_FIELD: of that value only the beginning is here."""
+    last: bool = True
+    """False for a part that others follow. It has data and nothing else; the last part has the rest."""
+    part: int = 0
+    """From 1 for the parts of an event that came in several; 0 for an event in one piece."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The event under way."""
+
+    data: bytearray = field(default_factory=bytearray)
+    has_data: bool = False
+    event: bytes = b""
+    has_id: bool = False
+    retry: int | None = None
+    cut: bool = False
+    parts: int = 0
+    """How many have been handed out of its data."""
+
+    def begin_data(self) -> None:
+        """A data line begins; its value is added to `data` as it comes."""
+        if self.has_data:
+            self.data += b"\n"
+        self.has_data = True
+
+    @property
+    def tells(self) -> bool:
+        """Whether it has anything that makes it an event."""
+        return self.has_data or self.event != b"" or self.has_id or self.retry is not None
+
+
+class EventSplitter:
+    """Cuts one event stream into events.
+
+    Attributes:
+        comments: comment lines since the last event, which no event has told of yet.
+    """
+
+    def __init__(self, max_pending: int = MAX_PENDING, max_field: int = MAX_FIELD) -> None:
+        self.comments = 0
+        self._max = max_pending
+        self._max_field = max_field
+        self._start: bytes | None = b""
+        """Bytes of the stream so far, while they may still become a byte order mark; None from then on."""
+        self._after_cr = False
+        """Whether an LF that comes next belongs to the CR before it, which ended its line already."""
+        self._draft = _Draft()
+        self._id: bytes | None = None
+        self._next_id: bytes | None = None
+        """The id that the next blank line puts in force."""
+
+        # The line under way, where a chunk ended in it.
+        self._line = bytearray()
+        """Its bytes; of a data line only until it is known for one, as its value goes to the draft."""
+        self._in_data = False
+        self._dropped = False
+        self._dropped_nul = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events, and parts of a giant one, that `data` completes."""
+        data = self._stripped(data)
+        if not data:
+            return []
+        self._after_cr = data.endswith(b"\r")
+        # Of bytes, unlike of text, `splitlines` knows the three line ends of the standard and no other.
+        lines = data.splitlines()
+        rest = b"" if data.endswith((b"\r", b"\n")) else lines.pop()
+        events = []
+        for line in lines:
+            if self._begun or len(line) > self._max_field:
+                self._grow(line)
+                self._finish()
+            elif line:
+                self._take(line)
+            else:
+                events += self._dispatch()
+                continue
+            events += self._spill()
+        if rest:
+            self._grow(rest)
+            events += self._spill()
+        return events
+
+    def end(self) -> list[Event]:
+        """What had begun when the stream ended, if anything had."""
+        if self._start:
+            self._grow(self._start)
+        if self._line == _DATA:
+            self._draft.begin_data()
+        # Any other field in the line that did not end is left out: half an id, or half a number, is none.
+        begun = self._draft.tells or (self._line != b"" and not self._line.startswith(b":"))
+        events = [*self._spill(), self._event(whole=False)] if begun else []
+        self._draft = _Draft()
+        self._line.clear()
+        self._in_data = False
+        self._start = None
+        return events
+
+    def _stripped(self, data: bytes) -> bytes:
+        """The bytes without a leading byte order mark, and without the LF of a CR LF that a chunk's border cut."""
+        if self._start is not None:
+            data = self._start + data
+            if len(data) < len(_BOM) and _BOM.startswith(data):
+                self._start = data
+                return b""
+            self._start = None
+            return data.removeprefix(_BOM)
+        if self._after_cr and data:
+            self._after_cr = False
+            return data.removeprefix(b"\n")
+        return data
+
+    @property
+    def _begun(self) -> bool:
+        """Whether a chunk ended within a line."""
+        return self._in_data or len(self._line) > 0
+
+    def _grow(self, piece: bytes) -> None:
+        """More of a line that is not known to end in this chunk, or that is long."""
+        if not self._in_data and len(self._line) <= len(_DATA):
+            # The space that may follow the colon has to be there before the value can go its way.
+            piece = bytes(self._line) + piece
+            self._line.clear()
+            if len(piece) > len(_DATA) and piece.startswith(_DATA):
+                self._in_data = True
+                self._draft.begin_data()
+                piece = _value(piece[len(_DATA) :])
+        if self._in_data:
+            self._draft.data += piece
+            return
+        room = self._max_field - len(self._line)
+        self._line += piece[:room]
+        if len(piece) > room:
+            self._dropped = True
+            self._dropped_nul = self._dropped_nul or b"\0" in piece[room:]
+
+    def _finish(self) -> None:
+        """The line under way has ended."""
+        if not self._in_data:
+            self._take(bytes(self._line), dropped=self._dropped, dropped_nul=self._dropped_nul)
+        self._line.clear()
+        self._in_data = self._dropped = self._dropped_nul = False
+
+    def _take(self, line: bytes, *, dropped: bool = False, dropped_nul: bool = False) -> None:
+        """A line that is not blank, less what was dropped of its end, does what the standard says."""
+        name, _, value = line.partition(b":")
+        value = _value(value)
+        draft = self._draft
+        if name == b"data":
+            draft.begin_data()
+            draft.data += value
+        elif name == b"":
+            self.comments += 1
+        elif name == b"event":
+            draft.event = value
+            draft.cut = draft.cut or dropped
+        elif name == b"id":
+            if not (dropped_nul or b"\0" in value):
+                self._next_id = value
+                draft.has_id = True
+                draft.cut = draft.cut or dropped
+        elif name == b"retry" and value.isdigit() and not dropped:
+            digits = value.lstrip(b"0") or b"0"
+            draft.retry = min(int(digits[:_DIGITS]), MAX_RETRY)
+
+    def _dispatch(self) -> list[Event]:
+        """What the blank line makes of the lines before it."""
+        self._id = self._next_id
+        events = [self._event()] if self._draft.tells else []
+        self._draft = _Draft()
+        return events
+
+    def _event(self, *, whole: bool = True) -> Event:
+        draft, comments = self._draft, self.comments
+        self.comments = 0
+        return Event(
+            bytes(draft.data) if draft.has_data else None,
+            draft.event,
+            self._id,
+            draft.has_id,
+            draft.retry,
+            whole,
+            comments,
+            draft.cut,
+            part=draft.parts + 1 if draft.parts else 0,
+        )
+
+    def _spill(self) -> list[Event]:
+        """Parts of the event under way, where it is too long to wait for; at least a byte stays, for the last one."""
+        draft = self._draft
+        if len(draft.data) <= self._max:
+            return []
+        data, start, parts = bytes(draft.data), 0, []
+        while len(data) - start > self._max:
+            stop = character_border(data, start + self._max)
+            draft.parts += 1
+            parts.append(Event(data[start:stop], last=False, part=draft.parts))
+            start = stop
+        draft.data = bytearray(data[start:])
+        return parts
+
+
+def _value(after_colon: bytes) -> bytes:
+    """The value of a field: one space after the colon is not of it, a second one is."""
+    return after_colon.removeprefix(b" ")
