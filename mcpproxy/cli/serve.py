@@ -26,6 +26,7 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.record_http import HttpRecorder
 from mcpproxy.relay.admission import Admission
 from mcpproxy.relay.http import HttpRelay, Upstream
+from mcpproxy.relay.rewrite import Origin
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 
@@ -56,6 +57,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--ca-file", metavar="FILE", help="trust the certificates in FILE, in PEM, beside the system's")
     made.add_argument("--insecure", action="store_true", help="trust any certificate of the server; recorded as such")
+    made.add_argument(
+        "--rewrite-location",
+        action="store_true",
+        help="make addresses of the server in redirects and the legacy endpoint event relative, so that clients stay; "
+        "recorded as such",
+    )
     made.add_argument(
         "--allow-host",
         metavar="NAME",
@@ -91,10 +98,11 @@ def run(arguments: list[str]) -> int:
             capture=options.capture,
             listen=place,
             via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
-            opt_outs=["insecure"] if options.insecure else [],
+            opt_outs=[name for name in ("insecure", "rewrite-location") if getattr(options, name.replace("-", "_"))],
         )
         admission = Admission([*options.allow_host, *([host] if not _is_wildcard(host) else [])])
-        relay = HttpRelay(upstream, admission, recorder, recorder.tell)
+        origin = Origin(url.scheme, upstream.host, upstream.port) if options.rewrite_location else None
+        relay = HttpRelay(upstream, admission, recorder, recorder.tell, origin)
         shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(relay, recorder, listener, shown))

@@ -21,6 +21,7 @@ from http import HTTPStatus
 from typing import Final, Literal, NamedTuple, Protocol, cast
 
 from mcpproxy.relay.admission import Admission
+from mcpproxy.relay.rewrite import Origin, Rewriter
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.http1 import RequestSplitter, forwarded
 from mcpproxy.wire.response import ResponseTap
@@ -83,11 +84,26 @@ class HttpRelay:
     """A listener and its connections."""
 
     def __init__(
-        self, upstream: Upstream, admission: Admission, observer: Observer, tell: Callable[[str], None]
+        self,
+        upstream: Upstream,
+        admission: Admission,
+        observer: Observer,
+        tell: Callable[[str], None],
+        origin: Origin | None = None,
     ) -> None:
+        """Prepare.
+
+        Args:
+            upstream: where everything goes.
+            admission: who may speak.
+            observer: is told what crosses.
+            tell: says one line to the user.
+            origin: whose addresses to make relative in responses; None hands responses on as they come.
+        """
         self.upstream = upstream
         self.admission = admission
         self.observer = observer
+        self.origin = origin
         self.tell = tell
         self.clients: set[_Client] = set()
         self.cap = _cap()
@@ -147,6 +163,7 @@ class _Client(asyncio.Protocol):
         "_over",
         "_refusal",
         "_relay",
+        "_rewriter",
         "_splitter",
         "_upstream_eof",
         "_waiting",
@@ -168,6 +185,7 @@ class _Client(asyncio.Protocol):
         self._refusal: http1.Refusal | None = None
         self._watched: ConnectionTap | None = None
         self.answers = ResponseTap()
+        self._rewriter = Rewriter(relay.origin, self.answers) if relay.origin is not None else None
         self.outstanding = 0
         """Requests that went on and have no complete response yet."""
         self.server: _Server | None = None
@@ -330,9 +348,12 @@ class _Client(asyncio.Protocol):
 
     def upstream_data(self, data: bytes) -> None:
         """Hand on, then look."""
-        self.transport.write(data)
-        for event in self.answers.feed(data):
-            self._see(event)
+        if self._rewriter is not None:
+            self.transport.write(self._rewriter.feed(data, self._see))
+        else:
+            self.transport.write(data)
+            for event in self.answers.feed(data):
+                self._see(event)
         if self._refusal is not None and not self.outstanding:
             self._answer(self._refusal.status, self._refusal.reason)
 
@@ -343,6 +364,8 @@ class _Client(asyncio.Protocol):
 
     def upstream_eof(self) -> None:
         """The upstream has said all: so do we."""
+        if self._rewriter is not None:
+            self.transport.write(self._rewriter.end())
         for event in self.answers.close():
             self._see(event)
         self._upstream_eof = True

@@ -132,6 +132,11 @@ class ResponseTap:
         return events
 
     @property
+    def in_head(self) -> bool:
+        """Whether the next byte would be one of a head, as far as the tap can follow."""
+        return not self._deaf and self._step == self._in_head
+
+    @property
     def under_way(self) -> bool:
         """Whether a response has begun and is not complete."""
         return self._step != self._in_head or bool(self._head)

@@ -1,0 +1,100 @@
+"""`--rewrite-location`: addresses of the upstream in its answers made relative, so that a client stays with us.
+
+The one way in which a response is not handed on as it came; off by default, and recorded when it is on. Only what names
+the upstream's own origin is touched: `Location` and `Content-Location` in a head, and the address in the `endpoint`
+event of the legacy transport. There the bytes that fall away are made up for by a comment, which readers of event
+streams skip, so that no length around them changes.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from mcpproxy.wire.response import MAX_HEAD, Event, ResponseHead, ResponseTap
+
+_HEAD_END: Final = re.compile(rb"\n\r?\n")
+_FIELD: Final = re.compile(rb"(?im)^((?:content-)?location:[ \t]*)([^\r\n]*)")
+_EVENT: Final = re.compile(rb"(?m)^event: ?endpoint\r?$")
+_DATA: Final = re.compile(rb"(?m)^(data: ?)([^\r\n]*)")
+
+
+class Origin:
+    """The upstream's origin, in each of its spellings."""
+
+    def __init__(self, scheme: str, host: str, port: int) -> None:
+        default = {"http": 80, "https": 443}[scheme]
+        name = f"[{host}]" if ":" in host else host
+        names = [f"{scheme}://{name}:{port}".encode()]
+        if port == default:
+            names.append(f"{scheme}://{name}".encode())
+        self._starts = re.compile(b"(?i:" + b"|".join(map(re.escape, names)) + rb")(?=[/?#]|$)")
+
+    def length_in(self, address: bytes) -> int:
+        """How many bytes at the start of an address name this origin; 0 where it is another one, or none."""
+        found = self._starts.match(address)
+        return found.end() if found else 0
+
+
+class Rewriter:
+    """Rewrites one connection's responses, and shows them to the tap as they came."""
+
+    def __init__(self, origin: Origin, tap: ResponseTap) -> None:
+        self._origin = origin
+        self._tap = tap
+        self._held = b""
+        self._awaits_endpoint = False
+
+    def feed(self, data: bytes, see: Callable[[Event], None]) -> bytes:
+        """What to hand on for these bytes; a head waits until it is whole. `see` is told what the tap makes of them."""
+        out = []
+        while data:
+            if not self._tap.in_head:
+                out.append(self._rewritten_events(data) if self._awaits_endpoint else data)
+                self._show(data, see)
+                break
+            self._held += data
+            end = _HEAD_END.search(self._held)
+            if end is None and len(self._held) <= MAX_HEAD:
+                break
+            head, data = (self._held[: end.end()], self._held[end.end() :]) if end else (self._held, b"")
+            self._held = b""
+            self._show(head, see)
+            out.append(_FIELD.sub(self._relative_field, head))
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        """What was held when the upstream ended."""
+        held, self._held = self._held, b""
+        return held
+
+    def _show(self, data: bytes, see: Callable[[Event], None]) -> None:
+        for event in self._tap.feed(data):
+            if isinstance(event, ResponseHead):
+                fields = {name.lower(): value for name, value in event.headers}
+                is_stream = fields.get(b"content-type", b"").lower().startswith(b"text/event-stream")
+                self._awaits_endpoint = is_stream and b"content-encoding" not in fields
+            see(event)
+
+    def _relative_field(self, field: re.Match[bytes]) -> bytes:
+        name, address = field.groups()
+        length = self._origin.length_in(address)
+        return name + _rooted(address[length:]) if length else field[0]
+
+    def _rewritten_events(self, data: bytes) -> bytes:
+        """The same bytes, but for the address of an `endpoint` event that lies in them as a whole."""
+        event = _EVENT.search(data)
+        line = _DATA.search(data, event.end()) if event else None
+        if line is None:
+            return data
+        self._awaits_endpoint = False
+        length = self._origin.length_in(line[2])
+        path = line[2][length:]
+        if not length or not path.startswith(b"/"):
+            return data
+        # A comment takes the room of what falls away, so that the size of the chunk around it stays right.
+        comment = b":" + b" " * (length - 2) + b"\n"
+        return data[: line.start()] + comment + line[1] + path + data[line.end() :]
+
+
+def _rooted(rest: bytes) -> bytes:
+    return rest if rest.startswith(b"/") else b"/" + rest
