@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from analysis.message import Id, Request, Response
+from analysis.addressing import Key
+from analysis.message import Request, Response
 
 OPEN_LIMIT: Final = 100_000
 """Requests of one side that wait for an answer; the oldest are forgotten first."""
@@ -135,8 +136,8 @@ class RequestTable:
         self.forgotten = 0
         """Answered ids that had to be forgotten: from then on NEVER_SEEN is no proof."""
         self._limit, self._bytes_limit = limit, bytes_limit
-        self._open: OrderedDict[Id, list[Waiting]] = OrderedDict()
-        self._answered: OrderedDict[Id, None] = OrderedDict()
+        self._open: OrderedDict[Key, list[Waiting]] = OrderedDict()
+        self._answered: OrderedDict[Key, None] = OrderedDict()
         # By number of the frame: how many of its requests are open, and its bytes. The elements of a batch share one.
         self._frames: dict[int, tuple[int, int]] = {}
         self._count = self._bytes = 0
@@ -145,47 +146,47 @@ class RequestTable:
         """Requests that wait."""
         return self._count
 
-    def open(self, request: Request, revision: str | None = None) -> None:
+    def open(self, request: Request, key: Key, revision: str | None = None) -> None:
         """A request was sent. One that nobody can answer (id null or an object) is not entered."""
         if not request.id.pairs:
             return
-        self._answered.pop(request.id, None)
-        self._open.setdefault(request.id, []).append(Waiting(request, revision))
+        self._answered.pop(key, None)
+        self._open.setdefault(key, []).append(Waiting(request, revision))
         self._hold(request)
         while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
             self._release(next(iter(self._open)))
             self.evicted += 1
 
-    def answer(self, id_: Id | None) -> Waiting | None:
-        """An answer to `id_` came: the request that it answers, which is open no longer. None where it fits nothing."""
-        if id_ is None or id_ not in self._open:
+    def answer(self, key: Key | None) -> Waiting | None:
+        """An answer came: the request that it answers, which is open no longer. None where it fits nothing."""
+        if key is None or key not in self._open:
             return None
-        waiting = self._release(id_)
-        if id_ not in self._open:
-            self._answered[id_] = None
+        waiting = self._release(key)
+        if key not in self._open:
+            self._answered[key] = None
         if len(self._answered) > ANSWERED_LIMIT:
             self._answered.popitem(last=False)
             self.forgotten += 1
         return waiting
 
-    def cancel(self, id_: Id, t_ns: int) -> Waiting | None:
-        """A cancellation named `id_`: the request that it means, which stays open. None where it means none."""
-        for waiting in self._open.get(id_, ()):
+    def cancel(self, key: Key, t_ns: int) -> Waiting | None:
+        """A cancellation named it: the request that it means, which stays open. None where it means none."""
+        for waiting in self._open.get(key, ()):
             if waiting.cancelled_ns is None:
                 waiting.cancelled_ns = t_ns
                 return waiting
         return None
 
-    def get(self, id_: Id) -> Waiting | None:
-        """The request that an answer to `id_` would answer now."""
-        queue = self._open.get(id_)
+    def get(self, key: Key) -> Waiting | None:
+        """The request that an answer would answer now."""
+        queue = self._open.get(key)
         return queue[0] if queue else None
 
-    def state(self, id_: Id) -> IdState:
-        """What is known about an id."""
-        waiting = self.get(id_)
+    def state(self, key: Key) -> IdState:
+        """What is known about a key."""
+        waiting = self.get(key)
         if waiting is None:
-            return IdState.ANSWERED if id_ in self._answered else IdState.NEVER_SEEN
+            return IdState.ANSWERED if key in self._answered else IdState.NEVER_SEEN
         return IdState.OPEN if waiting.cancelled_ns is None else IdState.CANCELLED
 
     def waiting(self) -> list[Waiting]:
@@ -199,12 +200,12 @@ class RequestTable:
         self._bytes += 0 if users else size
         self._count += 1
 
-    def _release(self, id_: Id) -> Waiting:
-        """Take the oldest request under `id_` out."""
-        queue = self._open[id_]
+    def _release(self, key: Key) -> Waiting:
+        """Take the oldest request under `key` out."""
+        queue = self._open[key]
         waiting = queue.pop(0)
         if not queue:
-            del self._open[id_]
+            del self._open[key]
         users, size = self._frames.pop(waiting.request.seq)
         if users > 1:
             self._frames[waiting.request.seq] = users - 1, size

@@ -11,8 +11,9 @@ since 2026-07-28 each request names them for itself.
 from bisect import bisect_right
 from typing import Any, Final, NamedTuple
 
+from analysis.addressing import Addressing, Key
 from analysis.exchange import Exchange, IdState, RequestTable, Waiting
-from analysis.message import Invalid, Message, Notification, Request, Response, Side, id_of, messages, parse_exactly
+from analysis.message import Id, Invalid, Message, Notification, Request, Response, Side, id_of, messages, parse_exactly
 from captures.frame import Frame
 from captures.record import Record
 
@@ -76,6 +77,7 @@ class Session:
         """Records known to be lost, and stretches of damage: the same."""
         self.tables: dict[Side, RequestTable] = {"client": RequestTable(), "server": RequestTable()}
         """Requests by the side that sent them."""
+        self._addressing = Addressing()
         self._stalls = _Stalls()
         self._asked: str | None = None
         self._agreed: str | None = None
@@ -125,7 +127,7 @@ class Session:
     def _see(self, message: Message) -> Seen:
         if isinstance(message, Request):
             response = message.as_response()
-            if response is None or self._other_table(message.sender).get(message.id) is None:
+            if response is None or self._meant(response) is None:
                 return self._request(message)
             message = response
         if isinstance(message, Response):
@@ -135,13 +137,14 @@ class Session:
         return self._invalid(message)
 
     def _other_table(self, side: Side) -> RequestTable:
-        return self.tables["server" if side == "client" else "client"]
+        return self.tables[_other(side)]
 
     def _request(self, request: Request) -> Seen:
         table = self.tables[request.sender]
-        state = table.state(request.id)
+        key = self._addressing.request(request.sender, request.frames[0], request.id)
+        state = table.state(key)
         revision = self._asking(request) if request.sender == "client" else self._in_force()
-        table.open(request, revision)
+        table.open(request, key, revision)
         return Seen(request, id_state=state, revision=revision)
 
     def _asking(self, request: Request) -> str | None:
@@ -164,8 +167,11 @@ class Session:
 
     def _response(self, response: Response) -> Seen:
         table = self._other_table(response.sender)
-        state = table.state(response.id) if response.id is not None else IdState.NEVER_SEEN
-        waiting = table.answer(response.id)
+        key = self._meant(response)
+        state = IdState.NEVER_SEEN
+        if response.id is not None:
+            state = table.state(key or Key(response.frames[0].exchange, response.id))
+        waiting = table.answer(key)
         if waiting is None:
             return Seen(response, id_state=state, revision=self._in_force())
         revision = waiting.revision
@@ -174,6 +180,17 @@ class Session:
         elif waiting.request.method == "initialize":
             self._handshake = None
         return Seen(response, self._closed(waiting, response), state, revision)
+
+    def _meant(self, response: Response) -> Key | None:
+        """The open request that a response answers."""
+        if response.id is None:
+            return None
+        return self._find(_other(response.sender), response.frames[0], response.id)
+
+    def _find(self, side: Side, frame: Frame, id_: Id) -> Key | None:
+        """The open request of a side that is meant by an id in a frame."""
+        table = self.tables[side]
+        return next((key for key in self._addressing.answer(side, frame, id_) if table.get(key) is not None), None)
 
     def _answering(self, waiting: Waiting, response: Response) -> str | None:
         """What a result of the server says about itself: the revision that is agreed on by it."""
@@ -198,15 +215,20 @@ class Session:
         params = notification.params
         value = params.get("requestId") if isinstance(params, dict) else None
         id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
-        table = self.tables[notification.sender]
-        other = self._other_table(notification.sender)
-        listening = other.get(id_)
-        if table.get(id_) is None and listening is not None and listening.request.method == "subscriptions/listen":
+        frame, other = notification.frames[0], _other(notification.sender)
+        table, key = self.tables[notification.sender], self._find(notification.sender, frame, id_)
+        listening = self._find(other, frame, id_) if key is None else None
+        if listening is not None and self._is_listening(self.tables[other].get(listening)):
             # The one request that the answering side ends by a cancellation.
-            table = other
-        state = table.state(id_)
-        named = table.cancel(id_, notification.t_ns) or table.get(id_)
+            table, key = self.tables[other], listening
+        key = key or Key(frame.exchange, id_)
+        state = table.state(key)
+        named = table.cancel(key, notification.t_ns) or table.get(key)
         return Seen(notification, None, state, self._in_force(), named.request if named is not None else None)
+
+    @staticmethod
+    def _is_listening(waiting: Waiting | None) -> bool:
+        return waiting is not None and waiting.request.method == "subscriptions/listen"
 
     def _invalid(self, message: Invalid) -> Seen:
         self.unjudged += message.reason == "unjudged"
@@ -223,6 +245,8 @@ class Session:
             self.name, self.capture = _text(members.get("name")), _text(members.get("capture"))
             self.transport, self.wall_ns = _text(members.get("transport")), _integer(members.get("wall_ns"))
             self.observed_start = members.get("observed_start") is True
+        elif record.rec == "exchange":
+            self._addressing.note(members)
         elif record.rec == "stall" and members.get("dir") == "c2s":
             self._stalls.add(members)
         elif record.rec == "gap":
@@ -261,6 +285,10 @@ class _Stalls:
         """How long the frame `seq` waited."""
         at = bisect_right(self._first, seq) - 1
         return self._waited[at] if at >= 0 and seq <= self._last[at] else 0
+
+
+def _other(side: Side) -> Side:
+    return "server" if side == "client" else "client"
 
 
 def _exact_request_id(cancellation: Notification) -> object:

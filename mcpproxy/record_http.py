@@ -22,6 +22,7 @@ from captures.envelope import judge_in_passing
 from captures.errors import CannotCreate
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.frame import UNJUDGED, Direction, Unit
+from captures.limits import LONGEST
 from captures.loss import Entry
 from captures.places import captures_root, config_directory, safe_name
 from captures.record import MAX_RAW, frame_members, members, part_members, use_orjson
@@ -30,7 +31,7 @@ from captures.writer import Writer
 from mcpproxy.header import Header
 from mcpproxy.relay.http import EndedBy
 from mcpproxy.wire import http1, response
-from mcpproxy.wire.content import Decoder, Undecodable, decoder
+from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
 from mcpproxy.wire.fields import media_type, redacted, redacted_target, values
 from mcpproxy.wire.lines import character_border
 from mcpproxy.wire.sse import Event, EventSplitter
@@ -40,6 +41,8 @@ GATHER_S: Final = 0.005
 STUCK_S: Final = 0.25
 """How long a write may take before records are only queued, within bounds."""
 METADATA_BYTES: Final = 64 << 10
+STREAM_BYTES: Final = 1 << 40
+"""What a stream with a content coding may come to."""
 SNIFFED: Final = b'"jsonrpc"'
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
@@ -337,6 +340,8 @@ class Exchange:
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
         if urlsplit(text).netloc:
             self.flag("bypass/endpoint", _origin(address))
+        # Now and not at the end of the stream: answers on it are found by this key.
+        self._tell("response")
 
     def _address(self, target: bytes) -> str:
         return urljoin(self.recorder.url, target.decode("latin-1"))
@@ -415,7 +420,9 @@ class BodyRecorder:
         self._dir: Direction = direction
         self._media = media_type(fields)
         codings = values(fields, b"content-encoding")
-        self._decoder: Decoder | None = decoder(codings) if codings else None
+        # A stream may go on for days; what it makes of few bytes is bounded all the same.
+        total = STREAM_BYTES if self._media == _STREAM else MAX_TOTAL
+        self._decoder: Decoder | None = decoder(codings, total) if codings else None
         self._is_opaque = bool(codings) and self._decoder is None
         self._events = EventSplitter(MAX_RAW) if answers and self._media == _STREAM else None
         self._event_count = 0
@@ -508,7 +515,8 @@ class BodyRecorder:
             return
         if event.data is None:
             return
-        event_id = None if event.id is None else event.id.decode("utf-8", "replace")
+        # A giant id stays in force: with each small event it would be stored again.
+        event_id = None if event.id is None or len(event.id) > LONGEST else event.id.decode("utf-8", "replace")
         if event.part:
             self._event_parts_size += len(event.data)
             self._place_part(event.data, event.part)

@@ -24,6 +24,8 @@ class Remark(NamedTuple):
     role: Role = "dim"
     is_end: bool = False
     """Whether it tells how the session ended."""
+    exchange: int | None = None
+    """The HTTP exchange that it is about."""
 
 
 def remark_on(item: object, *, ended: bool) -> Remark | None:
@@ -38,7 +40,9 @@ def remark_on(item: object, *, ended: bool) -> Remark | None:
     if item.rec == "close":
         return _close(item.members, ended=ended)
     word = _WORDS.get(item.rec)
-    return word(item.members) if word is not None else None
+    remark = word(item.members) if word is not None else None
+    number = item.members.get("exchange")
+    return remark._replace(exchange=number) if remark is not None and type(number) is int else remark
 
 
 def _process(members: Mapping[str, Any]) -> Remark | None:
@@ -120,6 +124,50 @@ def _lost(lost: object, arrow: str) -> str:
     return f"{arrow} {count_text(lost['frames'], 'frame')}, {_size(lost.get('bytes'))}"
 
 
+def _exchange(members: Mapping[str, Any]) -> Remark | None:
+    """The end of an exchange of which there is more to say than its frames do."""
+    if members.get("stage") != "end":
+        return None
+    request, response = members.get("request"), members.get("response")
+    method, target = _of(request, "method"), _of(request, "target")
+    status, by = _of(response, "status"), members.get("ended_by")
+    flags = [flag for flag in members.get("flags") or () if isinstance(flag, str)]
+    is_fine = type(status) is int and 200 <= status < 300 and by == "complete" and not flags
+    if is_fine and (method == "POST" or _is_stream(response)) and not members.get("body_hash"):
+        return None
+    asked = f"{_scalar(method)} {_scalar(target)}" if method is not None else "a request that is no HTTP"
+    parts = [f"{asked} → {_scalar(status)}" if status is not None else f"{asked}: no answer"]
+    if _of(response, "by") == "proxy" or (by == "proxy" and status is None):
+        parts.append(f"by mcpproxy: {_scalar(members.get('error'))}")
+    elif by != "complete":
+        parts.append(f"ended by the {_scalar(by)}" + (f": {_scalar(members['error'])}" if "error" in members else ""))
+    elif members.get("body_hash"):
+        parts.append(f"{_size(members.get('response_size'))} not stored")
+    return Remark("·" if is_fine else "▲", ", ".join([*parts, *map(_scalar, flags)]), "dim" if is_fine else "bad")
+
+
+def _stream(members: Mapping[str, Any]) -> Remark:
+    if members.get("event") == "opened":
+        after = members.get("last_event_id")
+        return Remark("·", "stream opened" + (f", resumed after event {_scalar(after)}" if after is not None else ""))
+    by = members.get("ended_by")
+    how = "" if by == "complete" else f" by the {_scalar(by)}"
+    events = members.get("events")
+    return Remark("·", f"stream ended{how} after {count_text(events, 'event') if type(events) is int else '?'}")
+
+
+def _of(part: object, name: str) -> object:
+    return part.get(name) if isinstance(part, dict) else None
+
+
+def _is_stream(response: object) -> bool:
+    headers = _of(response, "headers")
+    return any(
+        isinstance(pair, list) and [str(word).lower() for word in pair][:2][-1:] == ["text/event-stream"]
+        for pair in (headers if isinstance(headers, list) else ())
+    )
+
+
 def _unreadable(_members: Mapping[str, Any]) -> Remark:
     return Remark("▲", "a frame whose record makes no sense", "bad")
 
@@ -130,6 +178,8 @@ _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], Remark | None]]] = {
     "process": _process,
     "stderr": _stderr,
     "eof": _eof,
+    "exchange": _exchange,
+    "stream": _stream,
     "signal": _signal,
     "stall": _stall,
     "gap": _gap,

@@ -23,6 +23,8 @@ NARROWEST: Final = 40
 _TIME: Final = 10
 _GLYPH: Final = 3
 _STATUS: Final = 14
+_EXCHANGE: Final = 3
+"""Columns of an exchange's number; more digits push the rest to the right."""
 
 
 class Batch(NamedTuple):
@@ -43,6 +45,8 @@ class Row(NamedTuple):
     """The text of an error: behind the body where it fits, else on a line of its own."""
     latency: str = ""
     size: str = ""
+    exchange: int | None = None
+    """The HTTP exchange that it belongs to."""
 
 
 def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
@@ -54,8 +58,9 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
         width: columns of the terminal, at least NARROWEST.
     """
     glyph = row.glyph.text
-    head = [Span(f"{clock:>{_TIME}}  ", "dim"), row.glyph, Span(" " * (_GLYPH - len(glyph)))]
-    indent = max(_TIME, len(clock)) + 2 + _GLYPH
+    number = "" if row.exchange is None else f"{row.exchange:>{_EXCHANGE}} "
+    head = [Span(f"{clock:>{_TIME}}  {number}", "dim"), row.glyph, Span(" " * (_GLYPH - len(glyph)))]
+    indent = max(_TIME, len(clock)) + 2 + len(number) + _GLYPH
     tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
     # What is left for the body when everything that may not be cut has its place.
@@ -77,6 +82,19 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
 
 def row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
     """The row of a thing; `width` decides how wide its columns are."""
+    number = _exchange_of(what)
+    return _row_of(what, width if number is None else width - _EXCHANGE - 1)._replace(exchange=number)
+
+
+def _exchange_of(what: Seen | Batch | Exchange | Remark) -> int | None:
+    if isinstance(what, Remark):
+        return what.exchange
+    if isinstance(what, Batch):
+        return what.frame.exchange
+    return (what.message if isinstance(what, Seen) else what.request).frames[0].exchange
+
+
+def _row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
     if isinstance(what, Seen):
         return _message(what, width)
     if isinstance(what, Batch):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import exchange as exchange_module
+from analysis.addressing import Key
 from analysis.exchange import Exchange, IdState, Outcome, RequestTable
 from analysis.message import Id, Invalid, Request, Response, messages
 from analysis.session import Peer, Seen, Session
@@ -373,23 +374,27 @@ def number(value: int) -> Id:
     return Id("number", str(value))
 
 
+def key_of(request: Request) -> Key:
+    return Key(None, request.id)
+
+
 def test_the_oldest_of_too_many_open_requests_are_forgotten_and_counted() -> None:
     table = RequestTable(limit=10)
     for request in requests(25):
-        table.open(request)
+        table.open(request, key_of(request))
     assert (len(table), table.evicted) == (10, 15)
-    assert table.answer(number(14)) is None
-    assert table.answer(number(15)) is not None
+    assert table.answer(Key(None, number(14))) is None
+    assert table.answer(Key(None, number(15))) is not None
     assert [waiting.request.id for waiting in table.waiting()] == [number(n) for n in range(16, 25)]
 
 
 def test_open_requests_are_bounded_by_their_bytes_too() -> None:
     table = RequestTable(bytes_limit=10_000)
     for request in requests(20, size=3_000):
-        table.open(request)
+        table.open(request, key_of(request))
     assert len(table) == 3
     for request in requests(1, size=50_000):
-        table.open(request)
+        table.open(request, key_of(request))
     assert (len(table), table.evicted) == (1, 20)
 
 
@@ -398,7 +403,7 @@ def test_the_requests_of_one_batch_count_its_bytes_once() -> None:
     table = RequestTable(bytes_limit=len(raw) + 1)
     for message in messages(Frame(1, 0, "c2s", raw, judge(raw))):
         assert isinstance(message, Request)
-        table.open(message)
+        table.open(message, key_of(message))
     assert (len(table), table.evicted) == (1000, 0)
 
 
@@ -406,10 +411,13 @@ def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.Monk
     monkeypatch.setattr(exchange_module, "ANSWERED_LIMIT", 10)
     table = RequestTable()
     for request in requests(15):
-        table.open(request)
-        assert table.answer(request.id) is not None
+        table.open(request, key_of(request))
+        assert table.answer(key_of(request)) is not None
     assert table.forgotten == 5
-    assert (table.state(number(4)), table.state(number(5))) == (IdState.NEVER_SEEN, IdState.ANSWERED)
+    assert (table.state(Key(None, number(4))), table.state(Key(None, number(5)))) == (
+        IdState.NEVER_SEEN,
+        IdState.ANSWERED,
+    )
 
 
 # Against a model.

@@ -1,0 +1,117 @@
+"""Over HTTP ids pair within their exchange, and across exchanges only within a session."""
+
+import json
+from typing import Any
+
+from analysis.exchange import Outcome
+from analysis.session import Seen, Session
+from captures.envelope import judge
+from captures.frame import Direction, Frame
+from captures.record import Record
+
+
+class Talk:
+    """A capture of HTTP, made up."""
+
+    def __init__(self) -> None:
+        self.session = Session()
+        self._seq = 0
+
+    def exchange(self, number: int, *, session: str | None = None, by: str = "request", **more: Any) -> None:
+        """An `exchange` record; `session` stands in the header list of the request or response."""
+        headers = [["Mcp-Session-Id", session]] if session else []
+        self._seq += 1
+        members = {"exchange": number, "stage": by, by: {"headers": headers}, **more}
+        self.session.feed(Record(self._seq, "exchange", self._seq, members))
+
+    def say(self, exchange: int, dir_: Direction, **message: Any) -> Seen:
+        raw = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self._seq += 1
+        frame = Frame(self._seq, self._seq, dir_, raw, judge(raw), exchange=exchange, unit="http_body")
+        (seen,) = self.session.feed(frame)
+        return seen
+
+    def ask(self, exchange: int, id_: int = 1, method: str = "ping", dir_: Direction = "c2s") -> Seen:
+        return self.say(exchange, dir_, id=id_, method=method)
+
+    def answer(self, exchange: int, id_: int = 1, dir_: Direction = "s2c") -> Seen:
+        return self.say(exchange, dir_, id=id_, result={})
+
+
+def asked_in(seen: Seen) -> int | None:
+    return None if seen.exchange is None else seen.exchange.request.frames[0].exchange
+
+
+def test_the_same_ids_of_many_clients_are_told_apart() -> None:
+    talk = Talk()
+    for number in range(1, 65):
+        talk.ask(number)
+    assert [asked_in(talk.answer(number)) for number in range(64, 0, -1)] == list(range(64, 0, -1))
+    assert talk.session.finish() == ()
+
+
+def test_an_answer_in_an_exchange_of_nobody_means_nothing() -> None:
+    talk = Talk()
+    talk.ask(1)
+    assert asked_in(talk.answer(2)) is None
+    (left,) = talk.session.finish()
+    assert left.outcome is Outcome.UNANSWERED
+
+
+def test_a_client_answers_by_an_exchange_of_its_own() -> None:
+    talk = Talk()
+    for number, session in ((1, "a"), (2, "b")):
+        talk.exchange(number, session=session)
+        talk.ask(number, 7, "roots/list", "s2c")
+    talk.exchange(3, session="b")
+    assert asked_in(talk.answer(3, 7, "c2s")) == 2
+    talk.exchange(4, session="a")
+    assert asked_in(talk.answer(4, 7, "c2s")) == 1
+
+
+def test_without_sessions_a_client_can_mean_only_an_open_request() -> None:
+    talk = Talk()
+    talk.ask(1, 7, "roots/list", "s2c")
+    assert asked_in(talk.answer(2, 7, "c2s")) == 1
+    assert asked_in(talk.answer(3, 7, "c2s")) is None
+
+
+def test_a_resumed_stream_brings_what_an_earlier_one_lost() -> None:
+    talk = Talk()
+    talk.exchange(1, session="a")
+    talk.ask(1, 3, "tools/call")
+    talk.exchange(2, session="a")
+    assert asked_in(talk.answer(2, 3)) == 1
+
+
+def test_the_legacy_transport_answers_everything_on_one_stream() -> None:
+    talk = Talk()
+    talk.exchange(1, by="response", uri_key="hmac:1")
+    talk.exchange(2, by="response", uri_key="hmac:2")
+    talk.exchange(3, uri_key="hmac:2")
+    talk.ask(3, 5)
+    talk.exchange(4, uri_key="hmac:1")
+    talk.ask(4, 5)
+    assert asked_in(talk.answer(1, 5)) == 4
+    assert asked_in(talk.answer(2, 5)) == 3
+
+
+def test_a_cancellation_finds_its_request_across_exchanges() -> None:
+    talk = Talk()
+    for number in (1, 2):
+        talk.exchange(number, session=f"{number}")
+        talk.ask(number, 9, "tools/call")
+    talk.exchange(3, session="2")
+    seen = talk.say(3, "c2s", method="notifications/cancelled", params={"requestId": 9})
+    assert seen.cancels is not None
+    assert seen.cancels.frames[0].exchange == 2
+
+
+def test_what_an_exchange_says_of_itself_is_checked() -> None:
+    talk = Talk()
+    for headers in (None, 5, [5], [["Mcp-Session-Id"]], [["mcp-session-id", 5]], {"a": 1}):
+        record = {"exchange": 1, "request": {"headers": headers}, "uri_key": 7}
+        talk.session.feed(Record(0, "exchange", 0, record))
+    talk.session.feed(Record(0, "exchange", 0, {"exchange": "x", "request": []}))
+    talk.ask(1)
+    assert asked_in(talk.answer(1)) == 1
