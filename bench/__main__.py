@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 def rows(samples: Samples, plan: Plan) -> list[Row]:
-    """The table: DESIGN's budgets for `run`, in its order."""
+    """The table of `run`, with its budgets."""
     giant = f"memory, {plan.giant // MIB} MiB frames"
     return [
         _against_relay(samples, "round trip p50", "ping", "p50_ns", 1e3, 1.8),

@@ -54,15 +54,21 @@ _escape = _escape_slowly
 
 
 def use_orjson() -> None:
-    """Escape strings with orjson from now on, which is about three times faster.
+    """Write JSON with orjson from now on: strings in a third of the time, header lists in a tenth.
 
     Raises:
         ImportError: orjson is not there; the slower way goes on working.
     """
-    global _escape
-    import orjson
+    global _encode, _escape
+    from orjson import JSONEncodeError, dumps
 
-    _escape = orjson.dumps
+    def encode(value: dict[str, object]) -> bytes:
+        try:
+            return dumps(value)
+        except JSONEncodeError:  # bytes, half a surrogate pair, or an integer above 64 bits
+            return _encode_slowly(value)
+
+    _encode, _escape = encode, dumps
 
 
 class Record(NamedTuple):
@@ -101,9 +107,16 @@ def members(**fields: object) -> bytes:
     Those that are None are left out. Half a surrogate pair in a text becomes a `?`: parsers would refuse the line.
     """
     present = {name: value for name, value in fields.items() if value is not None}
-    text = _json(present).encode("utf-8", "replace")
+    text = _encode(present)
     # An inner object may begin with `seq`, too (a variable of the environment, say), and must not look like a record.
     return b"," + text[1:-1].replace(LINE_START, b'{ "seq":') if present else b""
+
+
+def _encode_slowly(value: dict[str, object]) -> bytes:
+    return _json(value).encode("utf-8", "replace")
+
+
+_encode: Callable[[dict[str, object]], bytes] = _encode_slowly
 
 
 def _json(value: object) -> str:

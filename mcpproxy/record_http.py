@@ -377,8 +377,9 @@ class Exchange:
                     conn=self.conn,
                     exchange=self.number,
                     stage=stage,
-                    request=self._request,
-                    peer=self._peer,
+                    # Not again with the response: a head is most of what an exchange takes in a capture.
+                    request=None if stage == "response" else self._request,
+                    peer=None if stage == "response" else self._peer,
                     response=self._response,
                     times=dict(self._times),
                     request_size=self._sent.size if self._sent is not None and not self.is_asking else None,

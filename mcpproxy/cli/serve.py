@@ -32,6 +32,7 @@ from mcpproxy.report.units import size
 
 TELL_S: Final = 10.0
 """How long the same line is not said again: a client may try an upstream that is away a hundred times a second."""
+SWITCH_S: Final = 0.0002
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -119,6 +120,8 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signum, stopped.set)
+    # The thread that writes must not keep the loop waiting for its turn: 5 ms, by default.
+    sys.setswitchinterval(SWITCH_S)
     recorder.start()
     await relay.listen(listener)
     with contextlib.suppress(BrokenPipeError):

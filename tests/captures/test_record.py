@@ -45,6 +45,7 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(t
 def escaper(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Strings are escaped by the slow way until orjson is there, and by orjson from then on."""
     monkeypatch.setattr(record, "_escape", record._escape_slowly)
+    monkeypatch.setattr(record, "_encode", record._encode_slowly)
     if request.param == "orjson":
         use_orjson()
     return str(request.param)
