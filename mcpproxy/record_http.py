@@ -32,7 +32,7 @@ from mcpproxy.header import Header
 from mcpproxy.relay.http import EndedBy
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
-from mcpproxy.wire.fields import media_type, redacted, redacted_target, values
+from mcpproxy.wire.fields import FieldRedactor, media_type, redacted_target, values
 from mcpproxy.wire.lines import character_border
 from mcpproxy.wire.sse import Event, EventSplitter
 
@@ -87,12 +87,15 @@ class HttpRecorder:
         """
         use_orjson()
         self.url = url
-        self.endpoint = (urlsplit(url).path or "/").encode()
-        self.name = safe_name(name or urlsplit(url).hostname or "server")
+        parts = urlsplit(url)
+        self.origin = f"{parts.scheme}://{parts.netloc}"
+        self.endpoint = (parts.path or "/").encode()
+        self.name = safe_name(name or parts.hostname or "server")
         self.tell = tell
         self.told: set[str] = set()
         redactor = Redactor(load_key(config_directory()))
         self.hash = redactor.hash
+        self.redacted = FieldRedactor(redactor.hash)
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns)
@@ -263,7 +266,7 @@ class Exchange:
             "method": _text(head.method),
             "target": redacted_target(head.target, self.recorder.hash),
             "version": _text(head.version),
-            "headers": redacted(head.headers, self.recorder.hash),
+            "headers": self.recorder.redacted(head.headers),
         }
         if head.method == b"POST":
             self.uri_key = self.recorder.hash(self._address(head.target).encode())
@@ -289,7 +292,7 @@ class Exchange:
             "status": head.status,
             "reason": _text(head.reason),
             "version": _text(head.version),
-            "headers": redacted(head.headers, self.recorder.hash),
+            "headers": self.recorder.redacted(head.headers),
         }
         self._look_around(head)
         opened = self._sent.last_event_id if self._sent is not None else None
@@ -344,7 +347,7 @@ class Exchange:
         self._tell("response")
 
     def _address(self, target: bytes) -> str:
-        return urljoin(self.recorder.url, target.decode("latin-1"))
+        return self.recorder.origin + target.decode("latin-1")
 
     def _look_around(self, head: response.ResponseHead) -> None:
         for name, value in head.headers:

@@ -11,6 +11,10 @@ from typing import Final
 Hash = Callable[[bytes], str]
 """Secret → what stands in its place."""
 
+REMEMBERED: Final = 4096
+REMEMBERED_BYTES: Final = 512
+"""How many lines of heads are remembered, and how long their values may be."""
+
 _KEPT: Final = frozenset(
     b"accept accept-encoding accept-language accept-ranges age allow alt-svc cache-control connection content-encoding "
     b"content-language content-length content-range content-type date expect expires host keep-alive last-modified "
@@ -27,9 +31,25 @@ _OPEN_PARAMETERS: Final = frozenset(
 )
 
 
-def redacted(fields: Iterable[tuple[bytes, bytes]], hashed: Hash) -> list[list[str]]:
-    """A header list as a record may hold it: `[[name, value], …]`, order, case and doubles kept."""
-    return [[_text(name), _value(name.lower(), value, hashed)] for name, value in fields]
+class FieldRedactor:
+    """Makes header lists that a record may hold, and remembers what it made: a client sends the same lines all day."""
+
+    def __init__(self, hashed: Hash) -> None:
+        self._hash = hashed
+        self._made: dict[tuple[bytes, bytes], list[str]] = {}
+
+    def __call__(self, fields: Iterable[tuple[bytes, bytes]]) -> list[list[str]]:
+        """A header list as `[[name, value], …]`, order, case and doubles kept."""
+        return [self._made.get(field) or self._make(field) for field in fields]
+
+    def _make(self, field: tuple[bytes, bytes]) -> list[str]:
+        name, value = field
+        made = [_text(name), _value(name.lower(), value, self._hash)]
+        if len(value) <= REMEMBERED_BYTES:
+            if len(self._made) >= REMEMBERED:
+                self._made.clear()
+            self._made[field] = made
+        return made
 
 
 def _value(name: bytes, value: bytes, hashed: Hash) -> str:

@@ -1,0 +1,94 @@
+"""What of a head is kept, and that nothing else is."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpproxy.wire.fields import FieldRedactor, media_type, redacted_target
+
+SECRET = b"s3cr3t-0123456789"
+
+
+def hashed(secret: bytes) -> str:
+    return "hmac:" + hashlib.sha256(secret).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            b"Authorization",
+            b"Proxy-Authorization",
+            b"Cookie",
+            b"Set-Cookie",
+            b"Mcp-Session-Id",
+            b"X-Api-Key",
+            b"api-key",
+        ),
+        *(b"X-Anything", b"Last-Event-ID", b"DPoP", b"Forwarded", b"X-Forwarded-For", b"Link", b"ETag", b"From"),
+    ],
+)
+def test_a_value_that_may_be_secret_is_hashed_and_its_name_kept(name: bytes) -> None:
+    ((kept, value),) = FieldRedactor(hashed)([(name, SECRET)])
+    assert (kept, value) == (name.decode(), hashed(SECRET))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"content-type", b"application/json; charset=utf-8"),
+        (b"Accept", b"application/json, text/event-stream"),
+        (b"MCP-Protocol-Version", b"2025-11-25"),
+        (b"Mcp-Name", b"add"),
+        (b"Mcp-Param-City", b"Paris"),
+        (b"Origin", b"http://localhost:6274"),
+        (b"WWW-Authenticate", b'Bearer resource_metadata="https://a/.well-known/oauth-protected-resource"'),
+        (b"Access-Control-Allow-Origin", b"*"),
+    ],
+)
+def test_what_tells_of_the_protocol_is_kept(name: bytes, value: bytes) -> None:
+    assert FieldRedactor(hashed)([(name, value)]) == [[name.decode(), value.decode()]]
+
+
+def test_a_challenge_that_goes_back_and_forth_is_no_challenge() -> None:
+    assert FieldRedactor(hashed)([(b"WWW-Authenticate", b"Negotiate " + SECRET)])[0][1] == hashed(
+        b"Negotiate " + SECRET
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        (b"/mcp", "/mcp"),
+        (b"/mcp?", "/mcp?"),
+        (b"/mcp?key=" + SECRET, f"/mcp?key={hashed(SECRET)}"),
+        (b"/a?scope=b&code=" + SECRET + b"&state=", f"/a?scope=b&code={hashed(SECRET)}&state="),
+        (b"/a?" + SECRET, f"/a?{hashed(SECRET)}"),
+        (
+            b"https://user:pw@host:1/a?b=" + SECRET + b"#" + SECRET,
+            f"https://{hashed(b'user:pw')}@host:1/a?b={hashed(SECRET)}#{hashed(SECRET)}",
+        ),
+        (b"/a?redirect_uri=http://localhost/cb", "/a?redirect_uri=http://localhost/cb"),
+    ],
+)
+def test_of_a_target_the_path_is_kept_and_what_is_no_secret(target: bytes, kept: str) -> None:
+    assert redacted_target(target, hashed) == kept
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"A", b"Host", b"Cookie"]), st.binary(max_size=600)), max_size=20))
+def test_what_is_remembered_says_the_same(fields: list[tuple[bytes, bytes]]) -> None:
+    remembering = FieldRedactor(hashed)
+    assert remembering(fields) == remembering(fields) == FieldRedactor(hashed)(fields)
+
+
+@given(st.binary())
+def test_no_target_raises_or_shows_a_query_value(target: bytes) -> None:
+    shown = redacted_target(b"/p?k=" + target.replace(b"&", b"").replace(b"#", b"") + SECRET, hashed)
+    assert SECRET.decode() not in shown
+
+
+def test_the_media_type_is_without_parameters_and_in_lower_case() -> None:
+    assert media_type([(b"Content-Type", b"Text/Event-Stream ; charset=utf-8")]) == b"text/event-stream"
+    assert media_type([(b"X", b"y")]) == b""
