@@ -18,7 +18,7 @@ import ssl
 import struct
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 from mcpproxy.relay.admission import Admission
 from mcpproxy.relay.rewrite import Origin, Rewriter
@@ -32,11 +32,14 @@ CONNECT_S: Final = 10.0
 """How long the upstream may take to answer a connection."""
 CLOSE_S: Final = 1.0
 """How long clients that do not read may hold up our end."""
+LINGER_S: Final = 5.0
+"""How long a client that we have refused may go on sending, which is let go, until it has read why."""
 MAX_CONNECTIONS: Final = 1024
 HELD_BYTES: Final = 64 << 10
 """What may wait for the upstream's connection, or for a slow reader, before the sender is made to wait."""
 BACKLOG: Final = 512
 _SPARE_FDS: Final = 32
+_LINGERING: Final = 8  # clients beyond the most that may be served, which would rather hear so than be reset
 _RESET: Final = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
 
 EndedBy = Literal["client", "server", "proxy", "error"]
@@ -113,6 +116,7 @@ class HttpRelay:
     async def listen(self, bound: socket.socket) -> None:
         """Begin to take connections from a socket that is bound."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._fault)
         self._server = await loop.create_server(lambda: _Client(self, loop), sock=bound, backlog=BACKLOG)
 
     async def close(self) -> None:
@@ -138,6 +142,19 @@ class HttpRelay:
         self.clients.add(client)
         return len(self.clients) <= self.cap
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether clients that are refused must go at once, so that there are descriptors for others."""
+        return len(self.clients) > self.cap + _LINGERING
+
+    def _fault(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Say in a line what asyncio would print with a traceback."""
+        error = context.get("exception")
+        if isinstance(error, OSError):  # of accepting; the loop tries again after a second
+            self.tell(f"connections have to wait: {_text(error)}")
+        else:
+            self.tell(f"a fault of mcpproxy: {context['message']} ({type(error).__name__})")
+
     def drop(self, client: "_Client") -> None:
         """A client's connection is closed."""
         self.clients.discard(client)
@@ -158,6 +175,7 @@ class _Client(asyncio.Protocol):
         "_deadline",
         "_deaf",
         "_eof",
+        "_is_lost",
         "_is_within_message",
         "_loop",
         "_over",
@@ -181,7 +199,7 @@ class _Client(asyncio.Protocol):
         self._waiting = bytearray()
         self._connecting: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._deaf = self._eof = self._upstream_eof = self._over = self._is_within_message = False
+        self._deaf = self._eof = self._upstream_eof = self._over = self._is_within_message = self._is_lost = False
         self._refusal: http1.Refusal | None = None
         self._watched: ConnectionTap | None = None
         self.answers = ResponseTap()
@@ -198,7 +216,7 @@ class _Client(asyncio.Protocol):
         self.transport.set_write_buffer_limits(HELD_BYTES)
         peer = self.transport.get_extra_info("peername")
         try:
-            self._watched = self._relay.observer.connected(f"{peer[0]}:{peer[1]}" if peer else "unknown")
+            self._watched = self._relay.observer.connected(_address(peer) if peer else "unknown")
         except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
             self._relay.observer.failed(error)
         if not self._relay.add(self):
@@ -230,7 +248,8 @@ class _Client(asyncio.Protocol):
 
     def _forward(self, data: bytes) -> None:
         if self.server is not None and self.server.transport is not None:
-            self.server.transport.write(data)
+            if not self.server.transport.is_closing():  # each write to one that is broken is a line on stderr
+                self.server.transport.write(data)
             return
         self._waiting += data
         if len(self._waiting) > HELD_BYTES:
@@ -240,29 +259,36 @@ class _Client(asyncio.Protocol):
 
     def _mind_the_head(self) -> None:
         if not self._splitter.in_head:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
+            self._cancel_deadline()
         elif self._deadline is None:
             late = http1.Refusal(408, f"the request's head took longer than {HEAD_S:.0f} s")
             self._deadline = self._loop.call_later(HEAD_S, self._refuse, late)
 
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
     def eof_received(self) -> bool:
         """Pass the half-close on. True keeps the other half open."""
         self._eof = True
+        if self._over:
+            self.transport.close()
+            return True
         if self._splitter.in_head and not self._deaf:
             self._refuse(http1.Refusal(400, "the connection ended within a head"))
             return True
         if self.server is not None:
             self.server.half_close()
         if self._connecting is None or self._upstream_eof:
-            self.end("client", None)
+            self.end("server" if self._upstream_eof else "client", None)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._relay.drop(self)
+        self._cancel_deadline()
         self._end_upstream(reset=exc is not None)
-        self._finish("client", None if exc is None else _text(exc))
+        self._finish("server" if self._upstream_eof else "client", None if exc is None else _text(exc))
 
     def pause_writing(self) -> None:
         if self.server is not None:
@@ -288,8 +314,8 @@ class _Client(asyncio.Protocol):
             self._fail(504, f"the upstream did not answer within {CONNECT_S:.0f} s")
         except ssl.SSLCertVerificationError as error:
             self._fail(502, f"the upstream's certificate is not trusted: {error.verify_message}")
-        except OSError as error:
-            status = 503 if error.errno in (errno.EMFILE, errno.ENFILE) else 502
+        except (OSError, UnicodeError) as error:  # the latter of a name that is none of a host
+            status = 503 if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else 502
             self._fail(status, f"the upstream cannot be reached: {_text(error)}")
 
     def upstream_made(self, server: "_Server") -> None:
@@ -299,10 +325,10 @@ class _Client(asyncio.Protocol):
             server.abort()
             return
         assert server.transport is not None
+        self.transport.resume_reading()  # before the write, which may pause it again
         if self._waiting:
             server.transport.write(bytes(self._waiting))
             self._waiting = bytearray()
-        self.transport.resume_reading()
         if self._eof:
             server.half_close()
 
@@ -317,19 +343,22 @@ class _Client(asyncio.Protocol):
         self._deaf = True
         if self._over:
             return
-        if self._watched is not None:
-            self._show_request(refusal)
+        self._cancel_deadline()
+        self._show_request(refusal)
         if self._is_within_message:
             # The upstream has a part of this message: it must not take it for a whole one.
             self._end_upstream(reset=True)
-            if self.outstanding == 1 and not self.answers.under_way:
-                self._answer(refusal.status, refusal.reason)
-            else:
-                self.abort("proxy", refusal.reason)
-        elif self.outstanding:
-            self._refusal = refusal
+            is_next = self.outstanding == 1 and not self.answers.under_way
         else:
+            is_next = not self.outstanding
+        if self._upstream_eof:
+            self.end("proxy", refusal.reason)
+        elif is_next and not self._is_lost:
             self._answer(refusal.status, refusal.reason)
+        elif self._is_within_message or self._is_lost:
+            self.abort("proxy", refusal.reason)
+        else:
+            self._refusal = refusal
 
     def _answer(self, status: int, reason: str) -> None:
         """Answer ourselves, and end the connection: nothing that follows on it could be trusted or served."""
@@ -342,35 +371,57 @@ class _Client(asyncio.Protocol):
         )
         self.transport.write(head.encode() + body)
         self._show(lambda tap: tap.answered(status, reason))
-        self.end("proxy", reason)
+        self._finish("proxy", reason)
+        self._end_upstream(reset=False)
+        if self._eof or self._relay.is_crowded:
+            self.transport.close()
+            return
+        # Closing while bytes of the client are unread would be a reset, which may overtake the answer (RFC 9112, 9.6).
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self._deadline = self._loop.call_later(LINGER_S, self.transport.close)
 
     # --- what the upstream does ---
 
     def upstream_data(self, data: bytes) -> None:
         """Hand on, then look."""
+        if self._over:
+            return
         if self._rewriter is not None:
             self.transport.write(self._rewriter.feed(data, self._see))
         else:
             self.transport.write(data)
             for event in self.answers.feed(data):
                 self._see(event)
-        if self._refusal is not None and not self.outstanding:
+        if self._refusal is None:
+            return
+        if self._is_lost:
+            self.abort("proxy", self._refusal.reason)
+        elif not self.outstanding:
             self._answer(self._refusal.status, self._refusal.reason)
 
     def _see(self, event: response.Event) -> None:
         if isinstance(event, response.ResponseEnd):
             self.outstanding = max(0, self.outstanding - 1)
+        elif isinstance(event, response.Lost):
+            self._is_lost = True
+        elif isinstance(event, response.ResponseAborted) and self._eof:
+            return  # the client had gone before: it was not the upstream that ended this
         self._show(lambda tap: tap.response(event))
 
     def upstream_eof(self) -> None:
         """The upstream has said all: so do we."""
+        if self._over:
+            return
         if self._rewriter is not None:
             self.transport.write(self._rewriter.end())
         for event in self.answers.close():
             self._see(event)
         self._upstream_eof = True
         if self._eof:
-            self.end("server", None)
+            self.end("client", None)
+        elif self._refusal is not None:
+            self.end("proxy", self._refusal.reason)
         elif not self.transport.is_closing():
             self.transport.write_eof()
 
@@ -378,12 +429,13 @@ class _Client(asyncio.Protocol):
         """The upstream is gone: so are we, in the same way."""
         if self._over:
             return
+        if exc is not None:
+            # The observer is not told of an end: after a reset, even a body that the end of a connection ends is short.
+            self.abort("client" if self._eof else "server", _text(exc))
+            return
         for event in self.answers.close():
             self._see(event)
-        if exc is not None:
-            self.abort("server", _text(exc))
-        else:
-            self.end("server", None)
+        self.end("client" if self._eof else "server", None)
 
     # --- the end ---
 
@@ -404,8 +456,7 @@ class _Client(asyncio.Protocol):
         if self._over:
             return
         self._over = self._deaf = True
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._cancel_deadline()
         self._show(lambda tap: tap.ended(by, error))
         self._watched = None
 
@@ -553,7 +604,14 @@ def _reset_on_close(transport: asyncio.Transport) -> None:
             return
 
 
+def _address(peer: tuple[str, int]) -> str:
+    host, port = peer[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _text(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):  # whose errno is none of the system's
+        return (error.reason or "TLS failed").replace("_", " ").lower()
     code = getattr(error, "errno", None)
     if isinstance(error, socket.gaierror) or code is None or code < 0:
         return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,334 @@
+"""What tests of `mcpproxy serve` share: a scripted server and a client on raw sockets, and the recorder between them.
+
+A `Wire` is one end of a connection, read and written byte by byte, so that a test says exactly what crosses, when, and
+how it ends. An `Upstream` accepts connections and runs one script on each; every byte that it gets is kept, and what a
+script raises fails the test. `serving` starts the recorder in front of it.
+"""
+
+import contextlib
+import signal
+import socket
+import ssl
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from captures.record import Record
+from tests.harness import DEADLINE_S, Place, Session, frames, members_of, records, wait_until
+
+Ending = Literal["eof", "reset"]
+Script = Callable[["Wire"], None]
+
+_NOTHING_LINGERS = struct.pack("ii", 1, 0)
+
+
+class Wire:
+    """One end of a connection; every read and write has a deadline."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.settimeout(DEADLINE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = sock
+        self.received = bytearray()
+        """All that has been read."""
+        self._taken = 0
+
+    def say(self, data: bytes) -> None:
+        """Write all of it."""
+        self.sock.sendall(data)
+
+    def say_slowly(self, data: bytes) -> None:
+        """Write it in packets of one byte."""
+        for byte in data:
+            self.sock.sendall(bytes([byte]))
+
+    def hear(self, size: int) -> bytes:
+        """Exactly so many bytes; fewer only where they end before."""
+        while len(self.received) - self._taken < size and self._more():
+            pass
+        return self._take(self._taken + size)
+
+    def through(self, mark: bytes) -> bytes:
+        """All up to and with a mark, or to the end."""
+        while (found := self.received.find(mark, self._taken)) < 0 and self._more():
+            pass
+        return self._take(len(self.received) if found < 0 else found + len(mark))
+
+    def head(self) -> bytes:
+        """A head, with the empty line behind it."""
+        return self.through(b"\r\n\r\n")
+
+    def request(self) -> bytes:
+        """A head and its body as sent; empty at the end. Trailers it does not know."""
+        head = self.head()
+        if b"chunked" in head.lower():
+            return head + self.through(b"0\r\n\r\n")
+        _, found, length = head.lower().partition(b"\r\ncontent-length:")
+        return head + (self.hear(int(length.partition(b"\r\n")[0])) if found else b"")
+
+    def rest(self) -> bytes:
+        """All to the end of file."""
+        while self._more():
+            pass
+        return self._take(len(self.received))
+
+    def end(self) -> tuple[bytes, Ending]:
+        """All that still comes, and how it ends."""
+        ending: Ending = "eof"
+        try:
+            while self._more():
+                pass
+        except ConnectionResetError:
+            ending = "reset"
+        return self._take(len(self.received)), ending
+
+    def pieces(self) -> Iterator[bytes]:
+        """What comes, to the end of file, without keeping it."""
+        while piece := self.sock.recv(1 << 18):
+            yield piece
+
+    def is_silent(self, seconds: float) -> bool:
+        """Whether nothing comes in that time, not even an end."""
+        self.sock.settimeout(seconds)
+        try:
+            self._more()
+        except TimeoutError:
+            return True
+        else:
+            return False
+        finally:
+            self.sock.settimeout(DEADLINE_S)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this end has been closed; of an upstream's connection, whether its script is done."""
+        return self.sock.fileno() < 0
+
+    def hang_up(self) -> None:
+        """Close the half that writes."""
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close both halves."""
+        self.sock.close()
+
+    def reset(self) -> None:
+        """End the connection by a reset."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOTHING_LINGERS)
+        self.sock.close()
+
+    def _more(self) -> bool:
+        chunk = self.sock.recv(1 << 16)
+        self.received += chunk
+        return bool(chunk)
+
+    def _take(self, stop: int) -> bytes:
+        taken = bytes(self.received[self._taken : stop])
+        self._taken += len(taken)
+        return taken
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Upstream:
+    """A server on an ephemeral port of loopback that runs a script on every connection."""
+
+    def __init__(self, script: Script, *, tls: ssl.SSLContext | None = None, receive_buffer: int = 0) -> None:
+        self._script = script
+        self._tls = tls
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        if receive_buffer:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.port: int = self._listener.getsockname()[1]
+        self.connections: list[Wire] = []
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._failures: list[BaseException] = []
+        self._is_over = False
+
+    @property
+    def authority(self) -> bytes:
+        """What the Host header must say."""
+        return b"127.0.0.1:%d" % self.port
+
+    @property
+    def url(self) -> str:
+        """For `serve`."""
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/mcp"
+
+    def as_seen(self, sent: bytes) -> bytes:
+        """Requests as the upstream must get them, from those that a client sent with `Host: localhost`."""
+        return sent.replace(b"Host: localhost\r\n", b"Host: %s\r\n" % self.authority)
+
+    def heard(self) -> bytes:
+        """All bytes of all connections."""
+        return b"".join(bytes(wire.received) for wire in self.connections)
+
+    def connection(self, number: int = 0) -> Wire:
+        """One of its connections, in the order of their coming."""
+        wait_until(lambda: len(self.connections) > number, f"connection {number} of the upstream")
+        return self.connections[number]
+
+    def wait_for_end(self, number: int = 0, deadline_s: float = DEADLINE_S) -> None:
+        """Wait until the script of a connection is done."""
+        wire = self.connection(number)
+        wait_until(lambda: wire.is_closed, f"the end of connection {number} of the upstream", deadline_s)
+
+    def _accept(self) -> None:
+        while True:
+            sock, _ = self._listener.accept()
+            if self._is_over:
+                sock.close()
+                return
+            thread = threading.Thread(target=self._serve, args=(sock,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        try:
+            if self._tls is not None:
+                sock.settimeout(DEADLINE_S)
+                try:
+                    sock = self._tls.wrap_socket(sock, server_side=True)
+                except (ssl.SSLError, OSError):  # the other side did not trust us
+                    sock.close()
+                    return
+            wire = Wire(sock)
+            self.connections.append(wire)
+            with wire:
+                self._script(wire)
+        except BaseException as failure:  # noqa: BLE001 - told in the test's own thread
+            if not self._is_over:
+                self._failures.append(failure)
+
+    def __enter__(self) -> Self:
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._is_over = True
+        socket.create_connection(("127.0.0.1", self.port), DEADLINE_S).close()
+        for wire in self.connections:
+            with contextlib.suppress(OSError):
+                wire.sock.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(DEADLINE_S)
+        self._listener.close()
+        for wire in self.connections:
+            wire.close()
+        if self._failures and error is None:
+            raise self._failures[0]
+        assert not any(thread.is_alive() for thread in self._threads)
+
+
+def answering(answer: bytes | Callable[[bytes], bytes]) -> Script:
+    """A script that answers each request, until the other side closes."""
+
+    def script(wire: Wire) -> None:
+        while request := wire.request():
+            wire.say(answer if isinstance(answer, bytes) else answer(request))
+
+    return script
+
+
+class Serving:
+    """The recorder in front of an upstream, while it runs and after."""
+
+    def __init__(self, session: Session, capture: Path, address: tuple[str, int], url: str) -> None:
+        self.session = session
+        self.capture = capture
+        self.address = address
+        self.url = url
+        """What it told on stdout."""
+        self.errors = b""
+        """Its stderr, once it has been stopped."""
+
+    @property
+    def pid(self) -> int:
+        """Of the recorder."""
+        return self.session.pid
+
+    def client(self, receive_buffer: int = 0) -> Wire:
+        """A connection to it."""
+        sock = socket.socket()
+        if receive_buffer:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        sock.settimeout(DEADLINE_S)
+        sock.connect(self.address)
+        return Wire(sock)
+
+    def stop(self, signum: int = signal.SIGTERM) -> int:
+        """End it; its exit status."""
+        if self.session.process.poll() is None:
+            self.session.process.send_signal(signum)
+        status = self.session.end()
+        self.errors += self.session.errors()
+        return status
+
+    def records(self) -> list[Record]:
+        """All records of its capture."""
+        return records(self.capture)
+
+    def exchanges(self) -> list[dict[str, Any]]:
+        """The last record of each exchange so far, in the order of their numbers."""
+        last = {members["exchange"]: members for members in members_of(self.capture, "exchange")}
+        return [last[number] for number in sorted(last)]
+
+    def stages(self) -> list[str]:
+        """How far each exchange has come."""
+        return [members["stage"] for members in self.exchanges()]
+
+    def ids(self) -> list[int]:
+        """The ids of the JSON-RPC messages of clients, in the order recorded."""
+        return [int(frame.verdict.id or b"-1") for frame in frames(self.capture, "c2s")]
+
+    def ended(self, count: int = 1) -> list[dict[str, Any]]:
+        """The same, once so many have ended."""
+
+        def all_ended() -> list[dict[str, Any]]:
+            found = [members for members in self.exchanges() if members["stage"] == "end"]
+            return found if len(found) >= count else []
+
+        return wait_until(all_ended, f"{count} exchanges to end")
+
+    def memory(self) -> int:
+        """The most that it has been resident with so far, in bytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text("ascii")
+        return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+    def descriptors(self) -> int:
+        """How many it has open."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+
+def start_serving(place: Place, *arguments: str, **how: Any) -> tuple[Session, Path]:
+    """`mcpproxy serve`, just started, and where it records."""
+    capture = place.root / f"serve-{len(place.sessions)}.mcpcap"
+    command = [sys.executable, "-P", "-m", "mcpproxy", "serve", "--capture", str(capture), *arguments]
+    return place.start(command, direct=True, **how), capture
+
+
+@contextlib.contextmanager
+def serving(place: Place, upstream: Upstream | str, *options: str, **how: Any) -> Iterator[Serving]:
+    """The recorder in front of an upstream; it is ended with the block, and must end as it should."""
+    url = upstream if isinstance(upstream, str) else upstream.url
+    session, capture = start_serving(place, *options, url, **how)
+    told = session.line().decode().strip()
+    assert told, session.errors()
+    host, _, port = told.removeprefix("http://").partition("/")[0].rpartition(":")
+    served = Serving(session, capture, (host.strip("[]"), int(port)), told)
+    is_killed = False
+    try:
+        yield served
+        is_killed = session.process.poll() == -signal.SIGKILL
+    finally:
+        status = served.stop()
+    assert is_killed or status == 0, served.errors
+    assert b"Traceback" not in served.errors, served.errors.decode()
