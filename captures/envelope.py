@@ -10,19 +10,33 @@ bytes at all, to take time linear in their number, and to say the same whichever
 Only what one frame proves is a problem here. Rules that need the peer, the revision, the HTTP status, who ended the
 stream or another frame belong to the analysis; so do notes. JSON is that of RFC 8259, messages are those of
 JSON-RPC 2.0 as MCP narrows it.
+
+`lines_members` is the recorder's: it goes from many lines to verdicts to records without stopping on the way.
 """
 
+from operator import itemgetter
 from typing import Any, Final
 
 from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
 from captures.exact import judge_exactly, nesting
 from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
-from captures.limits import DEEP, LONGEST, MEMBERS, NOTIFICATIONS, ODD_LIMIT, READER_LIMIT, RECORD_LIMIT, RESERVED, SAFE
+from captures.limits import (
+    DEEP,
+    LONGEST,
+    MEMBERS,
+    NOTIFICATIONS,
+    ODD_LIMIT,
+    READER_LIMIT,
+    RECORD_LIMIT,
+    RESERVED,
+    SAFE,
+    SHORT,
+)
+from captures.record import line_members
 
-__all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly", "judge_in_passing"]
+__all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly", "judge_in_passing", "lines_members"]
 
-_SHORT: Final = 60  # characters that stay below LONGEST in any encoding, quotes included
 _SHALLOW: Final = 2 * DEEP  # bytes that cannot hold more levels
 _QUOTED: Final = tuple((name, b'"%b"' % name.encode()) for name in sorted(MEMBERS))
 _SPECIAL: Final = (NOTIFICATIONS, RESERVED)
@@ -64,7 +78,7 @@ def _judge_at_once(raw: bytes) -> Envelope | None:
     if read.get("jsonrpc") != "2.0" or "error" in read or (len(raw) > _SHALLOW and nesting(raw) > DEEP):
         return None
     ident = read.get("id", "")
-    if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= _SHORT):
+    if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT):
         return None
     token = dumps(ident) if "id" in read else None
     kind: Kind = "request" if token else "notification"
@@ -76,7 +90,7 @@ def _judge_at_once(raw: bytes) -> Envelope | None:
         method = read["method"]
         is_flawless = (
             type(method) is str
-            and 0 < len(method) <= _SHORT
+            and 0 < len(method) <= SHORT
             and not method.startswith(_SPECIAL if token else RESERVED)
             and type(read.get("params", read)) is dict
             and "result" not in read
@@ -97,3 +111,92 @@ def _is_plain(raw: bytes, read: dict[str, Any]) -> bool:
             return False
     token = dumps(read["id"]) if "id" in read else b""
     return not token or b'"id": ' + token in raw or b'"id":' + token in raw
+
+
+# --- many lines at once ----------------------------------------------------------------------------------------------
+
+METHODS_KEPT: Final = 256
+"""Names that are kept ready; see `Methods`."""
+
+# One call takes all members, or raises KeyError: half the time of a look-up and a test for each.
+_of_request: Final = itemgetter("jsonrpc", "params", "method", "id")
+_of_notification: Final = itemgetter("jsonrpc", "params", "method")
+_of_response: Final = itemgetter("jsonrpc", "result", "id")
+
+
+def _forms(direction: Direction) -> tuple[bytes, bytes, bytes]:
+    """A request, a notification and a result as `%` fills them in: the id's token, the method, the size, the text.
+
+    `%.0b` takes the token that a notification has not, and leaves it out, so that all three are filled in alike.
+    """
+    start, end = b',"dir":"%b","kind":' % direction.encode(), b',"size":%d,"raw":%b'
+    kinds = (b'"request","id":%b%b', b'"notification"%.0b%b', b'"response","id":%b%b')
+    request, notification, response = (start + kind + end for kind in kinds)
+    return request, notification, response
+
+
+_FORMS: Final[dict[Direction, tuple[bytes, bytes, bytes]]] = {"c2s": _forms("c2s"), "s2c": _forms("s2c")}
+
+
+class Methods(dict[object, bytes]):
+    """The member `method` of a record, by the method's name: a peer uses few names, so each is escaped once.
+
+    A name that needs a closer look raises KeyError. Of a peer that invents names, the first `METHODS_KEPT` are kept.
+    """
+
+    def __init__(self, *odd: str) -> None:
+        super().__init__()
+        self._odd = odd
+
+    def __missing__(self, method: object) -> bytes:
+        if type(method) is not str or not 0 < len(method) <= SHORT or method.startswith(self._odd):
+            raise KeyError(method)
+        member = b',"method":%b' % dumps(method)
+        if len(self) < METHODS_KEPT:
+            self[method] = member
+        return member
+
+
+_requested: Final = Methods(NOTIFICATIONS, RESERVED)
+_notified: Final = Methods(RESERVED)
+
+
+def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
+    """The middle of the `frame` record of each line that waits to be forwarded, all of which ended in LF.
+
+    The same as `line_members` with the verdict of `judge_in_passing`, and left to those two unless the line is a
+    request, a notification or a result that has the usual members and no others, and about which nothing is odd.
+    In a flood nearly all lines are such: without a call of ours and an envelope for each they cost a quarter less.
+    """
+    request, notification, response = _FORMS[direction]
+    middles = []
+    for raw in lines:
+        size = len(raw)
+        if size <= _SHALLOW or (size <= RECORD_LIMIT and nesting(raw) <= DEEP):
+            try:
+                read = loads(raw)
+                count = len(read)
+                if count == 4:
+                    version, value, method, ident = _of_request(read)
+                    form, named = request, _requested[method]
+                elif count == 3 and "result" in read:
+                    version, value, ident = _of_response(read)
+                    form, named = response, b""
+                elif count == 3:
+                    version, value, method = _of_notification(read)
+                    form, named, ident = notification, _notified[method], 0
+                else:
+                    raise KeyError
+                if (
+                    version == "2.0"
+                    and type(value) is dict
+                    and (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT)
+                    # What this proves, `_judge_at_once` tells.
+                    and (dumps(read) == raw or _is_plain(raw, read))
+                ):
+                    middles.append(form % (dumps(ident), named, size, dumps(raw.decode())))
+                    continue
+            except (KeyError, TypeError, ValueError):
+                pass
+        middles.append(line_members(direction, raw, judge_in_passing(raw, direction)))
+    return middles

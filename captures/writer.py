@@ -20,7 +20,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from captures.file import AppendError, CaptureFile, sync
 from captures.loss import Entry, Line, Loss
@@ -141,12 +141,12 @@ class Writer:
         return first
 
     def add_quickly(
-        self, rec: str, middles: Sequence[bytes], direction: str, sizes: Sequence[int], waiter: Waiter
+        self, rec: str, middles: Sequence[bytes], direction: str, sizes: Iterable[int], waiter: Waiter
     ) -> int | None:
         """The same for records of one type while nobody else writes and nothing waits; else None, and nothing done.
 
         This is the way of nearly every frame: no queue, and no object a record. The `waiter` is told when the records
-        have their place and the wait for the disk begins.
+        have their place and the wait for the disk begins; the `sizes` are looked at only where a write is refused.
         """
         if not self._write_lock.acquire(blocking=False):
             return None
@@ -158,16 +158,16 @@ class Writer:
                 self._seq = first + len(middles)
                 now_ns = waiter.waiting_since_ns = time.monotonic_ns()
             t_ns = now_ns - self.origin_ns
-            lines = [seal(first, t_ns, rec, middles[0])] if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
+            lines = seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
             try:
-                self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
+                self._file.append(lines)
                 self._written = first + len(middles) - 1
                 if self._fsync == "always":
                     self._sync_now()
             except AppendError as error:
                 entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
                 rest = [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
-                self._settle(error, rest[_whole(lines, error.written) :])
+                self._settle(error, rest[lines.count(b"\n", 0, error.written) :])
         finally:
             self._write_lock.release()
         if not self._dirty.is_set():

@@ -25,6 +25,7 @@ from captures.record import (
     part_members,
     raw_bytes,
     seal,
+    seal_all,
     stderr_members,
     use_orjson,
 )
@@ -113,6 +114,12 @@ class TestRoundTrip:
     def test_the_short_way_of_a_line_writes_the_same_bytes(self, raw: bytes, direction: Any) -> None:
         verdict = judge(raw, direction)
         assert line_members(direction, raw, verdict) == frame_members(direction, raw, verdict)
+
+    @given(st.lists(raws), st.integers(0, 2**63), st.integers(0, 2**63), st.sampled_from(["frame", "x_any"]))
+    def test_many_records_are_sealed_as_each_by_itself(self, raws: list[bytes], seq: int, t_ns: int, rec: str) -> None:
+        middles = [frame_members("c2s", raw, UNJUDGED) for raw in raws]
+        one_by_one = [seal(seq + n, t_ns, rec, middle) for n, middle in enumerate(middles)]
+        assert seal_all(seq, t_ns, rec, middles) == b"".join(one_by_one)
 
     @given(raws, st.integers(1, 2**31), directions, st.integers(0, 9), st.none() | st.integers(1, 9))
     def test_a_part(self, raw: bytes, number: int, direction: Any, conn: int, exchange: int | None) -> None:

@@ -284,6 +284,20 @@ class TestRefusedWrites:
             assert recording.close()
             assert accounted(recording)["lost"] == 0
 
+    @pytest.mark.parametrize("missing", [1, 100, 101, 102, 250, 400, 10_000])
+    def test_of_lines_that_go_in_together_each_is_written_once(
+        self, recordings: Callable[..., Recording], missing: int
+    ) -> None:
+        # The reserve and the header come first; then the lines, cut short, and the refusal of the rest.
+        recording = recordings(lambda n: -missing if n == 3 else errno.EIO if n == 4 else None)
+        raws = [b"%d" % n for n in range(5)]
+        middles = [frame_members("c2s", raw, UNJUDGED) for raw in raws]
+        assert recording.writer.add_quickly("frame", middles, "c2s", map(len, raws), Watcher()) == 1
+        assert recording.close()
+        frames = [record for record in recording.records() if record.rec == "frame"]
+        assert [record.seq for record in frames] == [1, 2, 3, 4, 5]
+        assert [raw_bytes(record.members) for record in frames] == raws
+
     def test_a_torn_line_that_cannot_be_cut_away_costs_nothing(
         self, recordings: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
     ) -> None:
