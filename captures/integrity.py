@@ -102,6 +102,9 @@ class Inspection:
             self._add_frame(item.rec, values)
         elif item.rec == "gap":
             self._add_gap(item)
+        elif item.rec == "header" and values.get("substitute") is True:
+            self.gap_count += 1
+            self.gaps.append(Gap(item.seq, item.seq, None, "damage"))
         elif item.rec == "close" and values.get("ending") != "segment":
             self.close = values
 

@@ -74,7 +74,8 @@ def _copied(capture: Capture, holes: deque[tuple[int, int]], done: Repair) -> It
         if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
             # A file begins with a header, and the number of the lost one is free.
             name = safe_name(capture.path.parent.name)
-            yield seal(0, 0, "header", members(format=FORMAT_VERSION, name=name))
+            yield seal(0, 0, "header", members(format=FORMAT_VERSION, name=name, substitute=True))
+            done.gaps += 1
             _, last = holes.popleft()
             if last:
                 holes.appendleft((1, last))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from captures import file as file_module
 from captures.errors import CannotCreate
-from captures.integrity import inspect
+from captures.integrity import Gap, inspect
 from captures.reader import Capture
 from captures.record import LINE_START, Record, seal
 from captures.repair import Repair, repair
@@ -74,10 +74,12 @@ def test_a_lost_header_is_replaced_by_the_little_that_is_known(tmp_path: Path) -
         folder = tmp_path / f"files {lost}"
         folder.mkdir()
         records, done, copy = repaired(folder, b"junk\n" + b"".join(SMALL[lost:]))
-        assert Capture(copy).header.members.keys() == {"seq", "rec", "t_ns", "format", "name", "crc"}
+        assert Capture(copy).header.members.keys() == {"seq", "rec", "t_ns", "format", "name", "substitute", "crc"}
         assert Capture(copy).header.members["name"] == f"files-{lost}"
         assert [record.seq for record in records[:2]] == [0, lost - 1 or 1]
-        assert done.gaps == (0 if lost == 1 else 1)
+        assert done.gaps == (1 if lost == 1 else 2)
+        assert inspect(Capture(copy)).state == "incomplete"
+        assert inspect(Capture(copy)).gaps[0] == Gap(0, 0, None, "damage")
 
 
 def test_a_torn_tail_is_left_out(tmp_path: Path) -> None:
