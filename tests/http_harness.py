@@ -23,6 +23,11 @@ from tests.harness import DEADLINE_S, Place, Session, frames, members_of, record
 Ending = Literal["eof", "reset"]
 Script = Callable[["Wire"], None]
 
+GET = b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
 _NOTHING_LINGERS = struct.pack("ii", 1, 0)
 
 
@@ -236,6 +241,41 @@ def answering(answer: bytes | Callable[[bytes], bytes]) -> Script:
             wire.say(answer if isinstance(answer, bytes) else answer(request))
 
     return script
+
+
+def listening(wire: Wire) -> None:
+    """A script that says nothing."""
+    wire.end()
+
+
+def post(body: bytes, *fields: bytes) -> bytes:
+    """A POST of JSON."""
+    lines = (b"POST /mcp HTTP/1.1", b"Host: localhost", b"Content-Type: application/json", *fields)
+    return b"\r\n".join((*lines, b"Content-Length: %d" % len(body), b"", body))
+
+
+def chunked(*chunks: bytes) -> bytes:
+    """A body in chunks, complete."""
+    return b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in (*chunks, b""))
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port
+
+
+def assert_ours(answer: bytes, status: int) -> None:
+    """It is a complete answer marked as ours, which no client takes for one of JSON-RPC."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status), answer
+    assert b"\r\nMcpproxy-Refused: %d" % status in head
+    assert b"\r\nContent-Type: text/plain; charset=utf-8\r\n" in head
+    assert b"\r\nConnection: close\r\n" in head
+    assert b"\r\nContent-Length: %d\r\n" % len(body) in head
+    assert body.startswith(b"mcpproxy: ")
 
 
 class Serving:

@@ -25,8 +25,12 @@ class Admission:
     """The rule of one listener."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are further hosts under which the listener may be reached, ports apart."""
-        self._names = LOOPBACK | {name.lower().encode("idna") for name in names}
+        """`names` are further hosts under which the listener may be reached; a port among them means nothing.
+
+        Raises:
+            UnicodeError: one is no name of a host.
+        """
+        self._names = LOOPBACK | {_host(_spelt(name)) for name in names}
 
     def judge(self, headers: Iterable[tuple[bytes, bytes]]) -> Objection | None:
         """What speaks against a request with this header list; None where nothing does."""
@@ -51,3 +55,8 @@ def _host(authority: bytes) -> bytes:
     """The host of an authority, without its port, in lower case."""
     host, colon, port = authority.rpartition(b":")
     return (host if colon and (port.isdigit() or not port) and not port.endswith(b"]") else authority).lower()
+
+
+def _spelt(name: str) -> bytes:
+    """A name as the Host header spells it: addresses of IPv6 in brackets."""
+    return f"[{name}]".encode() if name.count(":") > 1 and not name.startswith("[") else name.encode("idna")

@@ -39,7 +39,8 @@ HELD_BYTES: Final = 64 << 10
 """What may wait for the upstream's connection, or for a slow reader, before the sender is made to wait."""
 BACKLOG: Final = 512
 _SPARE_FDS: Final = 32
-_LINGERING: Final = 8  # clients beyond the most that may be served, which would rather hear so than be reset
+_AT_ONCE: Final = 2  # connections taken in a turn of the loop; some turns pass until one too many is gone again
+_LINGERING: Final = 4  # clients beyond the most that may be served, which would rather hear so than be reset
 _RESET: Final = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
 
 EndedBy = Literal["client", "server", "proxy", "error"]
@@ -112,15 +113,18 @@ class HttpRelay:
         self.cap = _cap()
         self._left = asyncio.Event()
         self._server: asyncio.Server | None = None
+        self._is_closed = False
 
     async def listen(self, bound: socket.socket) -> None:
         """Begin to take connections from a socket that is bound."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._fault)
-        self._server = await loop.create_server(lambda: _Client(self, loop), sock=bound, backlog=BACKLOG)
+        self._server = await loop.create_server(lambda: _Client(self, loop), sock=bound, backlog=_AT_ONCE)
+        bound.listen(BACKLOG)  # asyncio knows one number for what it takes at once and what the system lets wait
 
     async def close(self) -> None:
         """Stop listening, and end every connection as ended by us."""
+        self._is_closed = True
         if self._server is not None:
             self._server.close()
         for client in list(self.clients):
@@ -149,6 +153,8 @@ class HttpRelay:
 
     def _fault(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Say in a line what asyncio would print with a traceback."""
+        if self._is_closed:  # it may yet try to take connections from the listener that was
+            return
         error = context.get("exception")
         if isinstance(error, OSError):  # of accepting; the loop tries again after a second
             self.tell(f"connections have to wait: {_text(error)}")
