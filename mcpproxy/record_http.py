@@ -255,6 +255,7 @@ class Exchange:
         self._response: dict[str, object] | None = None
         self._times: dict[str, int] = {"request_head": self.recorder.now_ns()}
         self._target = b""
+        self._host = ""
         self._sent: BodyRecorder | None = None
         self._received: BodyRecorder | None = None
         self._error: str | None = None
@@ -262,6 +263,7 @@ class Exchange:
     def ask(self, head: http1.Head) -> None:
         """The request's head went on."""
         self._target = head.target
+        self._host = b"".join(values(head.headers, b"host")[:1]).decode("latin-1").lower()
         self._request = {
             "method": _text(head.method),
             "target": redacted_target(head.target, self.recorder.hash),
@@ -339,9 +341,12 @@ class Exchange:
     def announce(self, endpoint: bytes) -> None:
         """A legacy `endpoint` event: where the client is to POST."""
         text = endpoint.decode("utf-8", "replace")
-        address = urljoin(self._address(self._target), text)
+        try:
+            address = urljoin(self._address(self._target), text)
+        except ValueError:  # no address: nobody can POST there
+            return
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
-        if urlsplit(text).netloc:
+        if self._leads_away(text):
             self.flag("bypass/endpoint", _origin(address))
         # Now and not at the end of the stream: answers on it are found by this key.
         self._tell("response")
@@ -349,11 +354,21 @@ class Exchange:
     def _address(self, target: bytes) -> str:
         return self.recorder.origin + target.decode("latin-1")
 
+    def _leads_away(self, address: str) -> bool:
+        """Whether an address that the server tells names a host, and not the one where the client found us."""
+        try:
+            parts = urlsplit(address)
+        except ValueError:  # no address: nobody can go there
+            return False
+        return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
+
     def _look_around(self, head: response.ResponseHead) -> None:
         for name, value in head.headers:
             lower = name.lower()
-            if lower in (b"location", b"content-location") and b"://" in value.partition(b"?")[0]:
-                self.flag(f"bypass/{lower.decode()}", _origin(value.decode("latin-1")))
+            if lower in (b"location", b"content-location"):
+                address = value.decode("latin-1")
+                if self._leads_away(address):
+                    self.flag(f"bypass/{lower.decode()}", _origin(address))
             elif lower == b"set-cookie":
                 attributes = [word.strip().lower() for word in value.split(b";")[1:]]
                 if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
@@ -369,7 +384,7 @@ class Exchange:
         except JSONDecodeError:
             return
         resource = read.get("resource") if isinstance(read, dict) else None
-        if isinstance(resource, str):
+        if isinstance(resource, str) and self._leads_away(resource):
             self.flag("bypass/resource", _origin(resource))
 
     def _tell(self, stage: str, ended_by: str | None = None) -> None:
@@ -583,7 +598,7 @@ def _origin(address: str) -> str:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         return "another address"
-    return f"{parts.scheme}://{parts.hostname}{port}"
+    return f"{parts.scheme or 'http'}://{parts.hostname}{port}"
 
 
 def _text(raw: bytes) -> str:

@@ -37,7 +37,7 @@ from mcp_types import (
 
 from captures.frame import Frame
 from tests.harness import DEADLINE_S, ROOT, Place, frames, members_of, wait_until
-from tests.http_harness import serving
+from tests.http_harness import Upstream, answering, serving
 
 SSE, STATELESS = "2024-11-05", "2026-07-28"
 ERAS = (SSE, "2025-03-26", "2025-06-18", "2025-11-25", STATELESS)
@@ -595,3 +595,58 @@ def test_a_redirect_to_the_server_itself_is_passed_on_and_told(place: Place) -> 
     assert [members["flags"] for members in ends] == [["bypass/location"]] * 2
     assert [dict(members["response"]["headers"])["location"] for members in ends] == [f"{url}/"] * 2
     assert recorder.errors.count(b"bypass/location") == 1
+
+
+def test_addresses_that_name_the_recorder_lead_nobody_around(place: Place) -> None:
+    """A server that was told its public address says ours, not its own."""
+    ours: list[str] = []
+
+    def answer(request: bytes) -> bytes:
+        body = json.dumps({"resource": f"http://{ours[0]}/mcp", "authorization_servers": []}).encode()
+        return (
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Location: http://%s/mcp\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (ours[0].upper().encode(), len(body), body)
+        )
+
+    with Upstream(answering(answer)) as upstream, serving(place, upstream) as recorder:
+        ours.append(recorder.url.removeprefix("http://").removesuffix("/mcp"))
+        assert httpx2.get(f"http://{ours[0]}{METADATA}").status_code == 200
+    (exchange,) = recorder.exchanges()
+    assert "metadata" in exchange
+    assert "flags" not in exchange
+    assert b"bypass" not in recorder.errors
+
+
+@pytest.mark.parametrize(
+    ("location", "flags"),
+    [
+        ("//elsewhere.example/mcp", ["bypass/location"]),
+        ("https://{}/mcp", ["bypass/location"]),
+        ("http://{}.example/mcp", ["bypass/location"]),
+        ("/mcp/?next=http://elsewhere.example/", None),
+        ("http://[broken", None),
+    ],
+)
+def test_where_a_redirect_leads(place: Place, location: str, flags: list[str] | None) -> None:
+    ours: list[str] = []
+
+    def answer(request: bytes) -> bytes:
+        there = location.format(*ours).encode()
+        return b"HTTP/1.1 307 Temporary Redirect\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % there
+
+    with Upstream(answering(answer)) as upstream, serving(place, upstream) as recorder:
+        ours.append(recorder.url.removeprefix("http://").removesuffix("/mcp"))
+        assert httpx2.get(recorder.url).status_code == 307
+    (exchange,) = recorder.exchanges()
+    assert exchange.get("flags") == flags
+    assert recorder.errors.count(b"bypass/") == len(flags or [])
+
+
+@pytest.mark.parametrize("endpoint", ["http://[broken/", "//[", "http://other.example:port/", "\N{NO-BREAK SPACE}"])
+def test_an_endpoint_that_is_no_address_ends_no_recording(place: Place, endpoint: str) -> None:
+    told = b'event: endpoint\ndata: %s\n\ndata: {"jsonrpc":"2.0","method":"after"}\n\n' % endpoint.encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s" % (len(told), told)
+    with Upstream(answering(answer)) as upstream, serving(place, upstream) as recorder:
+        assert httpx2.get(recorder.url).content == told
+    assert [frame.verdict.method for frame in frames(recorder.capture)] == ["after"]
+    assert b"fault" not in recorder.errors
