@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint types contracts bench soak golden clean
+.PHONY: demo test check lint types contracts bench soak conformance golden clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -33,6 +33,11 @@ bench: $(VENV)/.check
 # The long loops: 500 kills, 65,536 truncations, 10,000 bit flips.
 soak: $(VENV)/.check
 	$(BIN)/pytest -m soak -n 2 --timeout 3600
+
+# The official conformance suite, from npm, with `serve` and without; NODE names a Node 22 or newer.
+NODE ?= node
+conformance: $(VENV)/.check
+	$(BIN)/python -m tests.conformance --node $(NODE)
 
 # Golden texts of `show`, made anew; read the difference before you commit it.
 golden: $(VENV)/.check

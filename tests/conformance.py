@@ -1,0 +1,154 @@
+"""The official conformance suite against a server of the official SDK, directly and through the recorder.
+
+    python -m tests.conformance [--node PROGRAM]
+
+The suite is npm's, of a fixed version, fetched into a directory that goes away again. Every check must come out the
+same on both ways; which of them the server passes is the server's affair. It takes Node 22 or newer, and npm.
+Exit code: 0; 1 where a verdict differs; 2 where the suite is not to be had.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from captures.integrity import inspect
+from captures.reader import Capture
+from tests.harness import ROOT, Place
+from tests.http_harness import serving
+
+PACKAGE = "@modelcontextprotocol/conformance"
+VERSION = "0.2.0-alpha.12"
+"""The first to know 2026-07-28 are alphas of 0.2."""
+NODE = 22
+REVISIONS = ("2025-11-25", "2026-07-28")
+OURS = frozenset({"dns-rebinding-protection"})
+"""What the recorder answers itself, before the server: it may differ, but must pass."""
+FETCH_S = 120.0
+SUITE_S = 300.0
+
+Verdicts = dict[tuple[str, str, int], str]
+"""Scenario, check, and which of the checks of this name → its status."""
+
+
+class Unavailable(Exception):
+    """The suite cannot be run here; the text says why."""
+
+
+def fetch(node: str, into: Path) -> list[str]:
+    """The command that runs the suite.
+
+    Args:
+        node: the program.
+        into: where the suite is put.
+
+    Raises:
+        Unavailable: no Node, too old a one, no npm, or nothing to fetch from.
+    """
+    program, npm = shutil.which(node), shutil.which("npm")
+    if program is None or npm is None:
+        raise Unavailable(f"{'npm' if program else node} is not installed")
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    if not (found := re.match(r"v(\d+)\.", version)) or int(found[1]) < NODE:
+        raise Unavailable(f"{program} is {version or 'no Node'}, and the suite takes {NODE} or newer")
+    options = ["--prefix", str(into), "--cache", str(into / "cache"), "--ignore-scripts", "--no-audit", "--no-fund"]
+    try:
+        command = [npm, "install", *options, f"{PACKAGE}@{VERSION}"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=into, timeout=FETCH_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"npm did not fetch {PACKAGE} within {FETCH_S:.0f} s") from None
+    if done.returncode:
+        raise Unavailable(f"npm cannot fetch {PACKAGE}@{VERSION}: {done.stderr[-300:].strip()}")
+    package = into / "node_modules" / PACKAGE
+    return [program, str(package / json.loads((package / "package.json").read_text())["bin"]["conformance"])]
+
+
+@contextmanager
+def serve(place: Place) -> Iterator[str]:
+    """A fresh server: its URL."""
+    session = place.start([sys.executable, "-m", "tests.peers.conformance_server"], direct=True, cwd=ROOT)
+    try:
+        url = session.line().decode().strip()
+        assert url, session.errors().decode()
+        yield url
+    finally:
+        session.process.send_signal(signal.SIGTERM)
+        session.end()
+
+
+def judge(suite: list[str], url: str, revision: str, results: Path) -> Verdicts:
+    """What the suite says of the server at `url`."""
+    command = [*suite, "server", "--url", url, "--suite", "all", "--spec-version", revision, "-o", str(results)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SUITE_S, check=False)
+    verdicts: Verdicts = {}
+    for path in sorted(results.glob("*/checks.json")):
+        # server-SCENARIO-TIME
+        scenario = re.sub(r"^server-|-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name)
+        seen: Counter[str] = Counter()
+        for check in json.loads(path.read_text()):
+            verdicts[scenario, check["id"], seen[check["id"]]] = check["status"]
+            seen[check["id"]] += 1
+    if not verdicts:
+        raise Unavailable(f"the suite came to no verdict: {(done.stdout + done.stderr)[-500:]}")
+    return verdicts
+
+
+def compare(place: Place, suite: list[str], revision: str) -> tuple[Verdicts, Verdicts]:
+    """The verdicts on a server directly, and through the recorder; the capture must be whole."""
+    with serve(place) as url:
+        direct = judge(suite, url, revision, place.root / f"direct-{revision}")
+    with serve(place) as url, serving(place, url) as recorder:
+        recorded = judge(suite, recorder.url, revision, place.root / f"recorded-{revision}")
+    assert inspect(Capture(recorder.capture)).state == "complete"
+    return direct, recorded
+
+
+def differences(direct: Verdicts, recorded: Verdicts) -> list[str]:
+    """What comes out differently through the recorder, a line each."""
+    found = []
+    for key in sorted(direct.keys() | recorded.keys()):
+        scenario, check, _ = key
+        before, after = direct.get(key, "missing"), recorded.get(key, "missing")
+        allowed = {before, "SUCCESS"} if scenario in OURS else {before}
+        if after not in allowed:
+            found.append(f"{scenario}: {check}: {before} directly, {after} through the recorder")
+    return found
+
+
+def main() -> int:
+    """Run, and print what came of it."""
+    parser = argparse.ArgumentParser(description="Compare the conformance suite's verdicts with and without serve.")
+    parser.add_argument("--node", default="node", help="the program (default: node)")
+    node: str = parser.parse_args().node
+    different: list[str] = []
+    with tempfile.TemporaryDirectory() as root:
+        place = Place(Path(root))
+        try:
+            suite = fetch(node, place.root)
+            for revision in REVISIONS:
+                direct, recorded = compare(place, suite, revision)
+                scenarios = len({scenario for scenario, _, _ in direct})
+                statuses = ", ".join(f"{count} {status}" for status, count in sorted(Counter(direct.values()).items()))
+                told = differences(direct, recorded)
+                print(f"{revision}: {scenarios} scenarios, {len(direct)} checks ({statuses}), {len(told)} different")
+                different += told
+        except Unavailable as why:
+            print(f"the conformance suite cannot be run: {why}", file=sys.stderr)
+            return 2
+        finally:
+            place.clear()
+    for line in different:
+        print(line)
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
