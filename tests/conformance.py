@@ -31,7 +31,7 @@ VERSION = "0.2.0-alpha.12"
 NODE = 22
 REVISIONS = ("2025-11-25", "2026-07-28")
 OURS = frozenset({"dns-rebinding-protection"})
-"""What the recorder answers itself, before the server: it may differ, but must pass."""
+"""What the recorder answers itself, before the server: it may pass where the server does not."""
 FETCH_S = 120.0
 SUITE_S = 300.0
 
