@@ -231,26 +231,34 @@ class _Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
+        passed: list[http1.Event] = []
+        out: list[bytes] = []
+        refusal = None
         for event in self._splitter.feed(data):
+            if isinstance(event, http1.Refusal):
+                refusal = event
+                break
+            passed.append(event)
             if isinstance(event, http1.Head):
                 objection = self._relay.admission.judge(event.headers)
                 if objection is not None:
-                    self._show_request(event)
-                    self._refuse(http1.Refusal(*objection))
-                    return
+                    refusal = http1.Refusal(*objection)
+                    break
                 self.outstanding += 1
                 self._is_within_message = True
                 self.answers.expect(event.method)
-                self._forward(forwarded(event, self._relay.upstream.authority))
-            elif isinstance(event, http1.Refusal):
-                self._refuse(event)
-                return
+                out.append(forwarded(event, self._relay.upstream.authority))
             else:
                 self._is_within_message = isinstance(event, http1.Body)
-                if event.wire:
-                    self._forward(event.wire)
+                out.append(event.wire)
+        if wire := b"".join(out):
+            self._forward(wire)
+        for event in passed:
             self._show_request(event)
-        self._mind_the_head()
+        if refusal is not None:
+            self._refuse(refusal)
+        else:
+            self._mind_the_head()
 
     def _forward(self, data: bytes) -> None:
         if self.server is not None and self.server.transport is not None:
@@ -287,14 +295,14 @@ class _Client(asyncio.Protocol):
         if self.server is not None:
             self.server.half_close()
         if self._connecting is None or self._upstream_eof:
-            self.end("server" if self._upstream_eof else "client", None)
+            self.end("client", None)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._relay.drop(self)
         self._cancel_deadline()
         self._end_upstream(reset=exc is not None)
-        self._finish("server" if self._upstream_eof else "client", None if exc is None else _text(exc))
+        self._finish("client", None if exc is None else _text(exc))
 
     def pause_writing(self) -> None:
         if self.server is not None:
@@ -407,11 +415,11 @@ class _Client(asyncio.Protocol):
             self._answer(self._refusal.status, self._refusal.reason)
 
     def _see(self, event: response.Event) -> None:
-        if isinstance(event, response.ResponseEnd):
+        if isinstance(event, response.ResponseEnd | response.ResponseAborted):
             self.outstanding = max(0, self.outstanding - 1)
         elif isinstance(event, response.Lost):
             self._is_lost = True
-        elif isinstance(event, response.ResponseAborted) and self._eof:
+        if isinstance(event, response.ResponseAborted) and self._eof:
             return  # the client had gone before: it was not the upstream that ended this
         self._show(lambda tap: tap.response(event))
 
@@ -423,6 +431,8 @@ class _Client(asyncio.Protocol):
             self.transport.write(self._rewriter.end())
         for event in self.answers.close():
             self._see(event)
+        while self.outstanding:
+            self._see(response.ResponseAborted("the upstream ended before the response"))
         self._upstream_eof = True
         if self._eof:
             self.end("client", None)
