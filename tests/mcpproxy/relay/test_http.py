@@ -411,6 +411,30 @@ def test_a_reset_of_the_client_is_one_for_the_upstream(place: Place) -> None:
         assert endings == [(b"", "reset")]
 
 
+def test_a_reset_while_much_is_still_being_asked(place: Place) -> None:
+    def script(wire: Wire) -> None:
+        wire.request()
+        wire.reset()
+
+    with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
+        with contextlib.suppress(OSError):  # at some point in it the reset arrives
+            client.say(GET * 20_000)
+        with contextlib.suppress(OSError):
+            assert client.rest() == b""
+        assert served.ended()[0]["ended_by"] == "server"
+
+
+def test_an_upstream_that_closes_without_an_answer(place: Place) -> None:
+    def script(wire: Wire) -> None:
+        wire.head()
+
+    with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
+        client.say(GET)
+        assert client.end() == (b"", "eof")
+        # The client is still there: who ended it is told at once.
+        assert served.ended()[0]["ended_by"] == "server"
+
+
 def test_an_upstream_that_closes_an_idle_connection_closes_the_client_s(place: Place) -> None:
     def script(wire: Wire) -> None:
         wire.request()
@@ -480,13 +504,14 @@ def test_a_slow_upstream_slows_the_client_down_and_costs_no_memory(place: Place)
 
     def upload(client: Wire) -> None:
         nonlocal sent
-        for _ in range(FLOOD // len(PIECE)):
+        for _ in range(FLOOD // len(PIECE) - 32):
             client.say(PIECE)
             sent += len(PIECE)
 
     with Upstream(script, receive_buffer=1 << 16) as upstream, serving(place, upstream) as served:
         with served.client() as client:
-            client.say(b"POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % FLOOD)
+            # Much at once, so that the upstream's buffers are full when there has only just been a connection to it.
+            client.say(b"POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % FLOOD + PIECE * 32)
             thread = threading.Thread(target=upload, args=(client,), daemon=True)
             thread.start()
             _wait_for_standstill(lambda: sent)

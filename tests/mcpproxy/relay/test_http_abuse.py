@@ -512,6 +512,27 @@ def test_a_refusal_behind_a_response_that_never_comes(place: Place) -> None:
     with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
         client.say(GET + b"nonsense\r\n\r\n")
         assert client.end()[0] == b""
+        first, second = served.ended(2)
+        assert (first["ended_by"], second["ended_by"]) == ("server", "proxy")
+
+
+def test_a_refusal_where_nobody_can_tell_where_a_response_ends(place: Place) -> None:
+    def script(wire: Wire) -> None:
+        wire.head()
+        wire.say(b"nonsense\r\n")
+        wire.end()
+
+    with Upstream(script) as upstream, serving(place, upstream) as served:
+        with served.client() as client:
+            client.say(GET)
+            assert client.hear(10) == b"nonsense\r\n"
+            client.say(b"nonsense\r\n\r\n")
+            assert client.end() == (b"", "reset")
+            upstream.wait_for_end()
+        with served.client() as client:
+            client.say(GET + b"nonsense\r\n\r\n")
+            assert client.end()[1] == "reset"
+            upstream.wait_for_end(1)
 
 
 def test_a_head_that_is_never_finished_is_refused(place: Place) -> None:
