@@ -35,6 +35,7 @@ POSTS: Final = 4_000
 READY_S: Final = 20
 
 Seen = dict[str, float]
+NOTHING: Final[Seen] = dict.fromkeys(("per_s", "p50_ns", "p99_ns", "frames"), math.nan)
 
 
 class Subject(NamedTuple):
@@ -45,6 +46,8 @@ class Subject(NamedTuple):
     """Starts what stands between, given the upstream's port."""
     port: Callable[[int, "subprocess.Popen[bytes] | None"], int]
     """Where it can be reached."""
+    streams: bool = True
+    """Whether it hands a stream on before it ends."""
 
 
 class Row(NamedTuple):
@@ -81,7 +84,7 @@ def subjects(cores: Cores, mitmdump: str | None) -> list[Subject]:
             argv += ["-w", str(place / "flows"), "--set", f"confdir={place}"]
             return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-        found.append(Subject("mitmproxy", mitm, lambda _port, _process: free))
+        found.append(Subject("mitmproxy", mitm, lambda _port, _process: free, streams=False))
     return found
 
 
@@ -202,8 +205,11 @@ def _once(subject: Subject, cores: Cores) -> Seen:
         used = _cpu_s(made.pid)
         many = ask(cores, "post", made.port, 4 * POSTS, 32)
         cpu_us = (_cpu_s(made.pid) - used) / (4 * POSTS) * 1e6
-        streams = ask(cores, "events", made.port, STREAMS, RATE, 3)
-        idle = idle_kib(cores, made.port, made.pid)
+        streams = dict(NOTHING)
+        idle = math.nan
+        if subject.streams:
+            streams = ask(cores, "events", made.port, STREAMS, RATE, 3)
+            idle = idle_kib(cores, made.port, made.pid)
     frames = warm["frames"] + one["frames"] + many["frames"]
     # Of a stream that the client leaves, more events may have crossed than it has read.
     if made.recorded is not None and made.recorded < frames + streams["frames"]:
