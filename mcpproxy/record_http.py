@@ -259,6 +259,7 @@ class Exchange:
         self._sent: BodyRecorder | None = None
         self._received: BodyRecorder | None = None
         self._error: str | None = None
+        self._is_told = True
 
     def ask(self, head: http1.Head) -> None:
         """The request's head went on."""
@@ -299,8 +300,18 @@ class Exchange:
         self._look_around(head)
         opened = self._sent.last_event_id if self._sent is not None else None
         self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, answers=True)
-        self._tell("response")
-        self._received.begin()
+        if self._received.is_stream:
+            self._tell("response")
+            self._received.begin()
+        else:
+            # Most answers are complete in the chunk that begins them; then the end tells of both.
+            self._is_told = False
+            asyncio.get_running_loop().call_soon(self._tell_response)
+
+    def _tell_response(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._tell("response")
 
     def answer_more(self, payload: bytes) -> None:
         """A piece of the response's content went on."""
@@ -322,6 +333,7 @@ class Exchange:
             self._received.end(whole=is_whole, ended_by=by)
         self._times["response_end"] = self.recorder.now_ns()
         self._error = error
+        self._is_told = True
         self._tell("end", ended_by=by)
 
     def is_endpoint(self) -> bool:
@@ -453,10 +465,14 @@ class BodyRecorder:
         self._has_frames = False
         self._is_over = False
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events."""
+        return self._events is not None
+
     def begin(self) -> None:
-        """The body may begin; a stream of events is told of."""
-        if self._events is not None:
-            self._place("stream", event="opened", last_event_id=self.last_event_id)
+        """The stream of events may begin."""
+        self._place("stream", event="opened", last_event_id=self.last_event_id)
 
     def feed(self, payload: bytes) -> None:
         """A piece of it, as transferred."""
