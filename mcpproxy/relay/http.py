@@ -16,6 +16,7 @@ import resource
 import socket
 import ssl
 import struct
+from asyncio.trsock import TransportSocket
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
@@ -41,6 +42,7 @@ BACKLOG: Final = 512
 _SPARE_FDS: Final = 32
 _AT_ONCE: Final = 2  # connections taken in a turn of the loop; some turns pass until one too many is gone again
 _LINGERING: Final = 4  # clients beyond the most that may be served, which would rather hear so than be reset
+_UNREAD: Final = 256 << 10
 _RESET: Final = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
 
 EndedBy = Literal["client", "server", "proxy", "error"]
@@ -262,8 +264,7 @@ class _Client(asyncio.Protocol):
 
     def _forward(self, data: bytes) -> None:
         if self.server is not None and self.server.transport is not None:
-            if not self.server.transport.is_closing():  # each write to one that is broken is a line on stderr
-                self.server.transport.write(data)
+            self.server.transport.write(data)
             return
         self._waiting += data
         if len(self._waiting) > HELD_BYTES:
@@ -522,6 +523,11 @@ class _Server(asyncio.Protocol):
         return self._client.relays_half_closes
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and self.transport is not None and self._client.relays_half_closes:
+            # It may have said why it takes no more, such as 401 or 413, before the write that failed.
+            unread = _unread(self.transport)
+            if unread:
+                self._client.upstream_data(unread)
         self._client.upstream_lost(exc)
 
     def pause_writing(self) -> None:
@@ -618,6 +624,17 @@ def _reset_on_close(transport: asyncio.Transport) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         except OSError:  # it is closed already
             return
+
+
+def _unread(transport: asyncio.Transport) -> bytes:
+    """What has come on a connection that is lost: asyncio forgets it where a write failed before it was read."""
+    sock = transport.get_extra_info("socket")
+    if not isinstance(sock, TransportSocket):
+        return b""  # of another loop, which may have closed it, and then the number may be another's
+    try:
+        return os.read(sock.fileno(), _UNREAD)
+    except OSError:
+        return b""
 
 
 def _address(peer: tuple[str, int]) -> str:

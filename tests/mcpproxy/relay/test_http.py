@@ -424,6 +424,25 @@ def test_a_reset_while_much_is_still_being_asked(place: Place) -> None:
         assert served.ended()[0]["ended_by"] == "server"
 
 
+def test_why_an_upload_is_not_wanted_arrives(place: Place) -> None:
+    answer = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
+
+    def script(wire: Wire) -> None:
+        wire.head()
+        wire.say(answer)  # and closes with bytes unread, which is a reset
+
+    with Upstream(script) as upstream, serving(place, upstream) as served:
+        for _ in range(20):
+            with served.client() as client:
+                with contextlib.suppress(OSError):
+                    client.say(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (8 << 20))
+                    client.say(bytes(8 << 20))
+                with contextlib.suppress(OSError):
+                    client.end()
+                assert bytes(client.received) == answer
+        assert [members["response"]["status"] for members in served.ended(20)] == [413] * 20
+
+
 def test_an_upstream_that_closes_without_an_answer(place: Place) -> None:
     def script(wire: Wire) -> None:
         wire.head()
