@@ -231,7 +231,10 @@ class Session:
         return waiting is not None and waiting.request.method == "subscriptions/listen"
 
     def _invalid(self, message: Invalid) -> Seen:
-        self.unjudged += message.reason == "unjudged"
+        frame = message.frames[0]
+        # No client of MCP looks into an event of another type, or without data: no answer is in there.
+        is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
+        self.unjudged += message.reason == "unjudged" and not is_beside
         return Seen(message, revision=self._in_force())
 
     def _in_force(self) -> str | None:

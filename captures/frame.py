@@ -71,3 +71,5 @@ class Frame(NamedTuple):
     """What delimits it."""
     event_id: str | None = None
     """The SSE event id in force."""
+    event: str | None = None
+    """The type of an SSE event that is not `message`, so that no client of MCP takes it for one: it is not judged."""

@@ -414,18 +414,20 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
     raw, whole = _content(values, parts)
     if raw is None:
         return None
+    event = values["event"] if isinstance(values.get("event"), str) else None
     return Frame(
         seq=record.seq,
         t_ns=record.t_ns,
         dir=direction,
         raw=raw,
-        verdict=_judged(raw, direction, unit, whole=whole, limit=limit),
+        verdict=UNJUDGED if event else _judged(raw, direction, unit, whole=whole, limit=limit),
         delim=_delimiter(values, unit),
         whole=whole,
         conn=_integer(values.get("conn")) or 0,
         exchange=_integer(values.get("exchange")),
         unit=unit,
         event_id=values["event_id"] if isinstance(values.get("event_id"), str) else None,
+        event=event,
     )
 
 

@@ -191,6 +191,7 @@ def frame_members(
     exchange: int | None = None,
     unit: Unit = "line",
     event_id: str | None = None,
+    event: str | None = None,
 ) -> bytes:
     """The middle of a `frame` record.
 
@@ -205,8 +206,12 @@ def frame_members(
         exchange: number of the HTTP exchange.
         unit: what delimits the frame.
         event_id: the SSE event id in force.
+        event: the type of an SSE event that is not `message`.
     """
-    middle = _place(direction, conn, exchange, unit, event_id) + _verdict(verdict)
+    middle = _place(direction, conn, exchange, unit, event_id)
+    if event is not None:
+        middle += b',"event":%b' % _escape(event)
+    middle += _verdict(verdict)
     if delim != b"\n":
         middle += b',"delim":%b' % _escape(delim.decode())
     if not whole:

@@ -38,8 +38,10 @@ from mcpproxy.wire.sse import Event, EventSplitter
 
 GATHER_S: Final = 0.005
 """How long records may wait for others to be written with them."""
-STUCK_S: Final = 0.25
+STUCK_S: Final = 1.0
 """How long a write may take before records are only queued, within bounds."""
+WAITING_BYTES: Final = 16 << 20
+"""What may wait for one; beyond, the same. Under load a write waits for the interpreter and not for the disk."""
 METADATA_BYTES: Final = 64 << 10
 STREAM_BYTES: Final = 1 << 40
 """What a stream with a content coding may come to."""
@@ -119,6 +121,7 @@ class HttpRecorder:
         self.exchanges = 0
         self._connections = 0
         self._dirty = asyncio.Event()
+        self._waiting_bytes = 0
         self._writing: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -131,6 +134,7 @@ class HttpRecorder:
             await self._dirty.wait()
             await asyncio.sleep(GATHER_S)
             self._dirty.clear()
+            self._waiting_bytes = 0
             written = asyncio.ensure_future(write())
             done, _ = await asyncio.wait({written}, timeout=STUCK_S)
             if not done:
@@ -140,6 +144,11 @@ class HttpRecorder:
     def place(self, *entries: Entry) -> None:
         """Number and stamp records; they are written soon."""
         self.writer.place(entries)
+        for entry in entries:
+            self._waiting_bytes += len(entry.middle)
+        if self._waiting_bytes > WAITING_BYTES:
+            self.writer.degrade()
+            self._waiting_bytes = 0
         self._dirty.set()
 
     def now_ns(self) -> int:
@@ -558,21 +567,25 @@ class BodyRecorder:
             if event.last:
                 parts = (event.part, self._event_parts_size)
                 self._event_parts_size = 0
-                self._place_frame(b"", whole=event.whole, unit="sse_event", event_id=event_id, parts=parts)
+                self._place_frame(b"", event=event, event_id=event_id, parts=parts)
         else:
-            self._place_frame(event.data, whole=event.whole, unit="sse_event", event_id=event_id)
+            self._place_frame(event.data, event=event, event_id=event_id)
 
     def _place_frame(
         self,
         raw: bytes,
         *,
-        whole: bool,
-        unit: Unit = "http_body",
+        whole: bool = True,
+        event: Event | None = None,
         event_id: str | None = None,
         parts: tuple[int, int] | None = None,
     ) -> None:
         recorder, exchange = self._exchange.recorder, self._exchange
-        verdict = UNJUDGED if parts else judge_in_passing(raw, self._dir, unit, whole=whole)
+        unit: Unit = "http_body" if event is None else "sse_event"
+        whole = whole if event is None else event.whole
+        # Readers of MCP listen to the type `message` alone; this one keeps its type, as far as that is not giant.
+        other = None if event is None or event.event in (b"", b"message") else _text(event.event[:LONGEST])
+        verdict = UNJUDGED if parts or other else judge_in_passing(raw, self._dir, unit, whole=whole)
         self._has_frames = True
         recorder.frames[self._dir] += 1
         text = frame_members(
@@ -585,6 +598,7 @@ class BodyRecorder:
             exchange=exchange.number,
             unit=unit,
             event_id=event_id,
+            event=other,
         )
         recorder.place(Entry("frame", text, self._dir, len(raw)))
 

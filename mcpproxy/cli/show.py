@@ -242,6 +242,7 @@ def _as_judged_now(record: Record, frame: Frame) -> bytes:
         exchange=frame.exchange,
         unit=frame.unit,
         event_id=frame.event_id,
+        event=frame.event,
     )
     return seal(record.seq, record.t_ns, "frame", middle).removesuffix(b"}\n")
 

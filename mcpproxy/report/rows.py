@@ -160,6 +160,10 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
 def _invalid(message: Invalid) -> Row:
     frame = message.frames[0]
     text = sanitise_bytes(frame.raw, EXCERPT)
+    if frame.event is not None:
+        return Row(_arrow(frame), [Span(f"event {sanitise(frame.event, 40)}  "), Span(text, "dim")])
+    if frame.unit == "sse_event" and not frame.raw:
+        return Row(_arrow(frame), [Span("event without data", "dim")])
     if message.reason == "unjudged":
         word = "unjudged" if frame.whole else "unjudged, unfinished"
         return Row(_arrow(frame), [Span(f"{word}  "), Span(text, "dim")])

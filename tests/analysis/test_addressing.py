@@ -6,7 +6,7 @@ from typing import Any
 from analysis.exchange import Outcome
 from analysis.session import Seen, Session
 from captures.envelope import judge
-from captures.frame import Direction, Frame
+from captures.frame import UNJUDGED, Direction, Frame
 from captures.record import Record
 
 
@@ -115,3 +115,14 @@ def test_what_an_exchange_says_of_itself_is_checked() -> None:
     talk.session.feed(Record(0, "exchange", 0, {"exchange": "x", "request": []}))
     talk.ask(1)
     assert asked_in(talk.answer(1)) == 1
+
+
+def test_events_that_no_client_takes_for_messages_leave_nothing_open() -> None:
+    session = Session()
+    empty = Frame(1, 1, "s2c", b"", judge(b"", "s2c", "sse_event"), exchange=1, unit="sse_event", event_id="1")
+    other = Frame(2, 2, "s2c", b"tick", UNJUDGED, exchange=1, unit="sse_event", event="heartbeat")
+    for frame in (empty, other):
+        session.feed(frame)
+    assert session.is_clear
+    session.feed(Frame(3, 3, "s2c", b"x", UNJUDGED, exchange=1, unit="sse_event"))
+    assert not session.is_clear
