@@ -426,7 +426,11 @@ class Writer:
         """
         with self._sync_lock:
             upto = self._written
-            fds = [*self._retired, os.dup(self._file.fd)]
+            try:
+                current = os.dup(self._file.fd)
+            except OSError:  # no descriptor to be had just now; the next sync covers this one
+                return
+            fds = [*self._retired, current]
             del self._retired[: len(fds) - 1]
             try:
                 for fd in fds if self._sync_error is None else ():

@@ -86,11 +86,12 @@ def run(arguments: list[str]) -> int:
         url = _checked(options.url)
         upstream = _upstream(url, options.ca_file, insecure=options.insecure)
         listener = _listener(options.listen, beyond=options.dangerously_listen_beyond_loopback)
+        host, port = listener.getsockname()[:2]
+        admission = _admission([*options.allow_host, *([] if _is_wildcard(host) else [host])])
     except UsageError as error:
         return fail(str(error), Exit.USAGE)
     with listener:
         began = time.monotonic()
-        host, port = listener.getsockname()[:2]
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         recorder = HttpRecorder(
             options.url,
@@ -101,7 +102,6 @@ def run(arguments: list[str]) -> int:
             via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
             opt_outs=[name for name in ("insecure", "rewrite-location") if getattr(options, name.replace("-", "_"))],
         )
-        admission = Admission([*options.allow_host, *([host] if not _is_wildcard(host) else [])])
         origin = Origin(url.scheme, upstream.host, upstream.port) if options.rewrite_location else None
         relay = HttpRelay(upstream, admission, recorder, recorder.tell, origin)
         shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
@@ -127,7 +127,8 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(f"{url}\n")
         sys.stdout.flush()
-    say(f"recording {recorder.name} to {recorder.path}; give the client {url}; Ctrl-C ends")
+    shown = url.partition("?")[0]
+    say(f"recording {recorder.name} to {recorder.path}; give the client {shown} as printed; Ctrl-C ends")
     await stopped.wait()
     await relay.close()
     await recorder.finish("signal")
@@ -147,10 +148,12 @@ def _checked(text: str) -> SplitResult:
     try:
         url = urlsplit(text)
         port = url.port
+        (url.hostname or "").encode("idna")
     except ValueError as error:
-        raise UsageError(f"{text!r} is no address of a server: {error}; write http://HOST:PORT/PATH") from error
+        raise UsageError(f"URL is no address of a server: {error}; write http://HOST:PORT/PATH") from error
     if url.scheme not in _PORTS or not url.hostname:
-        raise UsageError(f"{text!r} is no http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
+        bare = text.rpartition("@")[2]  # what stands before may be a password
+        raise UsageError(f"{bare!r} is no http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
     if url.username is not None or url.password is not None:
         bare = url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
         raise UsageError(
@@ -163,7 +166,8 @@ def _checked(text: str) -> SplitResult:
 
 def _upstream(url: SplitResult, ca_file: str | None, *, insecure: bool) -> Upstream:
     host, port = url.hostname or "", url.port or _PORTS[url.scheme]
-    authority = url.netloc.encode("idna") if not url.netloc.isascii() else url.netloc.encode()
+    name = host.encode("idna").decode()
+    authority = (f"[{name}]" if ":" in name else name).encode() + (f":{url.port}".encode() if url.port else b"")
     if url.scheme == "http":
         if ca_file or insecure:
             raise UsageError("--ca-file and --insecure are for https addresses")
@@ -179,6 +183,13 @@ def _upstream(url: SplitResult, ca_file: str | None, *, insecure: bool) -> Upstr
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
     return Upstream(host, port, tls, authority, _proxy(host))
+
+
+def _admission(names: list[str]) -> Admission:
+    try:
+        return Admission(names)
+    except UnicodeError as error:
+        raise UsageError(f"--allow-host {' '.join(names)!r} is no host's name: {error}") from error
 
 
 def _proxy(host: str) -> tuple[str, int] | None:
@@ -202,7 +213,7 @@ def _listener(text: str, *, beyond: bool) -> socket.socket:
     """A socket bound to HOST:PORT, not listening yet."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise UsageError(f"--listen {text!r} is no HOST:PORT; write 127.0.0.1:9000, or [::1]:9000")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -211,8 +222,9 @@ def _listener(text: str, *, beyond: bool) -> socket.socket:
             type=socket.SOCK_STREAM,
             flags=socket.AI_PASSIVE,
         )[0]
-    except OSError as error:
-        raise UsageError(f"cannot listen on {text}: {error.strerror}; name another address") from error
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "that is no host's name"
+        raise UsageError(f"cannot listen on {text}: {why}; name another address") from error
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback and not beyond:
         raise UsageError(
             f"--listen {text} can be reached by other machines, which could use the server as if they were you; "

@@ -754,6 +754,21 @@ class TestSyncing:
     def durable(self, recording: Recording) -> int | None:
         return recording.writer.durable_seq
 
+    def test_a_lack_of_descriptors_is_no_failure_of_the_disk(
+        self, recordings: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        synced: list[int] = []
+        monkeypatch.setattr(os, "fdatasync", synced.append)
+        recording = recordings(fsync="always")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "dup", lambda _: os.close(-1))
+            recording.talk(5)
+        count = len(synced)
+        recording.talk(5, 50)
+        assert len(synced) >= count + 5
+        recording.close()
+        assert recording.told == []
+
     def test_a_record_that_waits_in_memory_is_not_called_durable(
         self, recordings: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,0 +1,58 @@
+"""What `serve` refuses before it does anything: one line, exit 2, no capture."""
+
+import pytest
+
+from tests.harness import Place
+
+URL = "http://127.0.0.1:9/mcp"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "the following arguments are required: URL"),
+        (["example.com/mcp"], "write http://HOST:PORT/PATH"),
+        (["ftp://example.com/mcp"], "write http://HOST:PORT/PATH"),
+        (["http://"], "write http://HOST:PORT/PATH"),
+        (["http://example.com:99999/"], "Port out of range"),
+        (["http://b\u00fc..cher.example/"], "write http://HOST:PORT/PATH"),
+        (["http://example.com/a b"], "no white space"),
+        (["http://example.com/#top"], "no fragment"),
+        (["http://user:secret@example.com/mcp"], "write http://example.com/mcp"),
+        (["ftp://user:secret@example.com/mcp"], "write http://HOST:PORT/PATH"),
+        ([URL, "--ca-file", "x.pem"], "for https addresses"),
+        ([URL, "--insecure"], "for https addresses"),
+        (["https://127.0.0.1:9/", "--ca-file", "/nowhere.pem"], "name a file in PEM"),
+        ([URL, "--listen", "9000"], "write 127.0.0.1:9000"),
+        ([URL, "--listen", "127.0.0.1:" + "9" * 5000], "write 127.0.0.1:9000"),
+        ([URL, "--listen", "127.0.0.1:65536"], "write 127.0.0.1:9000"),
+        ([URL, "--listen", "x" * 70 + ":1"], "name another address"),
+        ([URL, "--allow-host", "a..b"], "is no host's name"),
+        ([URL, "--capture"], "expected one argument"),
+        ([URL, "--frobnicate"], "unrecognized arguments"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_line(place: Place, arguments: list[str], told: str) -> None:
+    done = place.run("serve", *arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"mcpproxy: ")
+    assert done.stderr.count(b"\n") == 1
+    assert told in done.stderr.decode()
+    assert b"secret" not in done.stderr
+    assert not place.captures.exists()
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "0:0", ":0", "[::ffff:0.0.0.0]:0"])
+def test_nobody_listens_beyond_loopback_by_accident(place: Place, listen: str) -> None:
+    done = place.run("serve", URL, "--listen", listen)
+    assert done.returncode == 2
+    assert b"--dangerously-listen-beyond-loopback" in done.stderr
+    assert not place.captures.exists()
+
+
+def test_a_capture_that_cannot_be_created_serves_nothing(place: Place) -> None:
+    taken = place.root / "x.mcpcap"
+    taken.write_bytes(b"precious")
+    done = place.run("serve", URL, "--capture", str(taken))
+    assert (done.returncode, done.stdout) == (73, b"")
+    assert taken.read_bytes() == b"precious"
