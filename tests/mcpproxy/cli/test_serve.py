@@ -16,6 +16,7 @@ URL = "http://127.0.0.1:9/mcp"
         (["http://"], "write http://HOST:PORT/PATH"),
         (["http://example.com:99999/"], "Port out of range"),
         (["http://b\u00fc..cher.example/"], "write http://HOST:PORT/PATH"),
+        ([f"http://{'a' * 70}.invalid/mcp"], "write http://HOST:PORT/PATH"),
         (["http://example.com/a b"], "no white space"),
         (["http://example.com/#top"], "no fragment"),
         (["http://user:secret@example.com/mcp"], "write http://example.com/mcp"),

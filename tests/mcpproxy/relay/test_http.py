@@ -637,11 +637,6 @@ def test_an_upstream_that_resolves_to_nothing(place: Place) -> None:
         assert_unreachable(served, 502, "cannot be reached")
 
 
-def test_an_upstream_whose_name_no_resolver_takes(place: Place) -> None:
-    with serving(place, f"http://{'a' * 70}.invalid/mcp") as served:
-        assert_unreachable(served, 502, "cannot be reached")
-
-
 def test_an_upstream_that_does_not_answer(place: Place) -> None:
     with socket.socket() as listener, contextlib.ExitStack() as stack:
         listener.bind(("127.0.0.1", 0))
