@@ -57,6 +57,10 @@ AROUND: Final = {
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
 """What leads the client around the recorder, and what stderr says of it, once each."""
+MENDED: Final = dict.fromkeys(
+    ("bypass/location", "bypass/content-location", "bypass/endpoint"), "; --rewrite-location makes it relative"
+)
+"""What is done about it on request."""
 
 
 class HttpRecorder:
@@ -78,7 +82,7 @@ class HttpRecorder:
         Args:
             url: of the upstream.
             tell: says one line to the user.
-            name: of the server; its host where it is None.
+            name: of the server; its host, and its port where it names one, where it is None.
             capture: a new file, or a directory; None for the usual place.
             listen: where clients reach us.
             via: the HTTP proxy on the way to the upstream.
@@ -92,9 +96,11 @@ class HttpRecorder:
         parts = urlsplit(url)
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.endpoint = (parts.path or "/").encode()
-        self.name = safe_name(name or parts.hostname or "server")
+        own = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
+        self.name = safe_name(name or own or "server")
         self.tell = tell
         self.told: set[str] = set()
+        self.rewrites = "rewrite-location" in (opt_outs or ())
         redactor = Redactor(load_key(config_directory()))
         self.hash = redactor.hash
         self.redacted = FieldRedactor(redactor.hash)
@@ -169,9 +175,9 @@ class HttpRecorder:
 
     def warn(self, flag: str, where: str) -> None:
         """Say what leads the client around us: once for each kind."""
-        if flag not in self.told:
+        if flag not in self.told and not (self.rewrites and flag in MENDED):
             self.told.add(flag)
-            self.tell(f"{AROUND[flag].format(where)} ({flag}); what goes there is not recorded")
+            self.tell(f"{AROUND[flag].format(where)} ({flag}); what goes there is not recorded{MENDED.get(flag, '')}")
 
     async def finish(self, ending: str) -> None:
         """Record the end and close the capture."""
@@ -243,6 +249,8 @@ class Conversation:
 
     def ended(self, by: EndedBy, error: str | None) -> None:
         """The connection is over."""
+        if self._asking is not None and self._asking.is_answered and self._asking.is_asking:
+            self._asking.end(by, error)
         for exchange in self._open:
             exchange.end(by, error)
         self._open.clear()
@@ -256,6 +264,8 @@ class Exchange:
         self.conn = conversation.number
         self.number = number
         self.is_asking = True
+        self.is_answered = False
+        """Whether the response was complete before the request."""
         self.flags: list[str] = []
         self.uri_key: str | None = None
         self.metadata: str | None = None
@@ -296,6 +306,8 @@ class Exchange:
         self._times["request_end"] = self.recorder.now_ns()
         if self._sent is not None:
             self._sent.end(whole=True)
+        if self.is_answered:
+            self.end("complete", None)
 
     def answer(self, head: response.ResponseHead) -> None:
         """The response's head went on."""
@@ -336,11 +348,16 @@ class Exchange:
     def end(self, by: str, error: str | None) -> None:
         """The exchange is over."""
         is_whole = by == "complete"
-        if self.is_asking and self._sent is not None:
-            self._sent.end(whole=False)
         if self._received is not None:
             self._received.end(whole=is_whole, ended_by=by)
-        self._times["response_end"] = self.recorder.now_ns()
+        self._times.setdefault("response_end", self.recorder.now_ns())
+        if is_whole and self.is_asking:
+            # Answered from its head alone: the rest of the request is still to come.
+            self.is_answered = True
+            return
+        if self.is_asking and self._sent is not None:
+            self._sent.end(whole=False)
+        self.is_asking = False
         self._error = error
         self._is_told = True
         self._tell("end", ended_by=by)
@@ -548,7 +565,8 @@ class BodyRecorder:
 
     def unstored(self) -> dict[str, object] | None:
         """Size and hash of a body of which no frame is in the capture."""
-        if not self.size or self._has_frames or self._events is not None:
+        is_metadata = self._dir == "s2c" and self._exchange.metadata is not None
+        if not self.size or self._has_frames or self._events is not None or is_metadata:
             return None
         return {"size": self.size, "sha256": self._hash.hexdigest()}
 

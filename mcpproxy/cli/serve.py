@@ -50,7 +50,9 @@ def parser() -> argparse.ArgumentParser:
         default="127.0.0.1:0",
         help="where to listen (default: a free port of 127.0.0.1)",
     )
-    made.add_argument("--name", metavar="NAME", help="the server's name, for `ls` and the folder (default: its host)")
+    made.add_argument(
+        "--name", metavar="NAME", help="the server's name, for `ls` and the folder (default: its host and port)"
+    )
     made.add_argument(
         "--capture",
         metavar="FILE|DIR/",

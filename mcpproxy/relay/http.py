@@ -45,6 +45,8 @@ _LINGERING: Final = 4  # clients beyond the most that may be served, which would
 _UNREAD: Final = 256 << 10
 _RESET: Final = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
 
+_TOLD: Final = (502, 503, 504)  # told by whoever found the upstream away, or us too busy
+
 EndedBy = Literal["client", "server", "proxy", "error"]
 
 
@@ -377,6 +379,8 @@ class _Client(asyncio.Protocol):
 
     def _answer(self, status: int, reason: str) -> None:
         """Answer ourselves, and end the connection: nothing that follows on it could be trusted or served."""
+        if status not in _TOLD:
+            self._relay.tell(f"refused a request with {status}: {reason}")
         self._deaf = True
         body = f"mcpproxy: {reason}\n".encode()
         phrase = HTTPStatus(status).phrase
@@ -416,6 +420,8 @@ class _Client(asyncio.Protocol):
             self._answer(self._refusal.status, self._refusal.reason)
 
     def _see(self, event: response.Event) -> None:
+        if isinstance(event, response.ResponseAborted):
+            self._tell_of_loss(event.reason)
         if isinstance(event, response.ResponseEnd | response.ResponseAborted):
             self.outstanding = max(0, self.outstanding - 1)
         elif isinstance(event, response.Lost):
@@ -448,11 +454,17 @@ class _Client(asyncio.Protocol):
             return
         if exc is not None:
             # The observer is not told of an end: after a reset, even a body that the end of a connection ends is short.
+            if self.outstanding:
+                self._tell_of_loss(_text(exc))
             self.abort("client" if self._eof else "server", _text(exc))
             return
         for event in self.answers.close():
             self._see(event)
         self.end("client" if self._eof else "server", None)
+
+    def _tell_of_loss(self, why: str) -> None:
+        if not self._eof:
+            self._relay.tell(f"the upstream left a request without its answer: {why}")
 
     # --- the end ---
 

@@ -87,6 +87,28 @@ def test_what_is_between_client_and_us_alone_stays_here(place: Place) -> None:
         assert upstream.heard() == upstream.as_seen(GET[:-2]) + kept
 
 
+def test_a_request_that_is_answered_from_its_head_is_recorded_to_its_end(place: Place) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"late"}'
+    whole = post(body)
+
+    def script(wire: Wire) -> None:
+        wire.head()
+        wire.say(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        assert wire.hear(len(body)) == body
+        wire.say(b"")
+        wire.end()
+
+    with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
+        client.say(whole[: -len(body)])
+        assert client.head().startswith(b"HTTP/1.1 404 ")
+        client.say(body)
+        (end,) = served.ended()
+        assert (end["ended_by"], end["request_size"], end["response"]["status"]) == ("complete", len(body), 404)
+        assert end["times"]["response_end"] < end["times"]["request_end"]
+        upstream.heard()
+    assert [record.members["method"] for record in served.records() if record.rec == "frame"] == ["late"]
+
+
 EMPTY = b"Content-Length: 0\r\n\r\n"
 # What is asked, what is answered, and whether the server closes behind it.
 ANSWERS: dict[str, tuple[bytes, bytes, bool]] = {
