@@ -34,6 +34,7 @@ class Addressing:
     def __init__(self) -> None:
         self._sessions: OrderedDict[int, str] = OrderedDict()
         self._asked: OrderedDict[tuple[Side, str, Id], list[int]] = OrderedDict()
+        self._of_client: OrderedDict[int, list[Key]] = OrderedDict()
 
     def note(self, members: dict[str, Any]) -> None:
         """An `exchange` record: perhaps it tells of which session it is."""
@@ -55,7 +56,19 @@ class Addressing:
             del asked[:-8]
             if len(self._asked) > KEPT:
                 self._asked.popitem(last=False)
+            if side == "client":
+                self._of_client.setdefault(number, []).append(Key(number, id_))
+                if len(self._of_client) > KEPT:
+                    self._of_client.popitem(last=False)
         return Key(number, id_)
+
+    def asked_in(self, exchange: int | None) -> list[Key]:
+        """The keys of the client's requests that an exchange carried."""
+        return [] if exchange is None else list(self._of_client.get(exchange, ()))
+
+    def is_of_session(self, exchange: int) -> bool:
+        """Whether an exchange belongs to a session, so that its answers may still come on another stream."""
+        return exchange in self._sessions
 
     def answer(self, side: Side, frame: Frame, id_: Id) -> Iterator[Key]:
         """The keys of the requests of `side` that an answer to `id_` in a frame can mean, the likeliest first."""

@@ -169,6 +169,11 @@ class RequestTable:
             self.forgotten += 1
         return waiting
 
+    def fail(self, key: Key) -> None:
+        """Nothing can answer it any more."""
+        if key in self._open:
+            self._release(key)
+
     def cancel(self, key: Key, t_ns: int) -> Waiting | None:
         """A cancellation named it: the request that it means, which stays open. None where it means none."""
         for waiting in self._open.get(key, ()):

@@ -71,6 +71,8 @@ class Session:
         """How the recording ended; None while it has no close record."""
         self.closed_ns: int | None = None
         """Stamp of that record."""
+        self.failed = 0
+        """Requests whose HTTP exchange failed before an answer came."""
         self.unjudged = 0
         """Frames that could not be looked into: an answer may be among them."""
         self.lost = 0
@@ -183,6 +185,13 @@ class Session:
 
     def _meant(self, response: Response) -> Key | None:
         """The open request that a response answers."""
+        if response.is_error and (response.id is None or response.id.type == "null"):
+            # Whoever cannot read a request cannot name it; over HTTP its exchange does.
+            table = self.tables[_other(response.sender)]
+            asked = [
+                key for key in self._addressing.asked_in(response.frames[0].exchange) if table.get(key) is not None
+            ]
+            return asked[0] if len(asked) == 1 and response.sender == "server" else None
         if response.id is None:
             return None
         return self._find(_other(response.sender), response.frames[0], response.id)
@@ -242,6 +251,19 @@ class Session:
 
     # ---- other records
 
+    def _settle(self, members: dict[str, Any]) -> None:
+        """An exchange is over: its requests have failed where no answer of theirs can come any more."""
+        number, response = _integer(members.get("exchange")), members.get("response")
+        status = _integer(response.get("status")) if isinstance(response, dict) else None
+        if number is None or (status is not None and status < 300 and members.get("ended_by") == "complete"):
+            return
+        if status is not None and status < 300 and self._addressing.is_of_session(number):
+            # The rest of a stream that broke off may come on another one.
+            return
+        for key in self._addressing.asked_in(number):
+            self.failed += self.tables["client"].get(key) is not None
+            self.tables["client"].fail(key)
+
     def _note(self, record: Record) -> None:
         members = record.members
         if record.rec == "header" and self.capture is None:
@@ -250,6 +272,8 @@ class Session:
             self.observed_start = members.get("observed_start") is True
         elif record.rec == "exchange":
             self._addressing.note(members)
+            if members.get("stage") == "end":
+                self._settle(members)
         elif record.rec == "stall" and members.get("dir") == "c2s":
             self._stalls.add(members)
         elif record.rec == "gap":

@@ -52,6 +52,8 @@ class Inspection:
     """Stamp of the last record: how long the capture lasted, in nanoseconds."""
     counts: Counter[str] = field(default_factory=Counter)
     """Records by type."""
+    exchanges: int = 0
+    """HTTP exchanges."""
     frames: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
     """Frames by direction."""
     bytes: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
@@ -102,6 +104,9 @@ class Inspection:
             self._add_frame(item.rec, values)
         elif item.rec == "gap":
             self._add_gap(item)
+        elif item.rec == "exchange":
+            number = values.get("exchange")
+            self.exchanges = max(self.exchanges, number if type(number) is int else 0)
         elif item.rec == "header" and values.get("substitute") is True:
             self.gap_count += 1
             self.gaps.append(Gap(item.seq, item.seq, None, "damage"))

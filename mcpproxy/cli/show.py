@@ -107,6 +107,7 @@ def _follow(path: Path, options: argparse.Namespace) -> int:
     spoiled = _Spoiled()
 
     async def go() -> None:
+        # So many of what is there already, then all that comes.
         waiting: deque[Row] = deque(maxlen=options.tail)
         left = options.limit
         async for item in follow(path):
@@ -114,7 +115,8 @@ def _follow(path: Path, options: argparse.Namespace) -> int:
                 waiting.extend(printer.feed(spoiled.look(item)))
                 if options.tail is not None and not printer.caught_up:
                     continue
-            printer.caught_up = printer.caught_up or item is None
+            if item is None and not printer.caught_up:
+                printer.caught_up, waiting = True, deque(waiting)
             while waiting and left != 0:
                 sys.stdout.write(printer.text(waiting.popleft()))
                 left = None if left is None else left - 1

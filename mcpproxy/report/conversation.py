@@ -23,6 +23,8 @@ Times: TypeAlias = Literal["rel", "delta", "abs"]
 
 HELD_ITEMS: Final = 1000
 """Items for which the heading waits to learn who is talking, when nobody follows live."""
+POSTS_KEPT: Final = 10_000
+"""Exchanges under way that are remembered as POSTs."""
 UNANSWERED_LINES: Final = 20
 """Requests without an answer that are listed at the end."""
 
@@ -71,6 +73,7 @@ class Conversation:
         self._file = file
         self._live = live
         self._held: list[str] | None = []
+        self._posts: set[int] = set()
         self._items = 0
         self._named = False
         self._ended = False
@@ -116,6 +119,8 @@ class Conversation:
     def fold(self, item: object) -> tuple[Thing, ...]:
         """The things that an item shows; nothing is written yet."""
         seen = self.session.feed(item)
+        if isinstance(item, Record) and item.rec == "exchange":
+            self._note_post(item)
         if isinstance(item, Frame):
             self._last_ns = item.t_ns
             things = tuple(Thing(item.t_ns, one) for one in seen)
@@ -123,10 +128,29 @@ class Conversation:
         if isinstance(item, Record):
             self._last_ns = item.t_ns
         remark = remark_on(item, ended=self._ended)
-        if remark is None:
+        if remark is None or (isinstance(item, Record) and self._is_told_otherwise(item)):
             return ()
         self._ended = self._ended or remark.is_end
         return (Thing(self._last_ns, remark),)
+
+    def _note_post(self, record: Record) -> None:
+        request, number = record.members.get("request"), record.members.get("exchange")
+        if type(number) is not int:
+            return
+        if record.members.get("stage") == "end":
+            self._posts.discard(number)
+        elif isinstance(request, dict) and request.get("method") == "POST" and len(self._posts) < POSTS_KEPT:
+            self._posts.add(number)
+
+    def _is_told_otherwise(self, record: Record) -> bool:
+        """Whether a record is of a stream that answers a POST and ends in order: its frames say as much."""
+        members = record.members
+        number = members.get("exchange")
+        if record.rec != "stream" or type(number) is not int or number not in self._posts:
+            return False
+        if members.get("event") == "opened":
+            return members.get("last_event_id") is None
+        return members.get("ended_by") in ("complete", "client")
 
     def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
         """The things that only the end shows: that nobody closed the capture, and the requests without an answer."""

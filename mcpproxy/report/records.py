@@ -26,6 +26,8 @@ class Remark(NamedTuple):
     """Whether it tells how the session ended."""
     exchange: int | None = None
     """The HTTP exchange that it is about."""
+    detail: str = ""
+    """More, which gets a line of its own where it does not fit."""
 
 
 def remark_on(item: object, *, ended: bool) -> Remark | None:
@@ -126,24 +128,33 @@ def _lost(lost: object, arrow: str) -> str:
 
 def _exchange(members: Mapping[str, Any]) -> Remark | None:
     """The end of an exchange of which there is more to say than its frames do."""
+    if members.get("stage") == "request" and _of(members.get("request"), "method") == "GET":
+        return Remark("·", f"GET {_scalar(_of(members.get('request'), 'target'))}")
     if members.get("stage") != "end":
         return None
     request, response = members.get("request"), members.get("response")
     method, target = _of(request, "method"), _of(request, "target")
     status, by = _of(response, "status"), members.get("ended_by")
-    flags = [flag for flag in members.get("flags") or () if isinstance(flag, str)]
-    is_fine = type(status) is int and 200 <= status < 300 and by == "complete" and not flags
-    if is_fine and (method == "POST" or _is_stream(response)) and not members.get("body_hash"):
+    told = members.get("flags")
+    flags = [flag for flag in told if isinstance(flag, str)] if isinstance(told, list) else []
+    is_good = type(status) is int and 200 <= status < 300 and not flags
+    # How a client leaves a stream is told by the stream's own line, and leaving one is no fault.
+    is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
+    if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None
-    asked = f"{_scalar(method)} {_scalar(target)}" if method is not None else "a request that is no HTTP"
-    parts = [f"{asked} → {_scalar(status)}" if status is not None else f"{asked}: no answer"]
+    asked = f"{_scalar(method)} {_scalar(target)}" if method is not None else "a request that could not be read"
+    text = f"{asked} → {_scalar(status)}" if status is not None else f"{asked}: no answer"
+    details = [*flags]
     if _of(response, "by") == "proxy" or (by == "proxy" and status is None):
-        parts.append(f"by mcpproxy: {_scalar(members.get('error'))}")
+        text += " by mcpproxy"
     elif by != "complete":
-        parts.append(f"ended by the {_scalar(by)}" + (f": {_scalar(members['error'])}" if "error" in members else ""))
+        text += f", ended by the {_scalar(by)}"
     elif members.get("body_hash"):
-        parts.append(f"{_size(members.get('response_size'))} not stored")
-    return Remark("·" if is_fine else "▲", ", ".join([*parts, *map(_scalar, flags)]), "dim" if is_fine else "bad")
+        text += f", {_size(members.get('response_size'))} not stored"
+    if isinstance(members.get("error"), str):
+        details.append(members["error"])
+    role: Role = "dim" if is_fine else "bad"
+    return Remark("·" if is_fine else "▲", text, role, detail=sanitise(", ".join(details), 300))
 
 
 def _stream(members: Mapping[str, Any]) -> Remark:

@@ -108,7 +108,7 @@ def _row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
             Span(f"  {gist(what.request)}", "dim"),
         ]
         return Row(_arrow(what.request.frames[0]), body)
-    return Row(Span(what.glyph, what.role), [Span(what.text, what.role)])
+    return Row(Span(what.glyph, what.role), [Span(what.text, what.role)], error=what.detail)
 
 
 def _message(seen: Seen, width: int) -> Row:

@@ -126,3 +126,38 @@ def test_events_that_no_client_takes_for_messages_leave_nothing_open() -> None:
     assert session.is_clear
     session.feed(Frame(3, 3, "s2c", b"x", UNJUDGED, exchange=1, unit="sse_event"))
     assert not session.is_clear
+
+
+def test_requests_of_an_exchange_that_failed_are_not_awaited() -> None:
+    for end, left in (
+        ({"response": {"status": 502}, "ended_by": "proxy"}, 0),
+        ({"response": {"status": 404}, "ended_by": "complete"}, 0),
+        ({"ended_by": "client"}, 0),
+        ({"response": {"status": 200}, "ended_by": "client"}, 0),
+        ({"response": {"status": 202}, "ended_by": "complete"}, 1),
+    ):
+        talk = Talk()
+        talk.ask(1)
+        talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
+        assert (len(talk.session.finish()), talk.session.failed) == (left, 1 - left), end
+
+
+def test_a_stream_of_a_session_that_broke_off_may_be_resumed() -> None:
+    talk = Talk()
+    talk.exchange(1, session="a")
+    talk.ask(1, 3)
+    end = {"exchange": 1, "stage": "end", "response": {"status": 200}, "ended_by": "client"}
+    talk.session.feed(Record(9, "exchange", 9, end))
+    talk.exchange(2, session="a")
+    assert asked_in(talk.answer(2, 3)) == 1
+
+
+def test_an_error_without_an_id_answers_the_only_request_of_its_exchange() -> None:
+    talk = Talk()
+    talk.ask(1, 3)
+    talk.ask(2, 3)
+    assert asked_in(talk.say(2, "s2c", id=None, error={"code": -32700, "message": "no"})) == 2
+    assert asked_in(talk.say(2, "s2c", id=None, error={"code": -32700, "message": "no"})) is None
+    talk.ask(3, 1)
+    talk.ask(3, 2)
+    assert asked_in(talk.say(3, "s2c", error={"code": -32700, "message": "no"})) is None

@@ -102,6 +102,22 @@ def test_follow_with_tail_begins_with_the_last_lines(growing: Growing) -> None:
         assert process.wait(DEADLINE_S) == 0
 
 
+def test_follow_with_a_tail_of_nothing_begins_with_what_comes(growing: Growing) -> None:
+    with started("show", "--follow", "--tail", "0", "--json", growing.file.path) as process:
+        output = Output(process)
+        until = time.monotonic() + DEADLINE_S
+        # What is written before it has caught up is there already, so one record may not be enough.
+        while not select.select([process.stdout], [], [], 0.05)[0]:
+            assert time.monotonic() < until, "nothing that came was printed"
+            growing.add(MIDDLES[3])
+        growing.add(CLOSE)
+        growing.end()
+        printed = numbers(output.rest())
+        assert printed[0] > 2
+        assert printed == list(range(printed[0], growing.seq))
+        assert process.wait(DEADLINE_S) == 0
+
+
 def test_follow_with_limit_ends_by_itself(growing: Growing) -> None:
     with started("show", "-f", "--limit", "4", "--json", growing.file.path) as process:
         output = Output(process)

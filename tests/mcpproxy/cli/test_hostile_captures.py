@@ -60,6 +60,14 @@ NAMES = [
 ]
 NAMES += [
     "problem",
+    "request",
+    "response",
+    "flags",
+    "ended_by",
+    "stage",
+    "error",
+    "uri_key",
+    "metadata",
     "raw",
     "raw_b64",
     "reason",
@@ -77,7 +85,7 @@ NAMES += [
     "whole",
     "x_new",
 ]
-INNER = ("bytes", "c2s", "exe", "frames", "other", "pid", "records", "s2c", "start")
+INNER = ("headers", "method", "target", "bytes", "c2s", "exe", "frames", "other", "pid", "records", "s2c", "start")
 
 
 def line_of(members: dict[str, Any]) -> bytes:
@@ -90,7 +98,7 @@ def twisted(line: bytes, chance: random.Random) -> bytes:
     members = json.loads(line)
     del members["crc"]
     for _ in range(chance.randint(1, 3)):
-        inner = {name: chance.choice(ODD) for name in chance.sample(INNER, 3)}
+        inner = {name: chance.choice(ODD) for name in chance.sample(INNER, 4)}
         members[chance.choice([*members, *NAMES])] = chance.choice([*ODD, inner])
     return line_of({"seq": members.pop("seq"), **members})
 
