@@ -107,6 +107,7 @@ def test_follow_with_a_tail_of_nothing_begins_with_what_comes(growing: Growing) 
         output = Output(process)
         until = time.monotonic() + DEADLINE_S
         # What is written before it has caught up is there already, so one record may not be enough.
+        assert process.stdout is not None
         while not select.select([process.stdout], [], [], 0.05)[0]:
             assert time.monotonic() < until, "nothing that came was printed"
             growing.add(MIDDLES[3])
