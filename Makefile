@@ -29,6 +29,7 @@ contracts: $(VENV)/.check
 # Informs and never gates: ratios against a direct run and a C tee relay, in one run.
 bench: $(VENV)/.check
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.serve
 
 # The long loops: 500 kills, 65,536 truncations, 10,000 bit flips.
 soak: $(VENV)/.check
