@@ -174,7 +174,7 @@ def _of(part: object, name: str) -> object:
 def _is_stream(response: object) -> bool:
     headers = _of(response, "headers")
     return any(
-        isinstance(pair, list) and [str(word).lower() for word in pair][:2][-1:] == ["text/event-stream"]
+        isinstance(pair, list) and len(pair) == 2 and str(pair[1]).lower().startswith("text/event-stream")
         for pair in (headers if isinstance(headers, list) else ())
     )
 

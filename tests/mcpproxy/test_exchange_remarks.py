@@ -1,0 +1,101 @@
+"""What `show` says of HTTP exchanges and streams beside their messages."""
+
+from typing import Any
+
+import pytest
+
+from captures.record import Record
+from mcpproxy.report.conversation import Conversation
+from mcpproxy.report.records import remark_on
+
+STREAM = {"status": 200, "headers": [["Content-Type", "text/event-stream; charset=utf-8"]]}
+JSON = {"status": 200, "headers": [["content-type", "application/json"]]}
+OURS = {"status": 403, "reason": "the Origin header names a page", "by": "proxy"}
+
+
+def ended(method: str, response: object, by: str = "complete", **more: Any) -> dict[str, Any]:
+    request = {"method": method, "target": "/mcp", "version": "HTTP/1.1", "headers": []}
+    return {"exchange": 3, "stage": "end", "request": request, "response": response, "ended_by": by, **more}
+
+
+@pytest.mark.parametrize(
+    ("members", "glyph", "text", "detail"),
+    [
+        (ended("POST", JSON), None, "", ""),
+        (ended("POST", {"status": 202}, body_hash={"response": {"size": 8}}), None, "", ""),
+        (ended("POST", STREAM), None, "", ""),
+        (ended("POST", STREAM, "client"), None, "", ""),
+        (ended("GET", STREAM, "client"), None, "", ""),
+        (
+            ended("POST", STREAM, "server", error="it broke off"),
+            "▲",
+            "POST /mcp → 200, ended by the server",
+            "it broke off",
+        ),
+        (ended("POST", {"status": 404}), "▲", "POST /mcp → 404", ""),
+        (
+            ended("POST", {"status": 404}, body_hash={}, response_size=9) | {"body_hash": {"response": {"size": 9}}},
+            "▲",
+            "POST /mcp → 404, 9 B not stored",
+            "",
+        ),
+        (ended("GET", OURS, "proxy", error=OURS["reason"]), "▲", "GET /mcp → 403 by mcpproxy", OURS["reason"]),
+        (ended("DELETE", {"status": 200}), "·", "DELETE /mcp → 200", ""),
+        (ended("POST", None, "client"), "▲", "POST /mcp: no answer, ended by the client", ""),
+        (ended("GET", JSON, flags=["bypass/resource"]), "▲", "GET /mcp → 200", "bypass/resource"),
+        ({"exchange": 3, "stage": "response", "response": JSON}, None, "", ""),
+        ({"exchange": 3, "stage": "request", "request": {"method": "GET", "target": "/mcp"}}, "·", "GET /mcp", ""),
+        (
+            {
+                "exchange": 3,
+                "stage": "end",
+                "response": {"status": 400, "by": "proxy"},
+                "ended_by": "proxy",
+                "error": "no",
+            },
+            "▲",
+            "a request that could not be read → 400 by mcpproxy",
+            "no",
+        ),
+    ],
+)
+def test_an_exchange_is_worth_a_line_where_its_messages_do_not_say_it(
+    members: dict[str, Any], glyph: str | None, text: str, detail: str
+) -> None:
+    remark = remark_on(Record(1, "exchange", 1, members), ended=False)
+    if glyph is None:
+        assert remark is None
+    else:
+        assert remark is not None
+        assert (remark.glyph, remark.text, remark.detail, remark.exchange) == (glyph, text, detail, 3)
+
+
+def shown(*records: tuple[str, dict[str, Any]]) -> list[str]:
+    conversation = Conversation()
+    items = [Record(number, rec, number, members) for number, (rec, members) in enumerate(records)]
+    return [line for item in items for thing in conversation.fold(item) for line in conversation.lines(thing)]
+
+
+def test_a_stream_that_answers_a_post_in_order_has_no_lines_of_its_own() -> None:
+    request = {"exchange": 3, "stage": "request", "request": {"method": "POST", "target": "/mcp"}}
+    opened, closed = {"exchange": 3, "event": "opened"}, {"exchange": 3, "event": "ended", "events": 2}
+    assert shown(("exchange", request), ("stream", opened), ("stream", closed | {"ended_by": "complete"})) == []
+    (line,) = shown(("exchange", request), ("stream", opened), ("stream", closed | {"ended_by": "server"}))
+    assert line.endswith("3 ·  stream ended by the server after 2 events")
+    resumed = opened | {"last_event_id": "7"}
+    (line,) = shown(("exchange", request), ("stream", resumed))
+    assert line.endswith("3 ·  stream opened, resumed after event 7")
+
+
+def test_the_stream_of_a_get_says_when_it_begins_and_ends() -> None:
+    request = {"exchange": 3, "stage": "request", "request": {"method": "GET", "target": "/mcp"}}
+    lines = shown(
+        ("exchange", request),
+        ("stream", {"exchange": 3, "event": "opened"}),
+        ("stream", {"exchange": 3, "event": "ended", "events": 1, "ended_by": "client"}),
+    )
+    assert [line.split("·  ")[1] for line in lines] == [
+        "GET /mcp",
+        "stream opened",
+        "stream ended by the client after 1 event",
+    ]
