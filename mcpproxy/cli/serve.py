@@ -25,8 +25,9 @@ from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.record_http import HttpRecorder
 from mcpproxy.relay.admission import Admission
-from mcpproxy.relay.http import HttpRelay, Upstream
+from mcpproxy.relay.http import HttpRelay
 from mcpproxy.relay.rewrite import Origin
+from mcpproxy.relay.upstream import Upstream
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 

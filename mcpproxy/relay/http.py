@@ -15,14 +15,14 @@ import os
 import resource
 import socket
 import ssl
-import struct
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 from mcpproxy.relay.admission import Admission
 from mcpproxy.relay.rewrite import Origin, Rewriter
+from mcpproxy.relay.upstream import Upstream, connect, error_text, reset_on_close
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.http1 import RequestSplitter, forwarded
 from mcpproxy.wire.response import ResponseTap
@@ -43,23 +43,10 @@ _SPARE_FDS: Final = 32
 _AT_ONCE: Final = 2  # connections taken in a turn of the loop; some turns pass until one too many is gone again
 _LINGERING: Final = 4  # clients beyond the most that may be served, which would rather hear so than be reset
 _UNREAD: Final = 256 << 10
-_RESET: Final = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
 
 _TOLD: Final = (502, 503, 504)  # told by whoever found the upstream away, or us too busy
 
 EndedBy = Literal["client", "server", "proxy", "error"]
-
-
-class Upstream(NamedTuple):
-    """The one server that everything goes to."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None
-    authority: bytes
-    """What the Host header says."""
-    proxy: tuple[str, int] | None = None
-    """An HTTP proxy on the way, asked for a tunnel."""
 
 
 class ConnectionTap(Protocol):
@@ -161,7 +148,7 @@ class HttpRelay:
             return
         error = context.get("exception")
         if isinstance(error, OSError):  # of accepting; the loop tries again after a second
-            self.tell(f"connections have to wait: {_text(error)}")
+            self.tell(f"connections have to wait: {error_text(error)}")
         else:
             self.tell(f"a fault of mcpproxy: {context['message']} ({type(error).__name__})")
 
@@ -305,7 +292,7 @@ class _Client(asyncio.Protocol):
         self._relay.drop(self)
         self._cancel_deadline()
         self._end_upstream(reset=exc is not None)
-        self._finish("client", None if exc is None else _text(exc))
+        self._finish("client", None if exc is None else error_text(exc))
 
     def pause_writing(self) -> None:
         if self.server is not None:
@@ -326,14 +313,14 @@ class _Client(asyncio.Protocol):
         upstream = self._relay.upstream
         try:
             async with asyncio.timeout(CONNECT_S):
-                await _open(self._loop, upstream, lambda: _Server(self))
+                await connect(self._loop, upstream, lambda: _Server(self))
         except TimeoutError:
             self._fail(504, f"the upstream did not answer within {CONNECT_S:.0f} s")
         except ssl.SSLCertVerificationError as error:
             self._fail(502, f"the upstream's certificate is not trusted: {error.verify_message}")
         except (OSError, UnicodeError) as error:  # the latter of a name that is none of a host
             status = 503 if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else 502
-            self._fail(status, f"the upstream cannot be reached: {_text(error)}")
+            self._fail(status, f"the upstream cannot be reached: {error_text(error)}")
 
     def upstream_made(self, server: "_Server") -> None:
         """The upstream has answered: what waited goes on."""
@@ -455,8 +442,8 @@ class _Client(asyncio.Protocol):
         if exc is not None:
             # The observer is not told of an end: after a reset, even a body that the end of a connection ends is short.
             if self.outstanding:
-                self._tell_of_loss(_text(exc))
-            self.abort("client" if self._eof else "server", _text(exc))
+                self._tell_of_loss(error_text(exc))
+            self.abort("client" if self._eof else "server", error_text(exc))
             return
         for event in self.answers.close():
             self._see(event)
@@ -478,7 +465,7 @@ class _Client(asyncio.Protocol):
         """The same by a reset, so that no half of a message is taken for a whole one."""
         self._finish(by, error)
         self._end_upstream(reset=True)
-        _reset_on_close(self.transport)
+        reset_on_close(self.transport)
         self.transport.close()
 
     def _finish(self, by: EndedBy, error: str | None) -> None:
@@ -575,67 +562,8 @@ class _Server(asyncio.Protocol):
     def abort(self) -> None:
         """Close by a reset."""
         if self.transport is not None:
-            _reset_on_close(self.transport)
+            reset_on_close(self.transport)
             self.transport.abort()
-
-
-async def _open(loop: asyncio.AbstractEventLoop, upstream: Upstream, made: Callable[[], _Server]) -> None:
-    """Connect to the upstream, through a tunnel where an HTTP proxy is on the way.
-
-    Raises:
-        OSError: it cannot be reached; a certificate that is not trusted is one of these.
-    """
-    if upstream.proxy is None:
-        await loop.create_connection(
-            made,
-            upstream.host,
-            upstream.port,
-            ssl=upstream.tls,
-            server_hostname=upstream.host if upstream.tls else None,
-        )
-        return
-    tunnel = await _tunnel(loop, upstream.proxy, f"{upstream.host}:{upstream.port}")
-    try:
-        await loop.create_connection(
-            made, sock=tunnel, ssl=upstream.tls, server_hostname=upstream.host if upstream.tls else None
-        )
-    except BaseException:
-        tunnel.close()
-        raise
-
-
-async def _tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], target: str) -> socket.socket:
-    """A socket that leads through an HTTP proxy to `target` (RFC 9110, 9.3.6)."""
-    infos = await loop.getaddrinfo(*proxy, type=socket.SOCK_STREAM)
-    family, kind, protocol, _, address = infos[0]
-    tunnel = socket.socket(family, kind, protocol)
-    try:
-        tunnel.setblocking(False)
-        await loop.sock_connect(tunnel, address)
-        await loop.sock_sendall(tunnel, f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
-        answer = b""
-        while b"\r\n\r\n" not in answer and len(answer) < HELD_BYTES:
-            # One byte at a time: what follows the head belongs to the upstream.
-            byte = await loop.sock_recv(tunnel, 1)
-            if not byte:
-                break
-            answer += byte
-        status = answer.split(b" ", 2)[1:2]
-        if not answer.startswith(b"HTTP/1.") or not status or not status[0].startswith(b"2"):
-            raise OSError(f"the HTTP proxy {proxy[0]}:{proxy[1]} makes no tunnel ({answer[:60]!r})")
-    except BaseException:
-        tunnel.close()
-        raise
-    return tunnel
-
-
-def _reset_on_close(transport: asyncio.Transport) -> None:
-    sock = transport.get_extra_info("socket")
-    if sock is not None:
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        except OSError:  # it is closed already
-            return
 
 
 def _unread(transport: asyncio.Transport) -> bytes:
@@ -652,12 +580,3 @@ def _unread(transport: asyncio.Transport) -> bytes:
 def _address(peer: tuple[str, int]) -> str:
     host, port = peer[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _text(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):  # whose errno is none of the system's
-        return (error.reason or "TLS failed").replace("_", " ").lower()
-    code = getattr(error, "errno", None)
-    if isinstance(error, socket.gaierror) or code is None or code < 0:
-        return getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return os.strerror(code)

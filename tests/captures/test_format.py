@@ -67,7 +67,14 @@ class TestPage:
     def test_every_listed_member_is_written_somewhere(self) -> None:
         written = set()
         writers = ("captures/record", "captures/loss", "captures/writer", "captures/repair")
-        for path in (*writers, "mcpproxy/header", "mcpproxy/recorder", "mcpproxy/record_http", "mcpproxy/cli/serve"):
+        for path in (
+            *writers,
+            "mcpproxy/header",
+            "mcpproxy/recorder",
+            "mcpproxy/record_http",
+            "mcpproxy/record_exchange",
+            "mcpproxy/cli/serve",
+        ):
             for node in ast.walk(ast.parse((ROOT / f"{path}.py").read_text("utf-8"))):
                 if isinstance(node, ast.keyword) and node.arg is not None:
                     written.add(node.arg)

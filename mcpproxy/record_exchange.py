@@ -1,0 +1,428 @@
+"""One exchange of HTTP and its two bodies, as they become records.
+
+Which body is kept is decided here: JSON-RPC, the events of a stream and `.well-known` documents; of everything else
+only size and hash. A body is a copy that has been handed on already, so nothing here can hold up traffic.
+"""
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin, urlsplit
+
+from captures.envelope import judge_in_passing
+from captures.frame import UNJUDGED, Direction, Unit
+from captures.limits import LONGEST
+from captures.loss import Entry
+from captures.record import MAX_RAW, frame_members, members, part_members
+from mcpproxy.wire import http1, response
+from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
+from mcpproxy.wire.fields import media_type, redacted_target, values
+from mcpproxy.wire.lines import character_border
+from mcpproxy.wire.sse import Event, EventSplitter
+
+if TYPE_CHECKING:
+    from mcpproxy.record_http import Conversation
+
+METADATA_BYTES: Final = 64 << 10
+STREAM_BYTES: Final = 1 << 40
+"""What a stream with a content coding may come to."""
+SNIFFED: Final = b'"jsonrpc"'
+_WELL_KNOWN: Final = b"/.well-known/"
+_STREAM: Final = b"text/event-stream"
+
+
+class Exchange:
+    """One request and its response."""
+
+    def __init__(self, conversation: "Conversation", number: int) -> None:
+        self.recorder = conversation.recorder
+        self.conn = conversation.number
+        self.number = number
+        self.is_asking = True
+        self.is_answered = False
+        """Whether the response was complete before the request."""
+        self.flags: list[str] = []
+        self.uri_key: str | None = None
+        self.metadata: str | None = None
+        self._peer = conversation.peer
+        self._request: dict[str, object] | None = None
+        self._response: dict[str, object] | None = None
+        self._times: dict[str, int] = {"request_head": self.recorder.now_ns()}
+        self._target = b""
+        self._host = ""
+        self._sent: BodyRecorder | None = None
+        self._received: BodyRecorder | None = None
+        self._error: str | None = None
+        self._is_told = True
+
+    def ask(self, head: http1.Head) -> None:
+        """The request's head went on."""
+        self._target = head.target
+        self._host = b"".join(values(head.headers, b"host")[:1]).decode("latin-1").lower()
+        self._request = {
+            "method": _text(head.method),
+            "target": redacted_target(head.target, self.recorder.hash),
+            "version": _text(head.version),
+            "headers": self.recorder.redacted(head.headers),
+        }
+        if head.method == b"POST":
+            self.uri_key = self.recorder.hash(self._address(head.target).encode())
+        self._sent = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
+        self._tell("request")
+
+    def ask_more(self, payload: bytes) -> None:
+        """A piece of the request's content went on."""
+        if self._sent is not None:
+            self._sent.feed(payload)
+
+    def asked(self) -> None:
+        """The request is complete."""
+        self.is_asking = False
+        self._times["request_end"] = self.recorder.now_ns()
+        if self._sent is not None:
+            self._sent.end(whole=True)
+        if self.is_answered:
+            self.end("complete", None)
+
+    def answer(self, head: response.ResponseHead) -> None:
+        """The response's head went on."""
+        self._times["response_head"] = self.recorder.now_ns()
+        self._response = {
+            "status": head.status,
+            "reason": _text(head.reason),
+            "version": _text(head.version),
+            "headers": self.recorder.redacted(head.headers),
+        }
+        self._look_around(head)
+        opened = self._sent.last_event_id if self._sent is not None else None
+        self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, answers=True)
+        if self._received.is_stream:
+            self._tell("response")
+            self._received.begin()
+        else:
+            # Most answers are complete in the chunk that begins them; then the end tells of both.
+            self._is_told = False
+            asyncio.get_running_loop().call_soon(self._tell_response)
+
+    def _tell_response(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._tell("response")
+
+    def answer_more(self, payload: bytes) -> None:
+        """A piece of the response's content went on."""
+        self._times.setdefault("first_byte", self.recorder.now_ns())
+        if self._received is not None:
+            self._received.feed(payload)
+
+    def answer_ourselves(self, status: int, reason: str) -> None:
+        """We refused the request, or could not reach the upstream."""
+        self._response = {"status": status, "reason": reason, "by": "proxy"}
+        self.end("proxy", reason)
+
+    def end(self, by: str, error: str | None) -> None:
+        """The exchange is over."""
+        is_whole = by == "complete"
+        if self._received is not None:
+            self._received.end(whole=is_whole, ended_by=by)
+        self._times.setdefault("response_end", self.recorder.now_ns())
+        if is_whole and self.is_asking:
+            # Answered from its head alone: the rest of the request is still to come.
+            self.is_answered = True
+            return
+        if self.is_asking and self._sent is not None:
+            self._sent.end(whole=False)
+        self.is_asking = False
+        self._error = error
+        self._is_told = True
+        self._tell("end", ended_by=by)
+
+    def is_endpoint(self) -> bool:
+        """Whether the request goes to the URL that `serve` was given: what is said there is MCP."""
+        return self._target.partition(b"?")[0] == self.recorder.endpoint
+
+    def is_metadata(self) -> bool:
+        """Whether it asks for a document that describes the server (RFC 8615)."""
+        return self._target.startswith(_WELL_KNOWN)
+
+    def flag(self, name: str, where: str) -> None:
+        """Something leads the client around us."""
+        if name not in self.flags:
+            self.flags.append(name)
+        self.recorder.warn(name, where)
+
+    def announce(self, endpoint: bytes) -> None:
+        """A legacy `endpoint` event: where the client is to POST."""
+        text = endpoint.decode("utf-8", "replace")
+        try:
+            address = urljoin(self._address(self._target), text)
+        except ValueError:  # no address: nobody can POST there
+            return
+        self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
+        if self._leads_away(text):
+            self.flag("bypass/endpoint", _origin(address))
+        # Now and not at the end of the stream: answers on it are found by this key.
+        self._tell("response")
+
+    def _address(self, target: bytes) -> str:
+        return self.recorder.origin + target.decode("latin-1")
+
+    def _leads_away(self, address: str) -> bool:
+        """Whether an address that the server tells names a host, and not the one where the client found us."""
+        try:
+            parts = urlsplit(address)
+        except ValueError:  # no address: nobody can go there
+            return False
+        return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
+
+    def _look_around(self, head: response.ResponseHead) -> None:
+        for name, value in head.headers:
+            lower = name.lower()
+            if lower in (b"location", b"content-location"):
+                address = value.decode("latin-1")
+                if self._leads_away(address):
+                    self.flag(f"bypass/{lower.decode()}", _origin(address))
+            elif lower == b"set-cookie":
+                attributes = [word.strip().lower() for word in value.split(b";")[1:]]
+                if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
+                    self.flag("bypass/cookie", "Secure, or for a domain")
+
+    def look_at_metadata(self, body: bytes) -> None:
+        """A `.well-known` document: kept, and compared with the URL that the client was given."""
+        from orjson import JSONDecodeError, loads
+
+        self.metadata = body[:METADATA_BYTES].decode("utf-8", "replace")
+        try:
+            read = loads(body)
+        except JSONDecodeError:
+            return
+        resource = read.get("resource") if isinstance(read, dict) else None
+        if isinstance(resource, str) and self._leads_away(resource):
+            self.flag("bypass/resource", _origin(resource))
+
+    def _tell(self, stage: str, ended_by: str | None = None) -> None:
+        self.recorder.place(
+            Entry(
+                "exchange",
+                members(
+                    conn=self.conn,
+                    exchange=self.number,
+                    stage=stage,
+                    # Not again with the response: a head is most of what an exchange takes in a capture.
+                    request=None if stage == "response" else self._request,
+                    peer=None if stage == "response" else self._peer,
+                    response=self._response,
+                    times=dict(self._times),
+                    request_size=self._sent.size if self._sent is not None and not self.is_asking else None,
+                    response_size=self._received.size if self._received is not None and ended_by else None,
+                    ended_by=ended_by,
+                    error=self._error,
+                    flags=self.flags or None,
+                    uri_key=self.uri_key,
+                    body_hash=self._hashes() if ended_by else None,
+                    metadata=self.metadata,
+                ),
+            )
+        )
+
+    def _hashes(self) -> dict[str, object] | None:
+        bodies = {"request": self._sent, "response": self._received}
+        found: dict[str, object] = {}
+        for name, body in bodies.items():
+            if body is not None and (unstored := body.unstored()):
+                found[name] = unstored
+        return found or None
+
+
+class BodyRecorder:
+    """What one body of an exchange leaves in the capture: frames, or its size and hash."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        direction: Direction,
+        fields: http1.Fields,
+        *,
+        last_event_id: str | None,
+        answers: bool = False,
+    ) -> None:
+        self.size = 0
+        self.last_event_id = last_event_id
+        self._exchange = exchange
+        self._dir: Direction = direction
+        self._media = media_type(fields)
+        codings = values(fields, b"content-encoding")
+        # A stream may go on for days; what it makes of few bytes is bounded all the same.
+        total = STREAM_BYTES if self._media == _STREAM else MAX_TOTAL
+        self._decoder: Decoder | None = decoder(codings, total) if codings else None
+        self._is_opaque = bool(codings) and self._decoder is None
+        self._events = EventSplitter(MAX_RAW) if answers and self._media == _STREAM else None
+        self._event_count = 0
+        self._held = bytearray()
+        self._parts = 0
+        self._parts_size = 0
+        self._event_parts_size = 0
+        self._hash = hashlib.sha256()
+        self._has_frames = False
+        self._is_over = False
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events."""
+        return self._events is not None
+
+    def begin(self) -> None:
+        """The stream of events may begin."""
+        self._place("stream", event="opened", last_event_id=self.last_event_id)
+
+    def feed(self, payload: bytes) -> None:
+        """A piece of it, as transferred."""
+        self.size += len(payload)
+        self._exchange.recorder.bytes[self._dir] += len(payload)
+        self._hash.update(payload)
+        if self._decoder is not None:
+            try:
+                payload = self._decoder.feed(payload)
+            except Undecodable:
+                self._decoder = None
+                self._is_opaque = True
+                self._let_go()
+        if self._is_opaque or not payload:
+            return
+        if self._events is not None:
+            for event in self._events.feed(payload):
+                self._record_event(event)
+            return
+        self._held += payload
+        while len(self._held) > MAX_RAW:
+            if not self._parts and not self._is_stored():
+                self._let_go()
+                return
+            piece = bytes(self._held[: MAX_RAW + 1])
+            cut = character_border(piece, MAX_RAW)
+            self._place_part(piece[:cut])
+            del self._held[:cut]
+
+    def _let_go(self) -> None:
+        """Keep nothing of it but size and hash."""
+        self._held = bytearray()
+        self._is_opaque = True
+
+    def end(self, *, whole: bool, ended_by: str | None = None) -> None:
+        """The body is over."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._decoder is not None:
+            try:
+                self._decoder.end()
+            except Undecodable:
+                whole = False
+        if self._events is not None:
+            for event in self._events.end():
+                self._record_event(event)
+            self._place("stream", event="ended", events=self._event_count, ended_by=ended_by)
+        elif self._parts:
+            self._place_part(bytes(self._held))
+            self._place_frame(b"", whole=whole, parts=(self._parts, self._parts_size))
+        elif self._held and self._exchange.is_metadata() and self._dir == "s2c":
+            self._exchange.look_at_metadata(bytes(self._held))
+        elif self._held and self._is_stored():
+            self._place_frame(bytes(self._held), whole=whole)
+        self._held = bytearray()
+
+    def _is_stored(self) -> bool:
+        """Whether it is JSON-RPC: what is sent as JSON to the server's URL, or elsewhere says so itself."""
+        is_json = self._media in (b"application/json", b"application/json-rpc", b"") or self._media.endswith(b"+json")
+        if self._exchange.is_endpoint() and is_json:
+            return True
+        return SNIFFED in self._held and self._media != b"application/x-www-form-urlencoded"
+
+    def unstored(self) -> dict[str, object] | None:
+        """Size and hash of a body of which no frame is in the capture."""
+        is_metadata = self._dir == "s2c" and self._exchange.metadata is not None
+        if not self.size or self._has_frames or self._events is not None or is_metadata:
+            return None
+        return {"size": self.size, "sha256": self._hash.hexdigest()}
+
+    def _record_event(self, event: Event) -> None:
+        self._event_count += event.last
+        if event.event == b"endpoint" and event.data is not None:
+            self._exchange.announce(event.data)
+            return
+        if event.data is None:
+            return
+        # A giant id stays in force: with each small event it would be stored again.
+        event_id = None if event.id is None or len(event.id) > LONGEST else event.id.decode("utf-8", "replace")
+        if event.part:
+            self._event_parts_size += len(event.data)
+            self._place_part(event.data, event.part)
+            if event.last:
+                parts = (event.part, self._event_parts_size)
+                self._event_parts_size = 0
+                self._place_frame(b"", event=event, event_id=event_id, parts=parts)
+        else:
+            self._place_frame(event.data, event=event, event_id=event_id)
+
+    def _place_frame(
+        self,
+        raw: bytes,
+        *,
+        whole: bool = True,
+        event: Event | None = None,
+        event_id: str | None = None,
+        parts: tuple[int, int] | None = None,
+    ) -> None:
+        recorder, exchange = self._exchange.recorder, self._exchange
+        unit: Unit = "http_body" if event is None else "sse_event"
+        whole = whole if event is None else event.whole
+        # Readers of MCP listen to the type `message` alone; this one keeps its type, as far as that is not giant.
+        other = None if event is None or event.event in (b"", b"message") else _text(event.event[:LONGEST])
+        verdict = UNJUDGED if parts or other else judge_in_passing(raw, self._dir, unit, whole=whole)
+        self._has_frames = True
+        recorder.frames[self._dir] += 1
+        text = frame_members(
+            self._dir,
+            raw,
+            verdict,
+            whole=whole,
+            parts=parts,
+            conn=exchange.conn,
+            exchange=exchange.number,
+            unit=unit,
+            event_id=event_id,
+            event=other,
+        )
+        recorder.place(Entry("frame", text, self._dir, len(raw)))
+
+    def _place_part(self, raw: bytes, number: int = 0) -> None:
+        if not number:
+            self._parts += 1
+            self._parts_size += len(raw)
+        exchange = self._exchange
+        text = part_members(self._dir, number or self._parts, raw, conn=exchange.conn, exchange=exchange.number)
+        exchange.recorder.place(Entry("part", text, self._dir, len(raw)))
+
+    def _place(self, rec: str, **fields: object) -> None:
+        exchange = self._exchange
+        text = members(conn=exchange.conn, exchange=exchange.number, dir=self._dir, **fields)
+        exchange.recorder.place(Entry(rec, text))
+
+
+def _last_event_id(head: http1.Head) -> str | None:
+    found = values(head.headers, b"last-event-id")
+    return _text(found[0]) if found else None
+
+
+def _origin(address: str) -> str:
+    """Where an address leads, without what may be secret in it."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "another address"
+    return f"{parts.scheme or 'http'}://{parts.hostname}{port}"
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

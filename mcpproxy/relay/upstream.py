@@ -1,0 +1,95 @@
+"""The way to the one server behind `serve`: TCP, TLS, or a tunnel through an HTTP proxy."""
+
+import asyncio
+import os
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+HEAD_BYTES: Final = 64 << 10
+"""What an HTTP proxy may say before the tunnel begins."""
+_RESET: Final = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
+
+
+class Upstream(NamedTuple):
+    """The one server that everything goes to."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    authority: bytes
+    """What the Host header says."""
+    proxy: tuple[str, int] | None = None
+    """An HTTP proxy on the way, asked for a tunnel."""
+
+
+async def connect(loop: asyncio.AbstractEventLoop, upstream: Upstream, made: Callable[[], asyncio.Protocol]) -> None:
+    """Connect to the upstream, through a tunnel where an HTTP proxy is on the way.
+
+    Raises:
+        OSError: it cannot be reached; a certificate that is not trusted is one of these.
+    """
+    if upstream.proxy is None:
+        await loop.create_connection(
+            made,
+            upstream.host,
+            upstream.port,
+            ssl=upstream.tls,
+            server_hostname=upstream.host if upstream.tls else None,
+        )
+        return
+    tunnel = await _tunnel(loop, upstream.proxy, f"{upstream.host}:{upstream.port}")
+    try:
+        await loop.create_connection(
+            made, sock=tunnel, ssl=upstream.tls, server_hostname=upstream.host if upstream.tls else None
+        )
+    except BaseException:
+        tunnel.close()
+        raise
+
+
+async def _tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], target: str) -> socket.socket:
+    """A socket that leads through an HTTP proxy to `target` (RFC 9110, 9.3.6)."""
+    infos = await loop.getaddrinfo(*proxy, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, address = infos[0]
+    tunnel = socket.socket(family, kind, protocol)
+    try:
+        tunnel.setblocking(False)
+        await loop.sock_connect(tunnel, address)
+        await loop.sock_sendall(tunnel, f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+        answer = b""
+        while b"\r\n\r\n" not in answer and len(answer) < HEAD_BYTES:
+            # One byte at a time: what follows the head belongs to the upstream.
+            byte = await loop.sock_recv(tunnel, 1)
+            if not byte:
+                break
+            answer += byte
+        status = answer.split(b" ", 2)[1:2]
+        if not answer.startswith(b"HTTP/1.") or not status or not status[0].startswith(b"2"):
+            raise OSError(f"the HTTP proxy {proxy[0]}:{proxy[1]} makes no tunnel ({answer[:60]!r})")
+    except BaseException:
+        tunnel.close()
+        raise
+    return tunnel
+
+
+def reset_on_close(transport: asyncio.Transport) -> None:
+    """Have the end of a connection be a reset."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        except OSError:  # it is closed already
+            return
+
+
+def error_text(error: Exception) -> str:
+    """What went wrong with a connection, in the system's words."""
+    if isinstance(error, ssl.SSLError):  # whose errno is none of the system's
+        return (error.reason or "TLS failed").replace("_", " ").lower()
+    code = getattr(error, "errno", None)
+    if isinstance(error, socket.gaierror) or code is None or code < 0:
+        return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return os.strerror(code)
