@@ -741,6 +741,44 @@ def test_tls_is_verified_and_relayed(place: Place, authority: Authority) -> None
     assert members_of(served.capture, "header")[0]["opt_outs"] == []
 
 
+def tunnelling(wire: Wire) -> None:
+    """A script of an HTTP proxy: one tunnel to where it was asked to, until an end of it closes."""
+    method, target, _ = wire.through(b"\r\n\r\n").split(b"\r\n")[0].split(b" ")
+    assert method == b"CONNECT"
+    host, _, port = target.decode().rpartition(":")
+    with socket.create_connection((host, int(port))) as far:
+        wire.say(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+        def answer() -> None:
+            for data in iter(lambda: far.recv(65536), b""):
+                wire.say(data)
+
+        back = threading.Thread(target=answer)
+        back.start()
+        for data in wire.pieces():
+            far.sendall(data)
+        far.shutdown(socket.SHUT_RDWR)
+        back.join(DEADLINE_S)
+
+
+def test_https_goes_through_the_proxy_that_the_environment_names(place: Place, authority: Authority) -> None:
+    with Upstream(answering(OK), tls=authority.context("IP:127.0.0.1")) as upstream, Upstream(tunnelling) as proxy:
+        place.environment["HTTPS_PROXY"] = proxy.url.rpartition("/")[0]
+        with serving(place, upstream, "--ca-file", str(authority.file)) as served, served.client() as client:
+            client.say(post(PING))
+            assert client.hear(len(OK)) == OK
+        assert proxy.heard().startswith(b"CONNECT " + upstream.authority + b" HTTP/1.1\r\n")
+    assert members_of(served.capture, "header")[0]["via"] == proxy.authority.decode()
+
+
+def test_a_proxy_that_makes_no_tunnel_is_told(place: Place, authority: Authority) -> None:
+    refusing = answering(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+    with Upstream(refusing) as proxy:
+        place.environment["HTTPS_PROXY"] = proxy.url.rpartition("/")[0]
+        with serving(place, "https://127.0.0.1:9/mcp", "--ca-file", str(authority.file)) as served:
+            assert_unreachable(served, 502, "makes no tunnel")
+
+
 def test_an_abort_over_tls_is_never_a_complete_message(place: Place, authority: Authority) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
 
