@@ -663,6 +663,33 @@ class TestBehindItsBack:
         assert session.finish() == 0
 
 
+class TestClock:
+    """The wall clock is set while a session runs."""
+
+    def test_order_and_durations_do_not_notice(self, place: Place, tmp_path: Path) -> None:
+        bent = """
+import itertools, time
+steps, real = itertools.cycle((-3600, 3600, 86400)), time.time_ns
+time.time_ns = lambda: real() + next(steps) * 10**9
+time.time = lambda: time.time_ns() / 1e9
+"""
+        (tmp_path / "sitecustomize.py").write_text(bent)
+        environment = {**place.environment, "PYTHONPATH": str(tmp_path)}
+        session = place.start(peer("echo", "--raw"), "--ring-size", "1M", environment=environment)
+        trips(session, 50)
+        assert session.finish() == 0
+        assert session.capture is not None
+        (opened,) = members_of(session.capture, "header")
+        assert abs(opened["wall_ns"] - time.time_ns()) > 1000 * 10**9, "the clock was not bent"
+        stamps = [record.t_ns for record in whole_records(session.capture)]
+        assert stamps == sorted(stamps)
+        assert 0 < stamps[-1] < 60 * 10**9
+        assert verify(place, session.capture)[0] == 0
+        shown = place.run("show", str(session.capture), "--time", "delta")
+        assert shown.returncode == 0
+        assert b"+-" not in shown.stdout
+
+
 class TestKey:
     """The key of the hashes."""
 
