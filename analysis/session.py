@@ -138,9 +138,6 @@ class Session:
             return self._notification(message)
         return self._invalid(message)
 
-    def _other_table(self, side: Side) -> RequestTable:
-        return self.tables[_other(side)]
-
     def _request(self, request: Request) -> Seen:
         table = self.tables[request.sender]
         key = self._addressing.request(request.sender, request.frames[0], request.id)
@@ -168,7 +165,7 @@ class Session:
         return revision
 
     def _response(self, response: Response) -> Seen:
-        table = self._other_table(response.sender)
+        table = self.tables[_other(response.sender)]
         key = self._meant(response)
         state = IdState.NEVER_SEEN
         if response.id is not None:

@@ -77,7 +77,7 @@ def _judge_flawless(raw: bytes) -> Envelope | None:
     if type(read) is not dict or end != len(text) or read.get("jsonrpc") != "2.0" or "error" in read:
         return None
     token = _token(read)
-    kind = None if token is None else _kind(read, is_identified=bool(token))
+    kind = None if token is None else kind_of(read, is_identified=bool(token))
     return kind and Envelope(kind, token or None, read.get("method"))
 
 
@@ -91,7 +91,8 @@ def _token(read: dict[str, Any]) -> bytes | None:
     return quote(ident).encode() if type(ident) is str and len(ident) <= SHORT else None
 
 
-def _kind(read: dict[str, Any], *, is_identified: bool) -> Kind | None:
+def kind_of(read: dict[str, Any], *, is_identified: bool) -> Kind | None:
+    """Which message an object is that has an id or not, where nothing else about it is odd; None where something is."""
     if "method" not in read:
         return "response" if is_identified and type(read.get("result")) is dict else None
     method = read["method"]

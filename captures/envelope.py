@@ -19,8 +19,9 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
+from captures.early import kind_of
 from captures.exact import judge_exactly, nesting
-from captures.frame import UNJUDGED, Direction, Envelope, Kind, Unit
+from captures.frame import UNJUDGED, Direction, Envelope, Unit
 from captures.limits import (
     DEEP,
     LONGEST,
@@ -39,7 +40,6 @@ __all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly", 
 
 _SHALLOW: Final = 2 * DEEP  # bytes that cannot hold more levels
 _QUOTED: Final = tuple((name, b'"%b"' % name.encode()) for name in sorted(MEMBERS))
-_SPECIAL: Final = (NOTIFICATIONS, RESERVED)
 
 
 def judge(
@@ -81,22 +81,9 @@ def _judge_at_once(raw: bytes) -> Envelope | None:
     if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT):
         return None
     token = dumps(ident) if "id" in read else None
-    kind: Kind = "request" if token else "notification"
-    method = None
-    if "method" not in read:
-        kind = "response"
-        is_flawless = token and type(read.get("result")) is dict
-    else:
-        method = read["method"]
-        is_flawless = (
-            type(method) is str
-            and 0 < len(method) <= SHORT
-            and not method.startswith(_SPECIAL if token else RESERVED)
-            and type(read.get("params", read)) is dict
-            and "result" not in read
-        )
+    kind = kind_of(read, is_identified=token is not None)
     # tuple.__new__ takes half the time of the named tuple's own.
-    return tuple.__new__(Envelope, (kind, token, method, None, None, ())) if is_flawless else None
+    return kind and tuple.__new__(Envelope, (kind, token, read.get("method"), None, None, ()))
 
 
 def _is_plain(raw: bytes, read: dict[str, Any]) -> bool:

@@ -50,13 +50,18 @@ def create_directory(path: str) -> None:
             return
         for folder in reversed(missing):
             if not os.path.isdir(folder):
-                _make_directory(folder)
+                make_directory(folder)
         _keep_out_of_git(_topmost(missing))
     except OSError as error:
         raise CannotCreate(f"cannot make the directory {path} for captures: {error.strerror}; name another") from error
 
 
-def _make_directory(path: str) -> None:
+def make_directory(path: str) -> None:
+    """Make one directory, private; one that somebody else has made meanwhile serves as well.
+
+    Raises:
+        OSError: it cannot be made.
+    """
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

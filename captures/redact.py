@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+from captures.file import make_directory
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
@@ -137,11 +139,7 @@ def _make_directory(path: str) -> None:
     """Make a directory and what is missing above it, all private: `os.makedirs` leaves the upper ones to the umask."""
     if not os.path.isdir(path):
         _make_directory(os.path.dirname(path))
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            if not os.path.isdir(path):
-                raise
+        make_directory(path)
 
 
 class Redactor:

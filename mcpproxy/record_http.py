@@ -80,7 +80,6 @@ class HttpRecorder:
             CaptureError: there is no place for a capture, or it cannot be created.
         """
         use_orjson()
-        self.url = url
         parts = urlsplit(url)
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.endpoint = (parts.path or "/").encode()
