@@ -96,6 +96,7 @@ class Writer:
         self._fsync = fsync
         self._room = queue_bytes
         self._seq = 0
+        self._stamped_ns = 0
         self._order = threading.Lock()
         self._write_lock = threading.Lock()
         self._queue: list[Line] = []
@@ -179,14 +180,18 @@ class Writer:
         if self._policy == "block":
             self._write_queue()
 
-    def place(self, entries: Sequence[Entry]) -> int:
+    def place(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
         """Number and stamp records and give them their place; returns the first number. `write` must follow.
+
+        Args:
+            entries: the records.
+            at_ns: when what they tell of happened, on the clock of the capture; None for now. Stamps never go back.
 
         Raises:
             RecordingStopped: by the policy `stop`.
         """
         with self._order:
-            return self._enqueue(entries) if self._queue_only else self._number(entries)
+            return self._enqueue(entries, at_ns) if self._queue_only else self._number(entries, at_ns)
 
     def write(self) -> None:
         """Return when all that has its place by now is in the kernel, or at once where writing is in trouble.
@@ -219,26 +224,29 @@ class Writer:
             self._queue_only = True
         self._work.set()
 
-    def _number(self, entries: Sequence[Entry]) -> int:
+    def _number(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
         """Take numbers, stamp and places; the order lock is held."""
         first = self._seq
-        t_ns = time.monotonic_ns() - self.origin_ns
-        for entry in entries:
-            self._queue.append(Line(self._seq, t_ns, entry))
-            self._seq += 1
+        t_ns = time.monotonic_ns() - self.origin_ns if at_ns is None else max(at_ns, self._stamped_ns)
+        self._stamped_ns = t_ns
+        self._queue += [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+        self._seq = first + len(entries)
         return first
 
-    def _enqueue(self, entries: Sequence[Entry]) -> int:
+    def _enqueue(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
         if self._refused is not None and self._policy == "stop":
             raise RecordingStopped
         if self._over:
             return self._seq
         need = sum(map(_cost, entries))
         if self._queued_bytes + need > self._room:
-            return self._lose(entries)
+            if len(entries) == 1:
+                return self._lose(entries)
+            # Small records find room where a large one beside them does not.
+            return min([self._enqueue([entry], at_ns) for entry in entries])
         self._end_gap()
         self._queued_bytes += need
-        first = self._number(entries)
+        first = self._number(entries, at_ns)
         self._work.set()
         self._idle.notify_all()
         return first

@@ -428,6 +428,29 @@ class TestHangingWrites:
         assert {gap["reason"] for gap in gaps(recording)} == {"slow"}
         assert "recording loses frames: the disk does not keep up" in recording.told[0]
 
+    def test_a_small_record_finds_room_where_a_large_one_beside_it_does_not(
+        self, recordings: Callable[..., Recording]
+    ) -> None:
+        hang = threading.Event()
+        recording = recordings(at(4, hang), queue_bytes=20_000)
+        stuck = threading.Thread(target=lambda: recording.say("s2c", b"stuck"))
+        recording.say("s2c", b"fine")
+        stuck.start()
+        recording.disk.hanging.wait()
+        recording.writer.degrade()
+        large = line_members("c2s", b"x" * 30_000, UNJUDGED)
+        small = members(event="told")
+        first = recording.writer.place([Entry("frame", large, "c2s", 30_000), Entry("process", small)], at_ns=7)
+        hang.set()
+        stuck.join()
+        recording.healed()
+        assert recording.close()
+        by_number = {record.seq: record for record in recording.records()}
+        assert first not in by_number
+        assert by_number[first + 1].rec == "gap"
+        assert by_number[first + 2].members["event"] == "told"
+        assert [record.t_ns for record in recording.records()] == sorted(record.t_ns for record in recording.records())
+
     def test_a_disk_that_is_always_slow_is_left_to_the_drainer(
         self, recordings: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
     ) -> None:
