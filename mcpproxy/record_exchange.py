@@ -4,10 +4,11 @@ Which body is kept is decided here: JSON-RPC, the events of a stream and `.well-
 only size and hash. A body is a copy that has been handed on already, so nothing here can hold up traffic.
 """
 
-import asyncio
 import hashlib
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
+
+from orjson import dumps
 
 from captures.envelope import judge_in_passing
 from captures.frame import UNJUDGED, Direction, Unit
@@ -16,7 +17,7 @@ from captures.loss import Entry
 from captures.record import MAX_RAW, frame_members, members, part_members
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
-from mcpproxy.wire.fields import media_type, redacted_target, values
+from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.lines import character_border
 from mcpproxy.wire.sse import Event, EventSplitter
 
@@ -29,6 +30,7 @@ STREAM_BYTES: Final = 1 << 40
 SNIFFED: Final = b'"jsonrpc"'
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
+_JSON: Final = (b"application/json", b"application/json-rpc", b"")
 
 
 class Exchange:
@@ -36,6 +38,7 @@ class Exchange:
 
     def __init__(self, conversation: "Conversation", number: int) -> None:
         self.recorder = conversation.recorder
+        self.conversation = conversation
         self.conn = conversation.number
         self.number = number
         self.is_asking = True
@@ -44,10 +47,9 @@ class Exchange:
         self.flags: list[str] = []
         self.uri_key: str | None = None
         self.metadata: str | None = None
-        self._peer = conversation.peer
-        self._request: dict[str, object] | None = None
-        self._response: dict[str, object] | None = None
-        self._times: dict[str, int] = {"request_head": self.recorder.now_ns()}
+        self._request = b',"peer":%b' % dumps(conversation.peer)
+        self._response = b""
+        self._times: dict[str, int] = {"request_head": conversation.at_ns}
         self._target = b""
         self._host = ""
         self._sent: BodyRecorder | None = None
@@ -58,15 +60,17 @@ class Exchange:
     def ask(self, head: http1.Head) -> None:
         """The request's head went on."""
         self._target = head.target
-        self._host = b"".join(values(head.headers, b"host")[:1]).decode("latin-1").lower()
-        self._request = {
-            "method": _text(head.method),
-            "target": redacted_target(head.target, self.recorder.hash),
-            "version": _text(head.version),
-            "headers": self.recorder.redacted(head.headers),
-        }
+        self._host = b"".join(head.headers.values_of(b"host")[:1]).decode("latin-1").lower()
+        recorder = self.recorder
+        self._request = b',"request":{"method":%b,"target":%b,"version":%b,"headers":%b}%b' % (
+            dumps(_text(head.method)),
+            dumps(recorder.redacted_target(head.target)),
+            dumps(_text(head.version)),
+            recorder.redacted(head.headers),
+            self._request,
+        )
         if head.method == b"POST":
-            self.uri_key = self.recorder.hash(self._address(head.target).encode())
+            self.uri_key = recorder.uri_key(head.target)
         self._sent = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
         self._tell("request")
 
@@ -78,7 +82,7 @@ class Exchange:
     def asked(self) -> None:
         """The request is complete."""
         self.is_asking = False
-        self._times["request_end"] = self.recorder.now_ns()
+        self._times["request_end"] = self.conversation.at_ns
         if self._sent is not None:
             self._sent.end(whole=True)
         if self.is_answered:
@@ -86,13 +90,13 @@ class Exchange:
 
     def answer(self, head: response.ResponseHead) -> None:
         """The response's head went on."""
-        self._times["response_head"] = self.recorder.now_ns()
-        self._response = {
-            "status": head.status,
-            "reason": _text(head.reason),
-            "version": _text(head.version),
-            "headers": self.recorder.redacted(head.headers),
-        }
+        self._times["response_head"] = self.conversation.at_ns
+        self._response = b',"response":{"status":%d,"reason":%b,"version":%b,"headers":%b}' % (
+            head.status,
+            dumps(_text(head.reason)),
+            dumps(_text(head.version)),
+            self.recorder.redacted(head.headers),
+        )
         self._look_around(head)
         opened = self._sent.last_event_id if self._sent is not None else None
         self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, answers=True)
@@ -100,24 +104,23 @@ class Exchange:
             self._tell("response")
             self._received.begin()
         else:
-            # Most answers are complete in the chunk that begins them; then the end tells of both.
             self._is_told = False
-            asyncio.get_running_loop().call_soon(self._tell_response)
 
-    def _tell_response(self) -> None:
+    def tell_response(self) -> None:
+        """Record the response's head, where that has not been done."""
         if not self._is_told:
             self._is_told = True
             self._tell("response")
 
     def answer_more(self, payload: bytes) -> None:
         """A piece of the response's content went on."""
-        self._times.setdefault("first_byte", self.recorder.now_ns())
+        self._times.setdefault("first_byte", self.conversation.at_ns)
         if self._received is not None:
             self._received.feed(payload)
 
     def answer_ourselves(self, status: int, reason: str) -> None:
         """We refused the request, or could not reach the upstream."""
-        self._response = {"status": status, "reason": reason, "by": "proxy"}
+        self._response = members(response={"status": status, "reason": reason, "by": "proxy"})
         self.end("proxy", reason)
 
     def end(self, by: str, error: str | None) -> None:
@@ -125,7 +128,7 @@ class Exchange:
         is_whole = by == "complete"
         if self._received is not None:
             self._received.end(whole=is_whole, ended_by=by)
-        self._times.setdefault("response_end", self.recorder.now_ns())
+        self._times.setdefault("response_end", self.conversation.at_ns)
         if is_whole and self.is_asking:
             # Answered from its head alone: the rest of the request is still to come.
             self.is_answered = True
@@ -155,7 +158,7 @@ class Exchange:
         """A legacy `endpoint` event: where the client is to POST."""
         text = endpoint.decode("utf-8", "replace")
         try:
-            address = urljoin(self._address(self._target), text)
+            address = urljoin(self.recorder.address(self._target), text)
         except ValueError:  # no address: nobody can POST there
             return
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
@@ -163,9 +166,6 @@ class Exchange:
             self.flag("bypass/endpoint", _origin(address))
         # Now and not at the end of the stream: answers on it are found by this key.
         self._tell("response")
-
-    def _address(self, target: bytes) -> str:
-        return self.recorder.origin + target.decode("latin-1")
 
     def _leads_away(self, address: str) -> bool:
         """Whether an address that the server tells names a host, and not the one where the client found us."""
@@ -176,16 +176,15 @@ class Exchange:
         return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
 
     def _look_around(self, head: response.ResponseHead) -> None:
-        for name, value in head.headers:
-            lower = name.lower()
-            if lower in (b"location", b"content-location"):
+        for name in (b"location", b"content-location"):
+            for value in head.headers.values_of(name):
                 address = value.decode("latin-1")
                 if self._leads_away(address):
-                    self.flag(f"bypass/{lower.decode()}", _origin(address))
-            elif lower == b"set-cookie":
-                attributes = [word.strip().lower() for word in value.split(b";")[1:]]
-                if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
-                    self.flag("bypass/cookie", "Secure, or for a domain")
+                    self.flag(f"bypass/{name.decode()}", _origin(address))
+        for value in head.headers.values_of(b"set-cookie"):
+            attributes = [word.strip().lower() for word in value.split(b";")[1:]]
+            if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
+                self.flag("bypass/cookie", "Secure, or for a domain")
 
     def look_at_metadata(self, body: bytes) -> None:
         """A `.well-known` document: kept, and compared with the URL that the client was given."""
@@ -201,29 +200,21 @@ class Exchange:
             self.flag("bypass/resource", _origin(resource))
 
     def _tell(self, stage: str, ended_by: str | None = None) -> None:
-        self.recorder.place(
-            Entry(
-                "exchange",
-                members(
-                    conn=self.conn,
-                    exchange=self.number,
-                    stage=stage,
-                    # Not again with the response: a head is most of what an exchange takes in a capture.
-                    request=None if stage == "response" else self._request,
-                    peer=None if stage == "response" else self._peer,
-                    response=self._response,
-                    times=dict(self._times),
-                    request_size=self._sent.size if self._sent is not None and not self.is_asking else None,
-                    response_size=self._received.size if self._received is not None and ended_by else None,
-                    ended_by=ended_by,
-                    error=self._error,
-                    flags=self.flags or None,
-                    uri_key=self.uri_key,
-                    body_hash=self._hashes() if ended_by else None,
-                    metadata=self.metadata,
-                ),
-            )
+        # The request's head is not told again with the response: it is most of what an exchange takes in a capture.
+        told = self._response if stage == "response" else self._request + self._response
+        rest = members(
+            times=self._times,
+            request_size=self._sent.size if self._sent is not None and not self.is_asking else None,
+            response_size=self._received.size if self._received is not None and ended_by else None,
+            ended_by=ended_by,
+            error=self._error,
+            flags=self.flags or None,
+            uri_key=self.uri_key,
+            body_hash=self._hashes() if ended_by else None,
+            metadata=self.metadata,
         )
+        place = b',"conn":%d,"exchange":%d,"stage":"%b"' % (self.conn, self.number, stage.encode())
+        self.conversation.entries.append(Entry("exchange", place + told + rest))
 
     def _hashes(self) -> dict[str, object] | None:
         bodies = {"request": self._sent, "response": self._received}
@@ -241,7 +232,7 @@ class BodyRecorder:
         self,
         exchange: Exchange,
         direction: Direction,
-        fields: http1.Fields,
+        fields: Fields,
         *,
         last_event_id: str | None,
         answers: bool = False,
@@ -250,8 +241,8 @@ class BodyRecorder:
         self.last_event_id = last_event_id
         self._exchange = exchange
         self._dir: Direction = direction
-        self._media = media_type(fields)
-        codings = values(fields, b"content-encoding")
+        self._media = fields.media_type
+        codings = fields.values_of(b"content-encoding")
         # A stream may go on for days; what it makes of few bytes is bounded all the same.
         total = STREAM_BYTES if self._media == _STREAM else MAX_TOTAL
         self._decoder: Decoder | None = decoder(codings, total) if codings else None
@@ -262,7 +253,10 @@ class BodyRecorder:
         self._parts = 0
         self._parts_size = 0
         self._event_parts_size = 0
-        self._hash = hashlib.sha256()
+        is_json = self._media in _JSON or self._media.endswith(b"+json")
+        self._is_kept = is_json and exchange.is_endpoint()
+        # Of what is certain to be in the capture itself, no hash is needed.
+        self._hash = None if self._events is not None or (self._is_kept and not codings) else hashlib.sha256()
         self._has_frames = False
         self._is_over = False
 
@@ -279,7 +273,8 @@ class BodyRecorder:
         """A piece of it, as transferred."""
         self.size += len(payload)
         self._exchange.recorder.bytes[self._dir] += len(payload)
-        self._hash.update(payload)
+        if self._hash is not None:
+            self._hash.update(payload)
         if self._decoder is not None:
             try:
                 payload = self._decoder.feed(payload)
@@ -333,15 +328,14 @@ class BodyRecorder:
 
     def _is_stored(self) -> bool:
         """Whether it is JSON-RPC: what is sent as JSON to the server's URL, or elsewhere says so itself."""
-        is_json = self._media in (b"application/json", b"application/json-rpc", b"") or self._media.endswith(b"+json")
-        if self._exchange.is_endpoint() and is_json:
+        if self._is_kept:
             return True
         return SNIFFED in self._held and self._media != b"application/x-www-form-urlencoded"
 
     def unstored(self) -> dict[str, object] | None:
         """Size and hash of a body of which no frame is in the capture."""
         is_metadata = self._dir == "s2c" and self._exchange.metadata is not None
-        if not self.size or self._has_frames or self._events is not None or is_metadata:
+        if not self.size or self._has_frames or self._hash is None or is_metadata:
             return None
         return {"size": self.size, "sha256": self._hash.hexdigest()}
 
@@ -393,7 +387,7 @@ class BodyRecorder:
             event_id=event_id,
             event=other,
         )
-        recorder.place(Entry("frame", text, self._dir, len(raw)))
+        exchange.conversation.entries.append(Entry("frame", text, self._dir, len(raw)))
 
     def _place_part(self, raw: bytes, number: int = 0) -> None:
         if not number:
@@ -401,16 +395,16 @@ class BodyRecorder:
             self._parts_size += len(raw)
         exchange = self._exchange
         text = part_members(self._dir, number or self._parts, raw, conn=exchange.conn, exchange=exchange.number)
-        exchange.recorder.place(Entry("part", text, self._dir, len(raw)))
+        exchange.conversation.entries.append(Entry("part", text, self._dir, len(raw)))
 
     def _place(self, rec: str, **fields: object) -> None:
         exchange = self._exchange
         text = members(conn=exchange.conn, exchange=exchange.number, dir=self._dir, **fields)
-        exchange.recorder.place(Entry(rec, text))
+        exchange.conversation.entries.append(Entry(rec, text))
 
 
 def _last_event_id(head: http1.Head) -> str | None:
-    found = values(head.headers, b"last-event-id")
+    found = head.headers.values_of(b"last-event-id")
     return _text(found[0]) if found else None
 
 

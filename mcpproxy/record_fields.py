@@ -8,6 +8,8 @@ secret. What the body says in clear anyway (`Mcp-Name`, `Mcp-Param-…`) is kept
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from orjson import dumps
+
 Hash = Callable[[bytes], str]
 """Secret → what stands in its place."""
 
@@ -36,15 +38,15 @@ class FieldRedactor:
 
     def __init__(self, hashed: Hash) -> None:
         self._hash = hashed
-        self._made: dict[tuple[bytes, bytes], list[str]] = {}
+        self._made: dict[tuple[bytes, bytes], bytes] = {}
 
-    def __call__(self, fields: Iterable[tuple[bytes, bytes]]) -> list[list[str]]:
-        """A header list as `[[name, value], …]`, order, case and doubles kept."""
-        return [self._made.get(field) or self._make(field) for field in fields]
+    def __call__(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+        """A header list as JSON, `[[name, value], …]`, order, case and doubles kept."""
+        return b"[%b]" % b",".join([self._made.get(field) or self._make(field) for field in fields])
 
-    def _make(self, field: tuple[bytes, bytes]) -> list[str]:
+    def _make(self, field: tuple[bytes, bytes]) -> bytes:
         name, value = field
-        made = [_text(name), _value(name.lower(), value, self._hash)]
+        made = dumps([_text(name), _value(name.lower(), value, self._hash)])
         if len(value) <= REMEMBERED_BYTES:
             if len(self._made) >= REMEMBERED:
                 self._made.clear()
@@ -87,16 +89,3 @@ def _parameter(word: bytes, hashed: Hash) -> str:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
-
-
-def media_type(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The media type of a message, in lower case, without parameters; empty where it names none."""
-    for name, value in fields:
-        if name.lower() == b"content-type":
-            return value.partition(b";")[0].strip().lower()
-    return b""
-
-
-def values(fields: Iterable[tuple[bytes, bytes]], wanted: bytes) -> list[bytes]:
-    """All values of a field, by its name in lower case."""
-    return [value for name, value in fields if name.lower() == wanted]

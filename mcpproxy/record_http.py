@@ -2,16 +2,18 @@
 
     bytes handed on ─→ Conversation ─→ Exchange ─→ BodyRecorder ─→ Writer.place ─→ (at most 10 ms) ─→ in the kernel
 
-Forward first: records get their number and stamp in the callback that has handed the bytes on, so their order is the
-order in which things happened; one task writes what has come together, through aiofiles, so that no disk holds up the
-loop. After a kill at most the last 10 ms are missing. Loss is counted and told as on stdio: it is the same writer.
+Forward first: records have the stamp of the callback that has handed the bytes on, and are numbered in that order as
+soon as the turn of the loop is over, so their order is the one in which things happened; one task writes what has come
+together, through aiofiles, so that no disk holds up the loop. After a kill at most the last 10 ms are missing.
+Loss is counted and told as on stdio: it is the same writer.
 """
 
 import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,9 +28,11 @@ from captures.redact import Redactor, load_key
 from captures.writer import Writer
 from mcpproxy.header import Header
 from mcpproxy.record_exchange import Exchange
+from mcpproxy.record_fields import FieldRedactor, redacted_target
 from mcpproxy.relay.http import EndedBy
 from mcpproxy.wire import http1, response
-from mcpproxy.wire.fields import FieldRedactor, redacted_target
+from mcpproxy.wire.framing import Body
+from mcpproxy.wire.response import Event as ResponseEvent
 
 GATHER_S: Final = 0.005
 """How long records may wait for others to be written with them."""
@@ -36,6 +40,9 @@ STUCK_S: Final = 1.0
 """How long a write may take before records are only queued, within bounds."""
 WAITING_BYTES: Final = 16 << 20
 """What may wait for one; beyond, the same. Under load a write waits for the interpreter and not for the disk."""
+
+TARGETS: Final = 256
+"""How many request targets are remembered, redacted and hashed: most clients know one."""
 
 AROUND: Final = {
     "bypass/location": "an answer sends the client to {} itself",
@@ -91,6 +98,8 @@ class HttpRecorder:
         redactor = Redactor(load_key(config_directory()))
         self.hash = redactor.hash
         self.redacted = FieldRedactor(redactor.hash)
+        self.redacted_target = lru_cache(TARGETS)(lambda target: redacted_target(target, redactor.hash))
+        self.uri_key = lru_cache(TARGETS)(self._uri_key)
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns)
@@ -134,9 +143,9 @@ class HttpRecorder:
                 self.writer.degrade()
             await written
 
-    def place(self, *entries: Entry) -> None:
-        """Number and stamp records; they are written soon."""
-        self.writer.place(entries)
+    def place(self, entries: Sequence[Entry], at_ns: int) -> None:
+        """Number records of what happened then; they are written soon."""
+        self.writer.place(entries, at_ns)
         for entry in entries:
             self._waiting_bytes += len(entry.middle)
         if self._waiting_bytes > WAITING_BYTES:
@@ -144,9 +153,13 @@ class HttpRecorder:
             self._waiting_bytes = 0
         self._dirty.set()
 
-    def now_ns(self) -> int:
-        """The stamp that a record would get now."""
-        return time.monotonic_ns() - self.writer.origin_ns
+    def _uri_key(self, target: bytes) -> str:
+        """What the URI of a request's target, or of a relative address, is known by."""
+        return self.hash(self.address(target).encode())
+
+    def address(self, target: bytes) -> str:
+        """The whole URI of a request's target."""
+        return self.origin + target.decode("latin-1")
 
     # --- what the relay tells ---
 
@@ -188,6 +201,10 @@ class Conversation:
         self.recorder = recorder
         self.number = number
         self.peer = peer
+        self.at_ns = 0
+        """When what is being told happened, on the clock of the capture: all that came with one read has one time."""
+        self.entries: list[Entry] = []
+        """The records of what is being told."""
         self._asking: Exchange | None = None
         self._open: deque[Exchange] = deque()
 
@@ -196,8 +213,22 @@ class Conversation:
         self._open.append(Exchange(self, self.recorder.exchanges))
         return self._open[-1]
 
-    def request(self, event: http1.Event) -> None:
-        """A piece of a request went on, or was refused."""
+    def _begin_at(self, at_ns: int) -> None:
+        self.at_ns = at_ns - self.recorder.writer.origin_ns
+
+    def _place(self) -> None:
+        entries, self.entries = self.entries, []
+        if entries:
+            self.recorder.place(entries, self.at_ns)
+
+    def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
+        """Pieces of requests went on, or were refused."""
+        self._begin_at(at_ns)
+        for event in events:
+            self._went_on(event)
+        self._place()
+
+    def _went_on(self, event: http1.Event) -> None:
         if isinstance(event, http1.Head):
             self._asking = self._begin()
             self._asking.ask(event)
@@ -205,13 +236,22 @@ class Conversation:
             if self._asking is None or not self._asking.is_asking:
                 self._asking = self._begin()
         elif self._asking is not None:
-            if isinstance(event, http1.Body):
+            if isinstance(event, Body):
                 self._asking.ask_more(event.payload)
             else:
                 self._asking.asked()
 
-    def response(self, event: response.Event) -> None:
-        """A piece of a response went on."""
+    def response(self, at_ns: int, events: Sequence[response.Event]) -> None:
+        """Pieces of responses went on."""
+        self._begin_at(at_ns)
+        for event in events:
+            self._came_back(event)
+        if self._open:
+            # Most answers are complete in the chunk that begins them; then their end tells of both.
+            self._open[0].tell_response()
+        self._place()
+
+    def _came_back(self, event: ResponseEvent) -> None:
         if not self._open:
             return
         exchange = self._open[0]
@@ -229,15 +269,19 @@ class Conversation:
                 left.end("error", f"not followed any further: {event.reason}")
             self._open.clear()
 
-    def answered(self, status: int, reason: str) -> None:
+    def answered(self, at_ns: int, status: int, reason: str) -> None:
         """We ourselves answered."""
+        self._begin_at(at_ns)
         exchange = self._open.popleft() if self._open else Exchange(self, 0)
         exchange.answer_ourselves(status, reason)
+        self._place()
 
-    def ended(self, by: EndedBy, error: str | None) -> None:
+    def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
         """The connection is over."""
+        self._begin_at(at_ns)
         if self._asking is not None and self._asking.is_answered and self._asking.is_asking:
             self._asking.end(by, error)
         for exchange in self._open:
             exchange.end(by, error)
+        self._place()
         self._open.clear()

@@ -10,6 +10,7 @@ where the capture cannot be created.
 import argparse
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import os
 import signal
@@ -125,6 +126,8 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
         loop.add_signal_handler(signum, stopped.set)
     # The thread that writes must not keep the loop waiting for its turn: 5 ms, by default.
     sys.setswitchinterval(SWITCH_S)
+    # What is loaded by now is no garbage, and looking through it over and over costs a POST 5 µs.
+    gc.freeze()
     recorder.start()
     await relay.listen(listener)
     with contextlib.suppress(BrokenPipeError):

@@ -9,6 +9,8 @@ HTTP); a proxy that rewrites Host would take their own check away.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from mcpproxy.wire.framing import Fields
+
 LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 """The names of this machine that no other can have."""
 _WEB: Final = (b"http://", b"https://")
@@ -32,18 +34,17 @@ class Admission:
         """
         self._names = LOOPBACK | {_host(_spelt(name)) for name in names}
 
-    def judge(self, headers: Iterable[tuple[bytes, bytes]]) -> Objection | None:
+    def judge(self, headers: Fields) -> Objection | None:
         """What speaks against a request with this header list; None where nothing does."""
-        for name, value in headers:
-            match name.lower():
-                case b"host" if _host(value) not in self._names:
-                    return Objection(421, "the Host header names another server; see --allow-host")
-                case b"origin" if not self._is_ours(value):
-                    return Objection(403, "the Origin header names a page of another machine; see --allow-host")
-                case b"sec-fetch-site" if value.lower() == b"cross-site":
-                    return Objection(403, "a page of another site sent this (Sec-Fetch-Site: cross-site)")
-                case _:
-                    continue
+        for host in headers.values_of(b"host"):
+            if _host(host) not in self._names:
+                return Objection(421, "the Host header names another server; see --allow-host")
+        for origin in headers.values_of(b"origin"):
+            if not self._is_ours(origin):
+                return Objection(403, "the Origin header names a page of another machine; see --allow-host")
+        for site in headers.values_of(b"sec-fetch-site"):
+            if site.lower() == b"cross-site":
+                return Objection(403, "a page of another site sent this (Sec-Fetch-Site: cross-site)")
         return None
 
     def _is_ours(self, origin: bytes) -> bool:

@@ -7,7 +7,7 @@ streams skip, so that no length around them changes.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mcpproxy.wire.response import MAX_HEAD, Event, ResponseHead, ResponseTap
@@ -44,7 +44,7 @@ class Rewriter:
         self._held = b""
         self._awaits_endpoint = False
 
-    def feed(self, data: bytes, see: Callable[[Event], None]) -> bytes:
+    def feed(self, data: bytes, see: Callable[[Sequence[Event]], None]) -> bytes:
         """What to hand on for these bytes; a head waits until it is whole. `see` is told what the tap makes of them."""
         out = []
         while data:
@@ -67,13 +67,13 @@ class Rewriter:
         held, self._held = self._held, b""
         return held
 
-    def _show(self, data: bytes, see: Callable[[Event], None]) -> None:
-        for event in self._tap.feed(data):
+    def _show(self, data: bytes, see: Callable[[Sequence[Event]], None]) -> None:
+        events = self._tap.feed(data)
+        for event in events:
             if isinstance(event, ResponseHead):
-                fields = {name.lower(): value for name, value in event.headers}
-                is_stream = fields.get(b"content-type", b"").lower().startswith(b"text/event-stream")
-                self._awaits_endpoint = is_stream and b"content-encoding" not in fields
-            see(event)
+                is_stream = event.headers.media_type == b"text/event-stream"
+                self._awaits_endpoint = is_stream and not event.headers.values_of(b"content-encoding")
+        see(events)
 
     def _relative_field(self, field: re.Match[bytes]) -> bytes:
         name, address = field.groups()

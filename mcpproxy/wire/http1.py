@@ -16,21 +16,12 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
+from mcpproxy.wire.framing import MAX_FIELDS, TOKEN, Body, Chunks, End, Fields, Lines, Malformed, field_of
+
 MAX_HEAD: Final = 64 << 10
 """Bytes of a request line and its header lines, line ends included."""
 MAX_TARGET: Final = 16 << 10
 """Bytes of a request target."""
-MAX_FIELDS: Final = 100
-"""Header lines of a request, and trailer lines of any message."""
-MAX_CHUNK_LINE: Final = 256
-"""Bytes of a chunk size with its extensions."""
-MAX_EXTENSIONS: Final = 16 << 10
-"""Bytes by which the chunk extensions of a message may exceed its content; beyond, they are only there to cost."""
-MAX_TRAILERS: Final = 16 << 10
-"""Bytes of a trailer section."""
-
-Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
-"""Names and values in the order sent, doubles and case kept; white space around a value is not of the value."""
 
 
 class Head(NamedTuple):
@@ -48,23 +39,6 @@ class Head(NamedTuple):
     """The bytes as sent, up to and with the empty line."""
 
 
-class Body(NamedTuple):
-    """A piece of the content."""
-
-    wire: bytes
-    """The bytes to forward, chunk framing included; whole lines of framing only."""
-    payload: bytes
-    """The content in them; may be empty."""
-
-
-class End(NamedTuple):
-    """The message is complete."""
-
-    wire: bytes
-    """The last chunk and the trailer section; empty where the content was not chunked."""
-    trailers: Fields = ()
-
-
 class Refusal(NamedTuple):
     """The message must not be forwarded any further, and nothing after it can be read."""
 
@@ -77,30 +51,19 @@ class Refusal(NamedTuple):
 Event: TypeAlias = Head | Body | End | Refusal
 
 
-class Malformed(Exception):
-    """What was read cannot be a message that all readers take alike."""
-
-    def __init__(self, reason: str, status: int = 400) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.status = status
-
-
-_CHARACTER: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"  # of a token
-_EXTENSION: Final = rb";" + _CHARACTER + rb"++(?:=(?:" + _CHARACTER + rb'++|"[\t !#-\[\]-~]*+"))?'
-
-_BREAK: Final = re.compile(rb"[\r\n]").search
-_TOKEN: Final = re.compile(_CHARACTER + rb"+").fullmatch
-_NOT_IN_VALUE: Final = re.compile(rb"[^\t\x20-\x7e\x80-\xff]").search
 _NOT_IN_TARGET: Final = re.compile(rb"[^\x21-\x7e]|[#\\]").search
 _VERSION: Final = re.compile(rb"HTTP/[0-9]\.[0-9]").fullmatch
 _AUTHORITY: Final = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?").fullmatch
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}").fullmatch  # below 2**63, the least that servers count to
-_CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})((?:" + _EXTENSION + rb")*+)").fullmatch
-# Good lines that lie in one chunk, as nearly all do, at a third of the cost; what these do not match is judged by the
-# slow way, which says why. Possessive, so that a value of 60,000 spaces is read once.
-_PLAIN_FIELD: Final = re.compile(rb"(" + _CHARACTER + rb"++):[ \t]*+([\t\x20-\x7e\x80-\xff]*+)\r\n").match
-_PLAIN_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n").match
+# Good heads that lie in one chunk, as nearly all do, at a fifth of the cost; what these do not match is judged by the
+# slow way, which says why. Possessive, so that a value of 60,000 spaces is read once. No underscores, no tabs: a closer
+# look for these.
+_PLAIN_NAME: Final = rb"([!#$%&'*+.^`|~0-9A-Za-z-]++)"
+_PLAIN_VALUE: Final = rb": *+([\x20-\x7e\x80-\xff]*+)\r\n"
+_PLAIN_HEAD: Final = re.compile(rb"([!-~ ]++)\r\n((?:" + _PLAIN_NAME + _PLAIN_VALUE + rb")*+)\r\n").match
+_PLAIN_FIELDS: Final = re.compile(_PLAIN_NAME + _PLAIN_VALUE).findall
+
+_HOST_LINE: Final = re.compile(rb"(?i)\r\nhost:[ \t]*+").search
 
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding", b"host"})
 """What decides where a message ends and who gets it."""
@@ -113,161 +76,6 @@ _OLDEST: Final = b"HTTP/1.0"
 _NEWEST: Final = b"HTTP/1.1"
 _TLS_HANDSHAKE: Final = 0x16
 _AROUND_TARGET: Final = 64  # bytes for a method and a version
-
-
-class Lines:
-    """Lines that end in CRLF, from chunks that are cut anywhere."""
-
-    def __init__(self) -> None:
-        self.pending: Final = bytearray()
-        """The line that has begun; its CR too, where LF is still to come."""
-
-    def take(self, data: bytes, at: int, limit: int, too_long: Callable[[], Malformed]) -> tuple[bytes | None, int]:
-        """The line that is to be found at a place, and the place after it.
-
-        What is wrong with a line is told as soon as its bytes show it, so it is told alike however they are cut.
-
-        Args:
-            data: what one read returned.
-            at: where in it to begin.
-            limit: bytes that a line may have, CRLF apart.
-            too_long: what is wrong with a longer one.
-
-        Returns:
-            The line without its CRLF, or None when the data ended first, with the place where reading stopped.
-
-        Raises:
-            Malformed: CR or LF stands alone, or the line is too long.
-        """
-        pending = self.pending
-        if pending.endswith(b"\r"):
-            if data[at] != 0x0A:
-                raise _bare_return()
-            line = bytes(pending[:-1])
-            pending.clear()
-            return line, at + 1
-        room = limit + 2 - len(pending)
-        found = _BREAK(data, at, at + room)
-        stop = found.start() if found else min(at + room, len(data))
-        if len(pending) + stop - at > limit:
-            raise too_long()
-        if not found or (stop + 1 == len(data) and data[stop] == 0x0D):
-            pending += data[at:]
-            return None, len(data)
-        if data[stop] == 0x0A:
-            raise Malformed("a line ends in LF without CR")
-        if data[stop + 1] != 0x0A:
-            raise _bare_return()
-        line = bytes(pending) + data[at:stop]
-        pending.clear()
-        return line, stop + 2
-
-
-class Chunks:
-    """A body in chunks, for one message.
-
-    Attributes:
-        done: whether the empty line after the trailers has been read.
-    """
-
-    def __init__(self, forbidden: frozenset[bytes] = frozenset()) -> None:
-        """Begin before the first chunk size.
-
-        Args:
-            forbidden: lower-case names that no trailer may have.
-        """
-        self.done = False
-        self._forbidden = forbidden
-        self._lines = Lines()
-        self._left = 0  # bytes of the chunk still to come
-        self._in_data = False  # or in the CRLF behind it
-        self._excess = 0  # bytes of extensions beyond those of content
-        self._tail = bytearray()  # the last chunk and the trailers so far; not empty from the last chunk on
-        self._trailers: list[tuple[bytes, bytes]] = []
-
-    def feed(self, data: bytes, at: int, events: list[Event]) -> int:
-        """Read on, to the end of the body or of what there is.
-
-        Args:
-            data: what one read returned.
-            at: where in it to begin.
-            events: where one `Body`, and the `End`, are put.
-
-        Returns:
-            The place where reading stopped.
-
-        Raises:
-            Malformed: with what was good before it in `events`.
-        """
-        held = bytes(self._lines.pending)
-        begin = sound = at
-        payload: list[bytes] = []
-        try:
-            while at < len(data) and not self.done:
-                if self._left:
-                    piece = data[at : at + self._left]
-                    payload.append(piece)
-                    self._left -= len(piece)
-                    at += len(piece)
-                else:
-                    at = self._line(data, at)
-                if not self._tail and not self._lines.pending:
-                    sound = at
-        finally:
-            if sound > begin:
-                events.append(Body(held + data[begin:sound], b"".join(payload)))
-        if self.done:
-            events.append(End(bytes(self._tail), tuple(self._trailers)))
-        return at
-
-    def _line(self, data: bytes, at: int) -> int:
-        """Read what is not content: a size, the CRLF behind a chunk, or a trailer."""
-        if self._tail:
-            return self._trailer(data, at)
-        if self._in_data:
-            if not self._lines.pending and data.startswith(b"\r\n", at):
-                self._in_data = False
-                return at + 2
-            line, at = self._lines.take(data, at, 0, lambda: Malformed("no CRLF where a chunk should end"))
-            self._in_data = line is None
-            return at
-        if not self._lines.pending and (plain := _PLAIN_CHUNK(data, at)):
-            self._size(plain[1], b"")
-            return plain.end()
-        line, at = self._lines.take(data, at, MAX_CHUNK_LINE, lambda: Malformed("a chunk size line is too long"))
-        if line is not None:
-            sized = _CHUNK_LINE(line)
-            if not sized:
-                raise Malformed(
-                    "a chunk size is no hexadecimal number of up to 15 digits, or what follows it no extension"
-                )
-            self._size(sized[1], sized[2])
-        return at
-
-    def _size(self, digits: bytes, extensions: bytes) -> None:
-        self._left = int(digits, 16)
-        self._in_data = self._left > 0
-        self._excess = max(0, self._excess + len(extensions) - self._left)
-        if self._excess > MAX_EXTENSIONS:
-            raise Malformed("the chunk extensions are too long")
-        if not self._left:
-            self._tail += b"%b%b\r\n" % (digits, extensions)
-
-    def _trailer(self, data: bytes, at: int) -> int:
-        line, at = self._lines.take(data, at, MAX_TRAILERS - 2 - len(self._tail), _trailers_too_long)
-        if line is None:
-            return at
-        self._tail += line + b"\r\n"
-        if not line:
-            self.done = True
-            return at
-        if len(self._trailers) == MAX_FIELDS:
-            raise _trailers_too_long()
-        name, value = _field(line)
-        if name.lower() in self._forbidden:
-            raise Malformed("a trailer is a field that only a head may hold")
-        self._trailers.append((name, value))
-        return at
 
 
 class RequestSplitter:
@@ -285,7 +93,6 @@ class RequestSplitter:
         self._size = 0
         self._blank = False  # whether the one empty line that may stand before a request line was there
         self._fields: list[tuple[bytes, bytes]] = []
-        self._noted: dict[bytes, list[bytes]] = {}
         self._left = 0
         self._chunks: Chunks | None = None
         self._step: Callable[[bytes, int], int] = self._in_request_line
@@ -318,6 +125,13 @@ class RequestSplitter:
         """Read a request line, or the one empty line that may stand before it (RFC 9112, 2.2)."""
         if data[at] == _TLS_HANDSHAKE and not self._lines.pending:
             raise Malformed("TLS is not spoken here: use http, not https, to reach this proxy")
+        if not self._lines.pending and (plain := _PLAIN_HEAD(data, at, at + MAX_HEAD)):
+            line, block = plain[1], plain[2]
+            fields = Fields(_PLAIN_FIELDS(block))
+            if len(line) <= MAX_TARGET + _AROUND_TARGET and len(fields) <= MAX_FIELDS and b" \r\n" not in block:
+                _judge_request_line(line)
+                self._complete(line, fields, plain[0])
+                return plain.end()
         line, at = self._lines.take(data, at, MAX_TARGET + _AROUND_TARGET, _target_too_long)
         if line:
             _judge_request_line(line)
@@ -333,46 +147,38 @@ class RequestSplitter:
     def _in_fields(self, data: bytes, at: int) -> int:
         """Read header lines, and the empty line behind them."""
         while at < len(data):
-            room = MAX_HEAD - self._size
-            if not self._lines.pending and (plain := _PLAIN_FIELD(data, at, at + room)):
-                line = plain[0]
-                at = plain.end()
-                self._field(plain[1], plain[2].rstrip(b" \t"), line)
-            else:
-                found, at = self._lines.take(data, at, room - 2, _head_too_long)
-                if found is None:
-                    break
-                line = found + b"\r\n"
-                if found:
-                    self._field(*_field(found), found)
-            self._head.append(line)
-            self._size += len(line)
-            if line == b"\r\n":
-                self._complete()
+            line, at = self._lines.take(data, at, MAX_HEAD - self._size - 2, _head_too_long)
+            if line is None:
                 break
+            self._head.append(line + b"\r\n")
+            self._size += len(line) + 2
+            if not line:
+                self._complete(self._head[0][:-2], Fields(self._fields), b"".join(self._head))
+                break
+            self._field(*field_of(line), line)
         return at
 
     def _field(self, name: bytes, value: bytes, line: bytes) -> None:
         if len(self._fields) == MAX_FIELDS:
             raise _head_too_long()
         lower = name.lower()
-        if lower in _NOTED:
-            if lower in _FRAMING and b"\t" in line:
-                # llhttp, for one, does not take `chunked` with a tab behind it for chunked.
-                raise Malformed("a tab stands in a framing field")
-            self._noted.setdefault(lower, []).append(value)
-        elif b"_" in lower and lower.replace(b"_", b"-") in _FRAMING:
+        if lower in _FRAMING and b"\t" in line:
+            # llhttp, for one, does not take `chunked` with a tab behind it for chunked.
+            raise Malformed("a tab stands in a framing field")
+        if b"_" in lower and lower.replace(b"_", b"-") in _FRAMING:
             # Gateways in the CGI tradition take `Content_Length` for `Content-Length`.
             raise Malformed("a header name passes for a framing field where _ and - are the same")
         self._fields.append((name, value))
 
-    def _complete(self) -> None:
+    def _complete(self, line: bytes, fields: Fields, wire: bytes) -> None:
         """Judge a head as a whole, and turn to its body."""
-        method, target, version = self._head[0][:-2].split(b" ")
-        _judge_host(self._noted.get(b"host", []), version)
-        _judge_connection(self._noted)
-        length = _content_length(self._noted, version)
-        self._events.append(Head(method, target, version, tuple(self._fields), length, b"".join(self._head)))
+        method, target, version = line.split(b" ")
+        named = fields.named
+        _judge_host(named.get(b"host", []), version)
+        if b"connection" in named:
+            _judge_connection(named)
+        length = _content_length(named, version)
+        self._events.append(Head(method, target, version, fields, length, wire))
         self._begin()
         if length is None:
             self._chunks = Chunks(_NOT_IN_TRAILERS)
@@ -394,7 +200,7 @@ class RequestSplitter:
 
     def _in_chunks(self, data: bytes, at: int) -> int:
         assert self._chunks
-        at = self._chunks.feed(data, at, self._events)
+        at = self._chunks.feed(data, at, self._events.append)
         if self._chunks.done:
             self._begin()
         return at
@@ -406,15 +212,14 @@ def forwarded(head: Head, host: bytes) -> bytes:
     Connection and Keep-Alive stay: each connection of a client has one to the upstream of its own, so what they say of
     the one holds for the other.
     """
-    request_line, *lines = head.wire.split(b"\r\n")[:-2]
-    kept = [request_line]
-    for line, (name, value) in zip(lines, head.headers, strict=True):
-        lower = name.lower()
-        if lower == b"host":
-            kept.append(line[: len(name)] + line[len(name) :].replace(value, host))
-        elif lower not in _OF_ONE_HOP:
-            kept.append(line)
-    return b"\r\n".join((*kept, b"", b""))
+    named, wire = head.headers.named, head.wire
+    if not _OF_ONE_HOP.isdisjoint(named):
+        request_line, *lines = wire.split(b"\r\n")[:-2]
+        kept = [line for line in lines if line.partition(b":")[0].lower() not in _OF_ONE_HOP]
+        wire = b"\r\n".join((request_line, *kept, b"", b""))
+    if found := _HOST_LINE(wire):
+        wire = wire[: found.end()] + host + wire[found.end() + len(named[b"host"][0]) :]
+    return wire
 
 
 def _judge_request_line(line: bytes) -> None:
@@ -422,7 +227,7 @@ def _judge_request_line(line: bytes) -> None:
     if len(words) != 3 or not all(words):
         raise Malformed("a request line is a method, a target and a version with one space between them")
     method, target, version = words
-    if not _TOKEN(method):
+    if not TOKEN(method):
         raise Malformed("the method holds a character that no method may hold")
     if not _VERSION(version):
         raise Malformed("the request line does not end in an HTTP version")
@@ -456,24 +261,6 @@ def _judge_target(target: bytes, method: bytes) -> None:
         raise Malformed("the target holds a control character, #, \\ or a byte outside ASCII")
 
 
-def _field(line: bytes) -> tuple[bytes, bytes]:
-    """Name and value of a header or trailer line."""
-    if line.startswith((b" ", b"\t")):
-        raise Malformed("a header line begins with white space")
-    name, colon, value = line.partition(b":")
-    if not colon:
-        raise Malformed("a header line has no colon")
-    if not _TOKEN(name):
-        raise Malformed(
-            "white space stands before the colon of a header line"
-            if name.endswith((b" ", b"\t"))
-            else "a header name is empty or holds a character that no name may hold"
-        )
-    if _NOT_IN_VALUE(value):
-        raise Malformed("a header value holds a control character")
-    return name, value.strip(b" \t")
-
-
 def _judge_host(hosts: list[bytes], version: bytes) -> None:
     if len(hosts) > 1:
         raise Malformed("there is more than one Host")
@@ -484,21 +271,21 @@ def _judge_host(hosts: list[bytes], version: bytes) -> None:
         raise Malformed("Host is not the name or address of one host, with or without a port")
 
 
-def _judge_connection(noted: dict[bytes, list[bytes]]) -> None:
-    options = {option.strip(b" \t").lower() for value in noted.get(b"connection", []) for option in value.split(b",")}
+def _judge_connection(named: dict[bytes, list[bytes]]) -> None:
+    options = {option.strip(b" \t").lower() for value in named.get(b"connection", []) for option in value.split(b",")}
     if options & _FRAMING:
         # The next proxy would take the field out, and read another message than this one.
         raise Malformed("Connection names a framing field")
-    wanted = {word.strip(b" \t").lower() for value in noted.get(b"upgrade", []) for word in value.split(b",")}
+    wanted = {word.strip(b" \t").lower() for value in named.get(b"upgrade", []) for word in value.split(b",")}
     # An upgrade to h2c is an offer that may be passed over (RFC 9110, 7.8), and Java's client makes it unasked.
     if b"upgrade" in options and wanted - {b"h2c"}:
         raise Malformed("upgrades, such as to WebSocket, are not relayed: ask without Upgrade", 501)
 
 
-def _content_length(noted: dict[bytes, list[bytes]], version: bytes) -> int | None:
+def _content_length(named: dict[bytes, list[bytes]], version: bytes) -> int | None:
     """Bytes of content; None where it comes in chunks (RFC 9112, 6.3, without its second chances)."""
-    lengths = noted.get(b"content-length", [])
-    if codings := noted.get(b"transfer-encoding"):
+    lengths = named.get(b"content-length", [])
+    if codings := named.get(b"transfer-encoding"):
         if lengths:
             raise Malformed("there are both Content-Length and Transfer-Encoding")
         if version == _OLDEST:
@@ -518,13 +305,9 @@ def _judge_coding(coding: bytes) -> None:
     if coding == b"chunked":
         return
     names = {name.strip(b" \t") for name in coding.split(b",")}
-    if names == {b"chunked"} or not all(map(_TOKEN, names)):
+    if names == {b"chunked"} or not all(map(TOKEN, names)):
         raise Malformed("Transfer-Encoding is not one plain chunked")
     raise Malformed("only the transfer coding chunked is relayed", 501)
-
-
-def _bare_return() -> Malformed:
-    return Malformed("CR stands without LF")
 
 
 def _target_too_long() -> Malformed:
@@ -533,7 +316,3 @@ def _target_too_long() -> Malformed:
 
 def _head_too_long() -> Malformed:
     return Malformed(f"the request head has more than {MAX_HEAD} bytes or {MAX_FIELDS} lines", 431)
-
-
-def _trailers_too_long() -> Malformed:
-    return Malformed(f"the trailers have more than {MAX_TRAILERS} bytes or {MAX_FIELDS} lines", 431)

@@ -19,8 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from mcpproxy.wire import http1
-from mcpproxy.wire.http1 import Chunks, Fields, Malformed
+from mcpproxy.wire.framing import Body, Chunks, End, Fields, Malformed
 
 MAX_HEAD: Final = 256 << 10
 """Bytes of a status line and its header lines; generous, as refusing is not the tap's business."""
@@ -50,7 +49,7 @@ class ResponseBody(NamedTuple):
 class ResponseEnd(NamedTuple):
     """The response is complete."""
 
-    trailers: Fields = ()
+    trailers: Fields = Fields()
     by_close: bool = False
     """The end of the connection ended it, so nobody can tell whether more was meant to come."""
 
@@ -189,9 +188,9 @@ class ResponseTap:
         if self._asked.popleft() or head.status in (204, 304):
             self._events.append(ResponseEnd())
             return
-        fields = {name.lower(): value for name, value in head.headers}
-        coding = fields.get(b"transfer-encoding")
-        length = fields.get(b"content-length")
+        # The last of each, where a server sends several.
+        coding = next(reversed(head.headers.values_of(b"transfer-encoding")), None)
+        length = next(reversed(head.headers.values_of(b"content-length")), None)
         if coding is not None and coding.lower().rpartition(b",")[2].strip(b" \t") == b"chunked":
             self._chunks = Chunks()
             self._step = self._in_chunks
@@ -214,16 +213,16 @@ class ResponseTap:
 
     def _in_chunks(self, data: bytes, at: int) -> int:
         assert self._chunks
-        found: list[http1.Event] = []
+        found: list[Body | End] = []
         try:
-            at = self._chunks.feed(data, at, found)
+            at = self._chunks.feed(data, at, found.append)
         except Malformed as bad:
             raise _Unfollowable(f"a response in chunks cannot be read: {bad.reason}") from None
         finally:
             for event in found:
-                if isinstance(event, http1.Body) and event.payload:
+                if isinstance(event, Body) and event.payload:
                     self._events.append(ResponseBody(event.payload))
-                elif isinstance(event, http1.End):
+                elif isinstance(event, End):
                     self._events.append(ResponseEnd(event.trailers))
                     self._begin()
         return at
@@ -265,4 +264,4 @@ def _read(raw: bytes) -> ResponseHead:
     if not reading.complete or status < 100:
         raise _Unfollowable("a response head cannot be read")
     version, _, _ = raw.partition(b" ")
-    return ResponseHead(status, reading.reason, version, tuple(reading.headers), status < 200)
+    return ResponseHead(status, reading.reason, version, Fields(reading.headers), status < 200)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.wire.http1 import MAX_FIELDS, MAX_HEAD, MAX_TARGET
+from mcpproxy.wire.framing import MAX_FIELDS
+from mcpproxy.wire.http1 import MAX_HEAD, MAX_TARGET
 from tests.harness import Place, records, wait_until
 from tests.http_harness import (
     GET,

@@ -18,7 +18,7 @@ def rewritten(data: bytes, cuts: list[int], methods: list[bytes] | None = None) 
         tap.expect(method)
     rewriter, seen = Rewriter(ORIGIN, tap), list[Event]()
     ends = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-    out = b"".join(rewriter.feed(data[a:b], seen.append) for a, b in pairwise(ends))
+    out = b"".join(rewriter.feed(data[a:b], seen.extend) for a, b in pairwise(ends))
     return out + rewriter.end(), seen
 
 

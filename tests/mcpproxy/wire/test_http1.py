@@ -10,22 +10,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.wire.http1 import (
-    MAX_CHUNK_LINE,
-    MAX_EXTENSIONS,
-    MAX_FIELDS,
-    MAX_HEAD,
-    MAX_TARGET,
-    MAX_TRAILERS,
-    Body,
-    End,
-    Event,
-    Fields,
-    Head,
-    Refusal,
-    RequestSplitter,
-    forwarded,
-)
+from mcpproxy.wire.framing import MAX_CHUNK_LINE, MAX_EXTENSIONS, MAX_FIELDS, MAX_TRAILERS, Body, End, Fields
+from mcpproxy.wire.http1 import MAX_HEAD, MAX_TARGET, Event, Head, Refusal, RequestSplitter, forwarded
 
 GOOD = b"GET /good HTTP/1.1\r\nHost: a\r\n\r\n"
 CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -129,7 +115,7 @@ def chunked(draw: st.DrawFn) -> tuple[bytes, bytes, bytes, Fields]:
         payload += content
     trailers = [field for field in draw(fields()) if field[0].decode().lower() not in NOT_IN_TRAILERS]
     end = draw(st.sampled_from([b"0", b"000", b"0;last"])) + b"\r\n" + b"".join(line for *_, line in trailers) + b"\r\n"
-    return framing, payload, end, tuple((name, value) for name, value, _ in trailers)
+    return framing, payload, end, Fields((name, value) for name, value, _ in trailers)
 
 
 @st.composite
@@ -163,7 +149,7 @@ def messages(draw: st.DrawFn) -> Message:
         insert(b"Transfer-Encoding", draw(st.sampled_from([b"chunked", b"Chunked"])))
         body = [*([Body(framing, payload)] if framing else []), End(end, trailers)]
     raw = b"%b %b %b\r\n" % (method, target, version) + b"".join(line for *_, line in headers) + b"\r\n"
-    head = Head(method, target, version, tuple((name, value) for name, value, _ in headers), length, raw)
+    head = Head(method, target, version, Fields((name, value) for name, value, _ in headers), length, raw)
     return raw + wire(body), [head, *body]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.wire.http1 import MAX_TRAILERS, Fields
+from mcpproxy.wire.framing import MAX_TRAILERS, Fields
 from mcpproxy.wire.response import (
     MAX_AWAITED,
     MAX_HEAD,
@@ -23,7 +23,7 @@ from mcpproxy.wire.response import (
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 OK_EVENTS: list[Event] = [
-    ResponseHead(200, b"OK", b"HTTP/1.1", ((b"Content-Length", b"2"),), False),
+    ResponseHead(200, b"OK", b"HTTP/1.1", Fields([(b"Content-Length", b"2")]), False),
     ResponseBody(b"ok"),
     ResponseEnd(),
 ]
@@ -92,7 +92,7 @@ values = printable.map(lambda text: text.encode("latin-1").strip(b" \t"))
 def fields(draw: st.DrawFn) -> tuple[Fields, bytes]:
     """Header fields, and the lines of them."""
     found = draw(st.lists(st.tuples(names.map(str.encode), values), max_size=4))
-    return tuple(found), b"".join(b"%b:%b%b%b\r\n" % (n, draw(spaces), v, draw(spaces)) for n, v in found)
+    return Fields(found), b"".join(b"%b:%b%b%b\r\n" % (n, draw(spaces), v, draw(spaces)) for n, v in found)
 
 
 @st.composite
@@ -106,7 +106,7 @@ def heads(draw: st.DrawFn, statuses: st.SearchStrategy[int], framing: tuple[byte
     own = b"%b: %b\r\n" % framing if framing else b""
     headers = (*before, *([framing] if framing else []), *after)
     raw = b"%b %d %b\r\n%b%b%b\r\n" % (version, status, reason, lines_before, own, lines_after)
-    return Answer(b"", raw, [ResponseHead(status, reason, version, headers, status < 200)])
+    return Answer(b"", raw, [ResponseHead(status, reason, version, Fields(headers), status < 200)])
 
 
 def content(payload: bytes) -> list[Event]:
@@ -180,7 +180,7 @@ def test_a_response_cut_short_is_never_called_complete(sent: list[Answer], stop:
 def test_headers_are_reported_as_sent() -> None:
     raw = b"HTTP/1.1 200 Tr\xe8s bien\r\nX-B: 2\r\nx-b: \xe9\r\nA:\r\nX-B:  2 \r\nContent-Length:0\r\n\r\n"
     headers = ((b"X-B", b"2"), (b"x-b", b"\xe9"), (b"A", b""), (b"X-B", b"2"), (b"Content-Length", b"0"))
-    assert events_of(raw) == [ResponseHead(200, b"Tr\xe8s bien", b"HTTP/1.1", headers, False), ResponseEnd()]
+    assert events_of(raw) == [ResponseHead(200, b"Tr\xe8s bien", b"HTTP/1.1", Fields(headers), False), ResponseEnd()]
 
 
 @pytest.mark.parametrize("status", [202, 301, 401, 405, 421])
