@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Serve until a signal ends it."""
+    """Serve until a signal ends it; the process ends here."""
     options = parser().parse_args(arguments)
     try:
         url = _checked(options.url)
@@ -109,14 +109,18 @@ def run(arguments: list[str]) -> int:
         origin = Origin(url.scheme, upstream.host, upstream.port) if options.rewrite_location else None
         relay = HttpRelay(upstream, admission, recorder, recorder.tell, origin)
         shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(relay, recorder, listener, shown))
+        loop = (_loop_factory() or asyncio.new_event_loop)()
+        loop.run_until_complete(_serve(relay, recorder, listener, shown))
     frames = sum(recorder.frames.values())
     say(
         f"{recorder.name} · {time.monotonic() - began:.1f}s · {count_text(recorder.exchanges, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
-    return int(Exit.FINE)
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    # All is closed and told. Leaving in the usual way would wait for the threads of asyncio, one of which may be
+    # looking for a host's name at a server that does not answer, or writing to a disk that hangs.
+    os._exit(Exit.FINE)
 
 
 async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, url: str) -> None:

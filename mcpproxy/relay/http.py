@@ -197,6 +197,7 @@ class _Client(asyncio.Protocol):
         "_deadline",
         "_deaf",
         "_eof",
+        "_hides_body",
         "_is_lost",
         "_is_within_message",
         "_loop",
@@ -223,6 +224,7 @@ class _Client(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._deaf = self._eof = self._upstream_eof = self._over = self._is_within_message = self._is_lost = False
         self._refusal: http1.Refusal | None = None
+        self._hides_body = False
         self.watched: ConnectionTap | None = None
         self.answers = ResponseTap()
         self._rewriter = Rewriter(relay.origin, self.answers) if relay.origin is not None else None
@@ -259,6 +261,7 @@ class _Client(asyncio.Protocol):
                 objection = self._relay.admission.judge(event.headers)
                 if objection is not None:
                     refusal = http1.Refusal(*objection)
+                    self._hides_body = event.method == b"HEAD"
                     break
                 self.outstanding += 1
                 self._is_within_message = True
@@ -395,12 +398,13 @@ class _Client(asyncio.Protocol):
             self._relay.tell(f"refused a request with {status}: {reason}")
         self._deaf = True
         body = f"mcpproxy: {reason}\n".encode()
+        hides = self._hides_body or self.answers.awaits_head  # an answer to HEAD tells of a body and has none
         phrase = HTTPStatus(status).phrase
         head = (
             f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
             f"Connection: close\r\nMcpproxy-Refused: {status}\r\n\r\n"
         )
-        self.transport.write(head.encode() + body)
+        self.transport.write(head.encode() + (b"" if hides else body))
         self._show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
         self._finish("proxy", reason)
         self._end_upstream(reset=False)

@@ -136,6 +136,11 @@ class ResponseTap:
         return not self._deaf and self._step == self._in_head
 
     @property
+    def awaits_head(self) -> bool:
+        """Whether the next response would be one to HEAD."""
+        return bool(self._asked) and self._asked[0]
+
+    @property
     def under_way(self) -> bool:
         """Whether a response has begun and is not complete."""
         return self._step != self._in_head or bool(self._head)

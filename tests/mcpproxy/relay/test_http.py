@@ -7,6 +7,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -858,6 +859,45 @@ def test_a_signal_ends_it_within_two_seconds_whatever_is_open(place: Place, name
     last = served.records()[-1]
     assert (last.rec, last.members["ending"]) == ("close", "signal")
     assert place.run("verify", str(served.capture)).returncode == 0
+
+
+def test_a_name_that_nobody_resolves_does_not_hold_up_the_end(place: Place) -> None:
+    looking = place.root / "looking"
+    hanging = (
+        "import pathlib, socket, sys, time\n"
+        "real = socket.getaddrinfo\n"
+        "def look_up(host, *rest, **how):\n"
+        "    if host == 'slow.example':\n"
+        f"        pathlib.Path({str(looking)!r}).touch()\n"
+        "        time.sleep(600)\n"
+        "    return real(host, *rest, **how)\n"
+        "socket.getaddrinfo = look_up\n"
+        "from mcpproxy.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    capture = place.root / "slow.mcpcap"
+    arguments = ["serve", "--capture", str(capture), "http://slow.example/mcp"]
+    session = place.start([sys.executable, "-P", "-c", hanging, *arguments], direct=True)
+    port = int(session.line().decode().rpartition(":")[2].partition("/")[0])
+    with Wire(socket.create_connection(("127.0.0.1", port))) as client:
+        client.say(GET)
+        wait_until(looking.exists, "the look-up")
+        began = time.monotonic()
+        session.process.send_signal(signal.SIGTERM)
+        assert session.end() == 0
+        assert time.monotonic() - began < 2
+    assert place.run("verify", str(capture)).returncode == 0
+
+
+@pytest.mark.parametrize("refuser", ["upstream", "us"])
+def test_our_answer_to_head_has_no_body(place: Place, refuser: str) -> None:
+    with serving(place, f"http://127.0.0.1:{free_port()}/mcp") as served, served.client() as client:
+        host = b"localhost" if refuser == "upstream" else b"evil.example"
+        client.say(b"HEAD /mcp HTTP/1.1\r\nHost: %b\r\n\r\n" % host)
+        head, end, body = client.rest().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 502 " if refuser == "upstream" else b"HTTP/1.1 421 ")
+        assert (end, body) == (b"\r\n\r\n", b"")
+        assert int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0]) > 0
 
 
 def test_a_client_that_does_not_read_does_not_hold_up_the_end(place: Place) -> None:
