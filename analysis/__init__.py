@@ -7,16 +7,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from analysis.checker import Checker
     from analysis.exchange import Exchange, IdState, Outcome
+    from analysis.finding import Finding, Level
+    from analysis.fold import Fold
     from analysis.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
     from analysis.session import Peer, Seen, Session
 
 __all__ = [
     "MISSING",
+    "Checker",
     "Exchange",
+    "Finding",
+    "Fold",
     "Id",
     "IdState",
     "Invalid",
+    "Level",
     "Message",
     "Notification",
     "Outcome",
@@ -29,6 +36,9 @@ __all__ = [
 ]
 
 _HOME = {
+    "analysis.checker": ("Checker",),
+    "analysis.finding": ("Finding", "Level"),
+    "analysis.fold": ("Fold",),
     "analysis.exchange": ("Exchange", "IdState", "Outcome"),
     "analysis.message": ("MISSING", "Id", "Invalid", "Message", "Notification", "Request", "Response", "messages"),
     "analysis.session": ("Peer", "Seen", "Session"),

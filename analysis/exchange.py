@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from analysis.addressing import Key
 from analysis.message import Request, Response
+from analysis.revisions import Era
 
 OPEN_LIMIT: Final = 100_000
 """Requests of one side that wait for an answer; the oldest are forgotten first."""
@@ -86,6 +87,8 @@ class Waiting:
     request: Request
     revision: str | None
     """The revision of MCP that was in force for it."""
+    era: Era | None = None
+    """The era in which it was spoken."""
     cancelled_ns: int | None = None
 
     def closed(self, response: Response | None, waited_ns: int) -> Exchange:
@@ -146,12 +149,12 @@ class RequestTable:
         """Requests that wait."""
         return self._count
 
-    def open(self, request: Request, key: Key, revision: str | None = None) -> None:
+    def open(self, request: Request, key: Key, revision: str | None = None, era: Era | None = None) -> None:
         """A request was sent. One that nobody can answer (id null or an object) is not entered."""
         if not request.id.pairs:
             return
         self._answered.pop(key, None)
-        self._open.setdefault(key, []).append(Waiting(request, revision))
+        self._open.setdefault(key, []).append(Waiting(request, revision, era))
         self._hold(request)
         while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
             self._release(next(iter(self._open)))

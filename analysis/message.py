@@ -247,9 +247,9 @@ def messages(frame: Frame) -> tuple[Message, ...]:
     try:
         body = _parse(frame)
         if isinstance(body, list):
-            elements = tuple(_message(frame, index, element) for index, element in enumerate(body))
+            elements = tuple(message_of(frame, index, element) for index, element in enumerate(body))
             return elements or (_invalid(frame, "batch/empty"),)
-        return (_message(frame, None, body),)
+        return (message_of(frame, None, body),)
     except (ValueError, RecursionError):
         return (_invalid(frame, verdict.problem or "unjudged"),)
 
@@ -263,7 +263,14 @@ def _invalid(frame: Frame, reason: str, index: int | None = None) -> Invalid:
     return Invalid((frame,), index, sender(frame), reason)
 
 
-def _message(frame: Frame, index: int | None, body: object) -> Message:
+def message_of(frame: Frame, index: int | None, body: object) -> Message:
+    """The message that a parsed value is, by which members it has.
+
+    Args:
+        frame: where it came from.
+        index: its place in a batch, or on a line; None outside of one.
+        body: the value.
+    """
     if not isinstance(body, dict):
         return _invalid(frame, "framing/not-a-message" if index is None else "batch/item-not-object", index)
     method = body.get("method", MISSING)

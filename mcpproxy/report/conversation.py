@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.exchange import Exchange
-from analysis.session import Seen, Session
+from analysis.fold import Fold
+from analysis.session import Seen
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report.records import Remark, remark_on
@@ -65,7 +66,7 @@ class Conversation:
             file: name of the capture, for the heading.
             live: a capture that is still growing: no line is held back; the heading comes again when it is complete.
         """
-        self.session = Session()
+        self.session = Fold()
         """What is known of the conversation."""
         self._style = style or Style()
         self._width = max(width, NARROWEST)
@@ -127,11 +128,12 @@ class Conversation:
             return (Thing(item.t_ns, Batch(item, len(seen))), *things) if item.verdict.kind == "batch" else things
         if isinstance(item, Record):
             self._last_ns = item.t_ns
+        late = tuple(Thing(one.message.t_ns, one) for one in seen)
         remark = remark_on(item, ended=self._ended)
         if remark is None or (isinstance(item, Record) and self._is_told_otherwise(item)):
-            return ()
+            return late
         self._ended = self._ended or remark.is_end
-        return (Thing(self._last_ns, remark),)
+        return (*late, Thing(self._last_ns, remark))
 
     def _note_post(self, record: Record) -> None:
         request, number = record.members.get("request"), record.members.get("exchange")
@@ -154,6 +156,8 @@ class Conversation:
 
     def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
         """The things that only the end shows: that nobody closed the capture, and the requests without an answer."""
+        for seen in self.session.rest():
+            yield Thing(seen.message.t_ns, seen)
         if not self._ended and self.session.ending is None:
             end = Remark("·", "still being recorded") if still_open else Remark("■", "capture ends here (not closed)")
             yield Thing(self._last_ns, end)

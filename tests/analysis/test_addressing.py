@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from analysis.exchange import Outcome
-from analysis.session import Seen, Session
+from analysis.fold import Fold
+from analysis.session import Seen
 from captures.envelope import judge
 from captures.frame import UNJUDGED, Direction, Frame
 from captures.record import Record
@@ -14,7 +15,7 @@ class Talk:
     """A capture of HTTP, made up."""
 
     def __init__(self) -> None:
-        self.session = Session()
+        self.session = Fold()
         self._seq = 0
 
     def exchange(self, number: int, *, session: str | None = None, by: str = "request", **more: Any) -> None:
@@ -118,7 +119,7 @@ def test_what_an_exchange_says_of_itself_is_checked() -> None:
 
 
 def test_events_that_no_client_takes_for_messages_leave_nothing_open() -> None:
-    session = Session()
+    session = Fold()
     empty = Frame(1, 1, "s2c", b"", judge(b"", "s2c", "sse_event"), exchange=1, unit="sse_event", event_id="1")
     other = Frame(2, 2, "s2c", b"tick", UNJUDGED, exchange=1, unit="sse_event", event="heartbeat")
     for frame in (empty, other):

@@ -23,7 +23,8 @@ from mcp_types import (
 )
 
 from analysis.exchange import Exchange, Outcome
-from analysis.session import Peer, Session
+from analysis.fold import Fold
+from analysis.session import Peer
 from captures.frame import Frame
 from captures.integrity import inspect
 from captures.reader import Capture, read_frames
@@ -109,7 +110,7 @@ async def give_up_waiting(client: Client) -> None:
 class Understood(NamedTuple):
     """A capture, read."""
 
-    session: Session
+    session: Fold
     frames: list[Frame]
     records: list[Record]
     exchanges: list[Exchange]
@@ -118,7 +119,7 @@ class Understood(NamedTuple):
 
 
 def understand(path: Path) -> Understood:
-    session = Session()
+    session = Fold()
     frames, records, exchanges = [], [], []
     for item in read_frames(Capture(path)):
         seen = session.feed(item)

@@ -1,0 +1,464 @@
+"""Fold: the items of a capture, one by one, become messages with their meaning and the state of their sessions.
+
+Sans-IO and streaming: `feed` takes what captures.reader yields, one item at a time, and gives back what became visible
+by it; `finish` tells what is left over. Nothing raises, and everything is decided by the bytes and stamps of the
+capture, so a file and the same file followed live give the same.
+
+Both eras are understood on one connection. Up to 2025-11-25 a handshake names peers and revision for all that follows;
+since 2026-07-28 each request names them for itself, and never touches the state of a handshake.
+"""
+
+from bisect import bisect_right
+from typing import Any, Final
+
+from analysis.addressing import Addressing, Key
+from analysis.assembly import Assembly
+from analysis.exchange import Exchange, IdState, RequestTable, Waiting
+from analysis.http import HttpExchange, HttpExchanges
+from analysis.message import (
+    Id,
+    Invalid,
+    Message,
+    Notification,
+    Request,
+    Response,
+    Side,
+    id_of,
+    number_text,
+    parse_exactly,
+)
+from analysis.methods import UNPREFIXED
+from analysis.revisions import MODERN, Era, rank_of
+from analysis.routing import Routing
+from analysis.session import (
+    CLIENT_INFO,
+    MODERN_CODES,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+    Peer,
+    Seen,
+    Session,
+    era_in_force,
+)
+from captures.frame import Frame
+from captures.record import Record
+
+# Requests that exist in the modern era only, whatever their params look like.
+_MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
+_VERSION_FIELD: Final = "mcp-protocol-version"
+
+_STALLS: Final = 10_000
+
+
+class Fold:
+    """The fold. Its attributes say what is known so far of the capture as a whole."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.name: str | None = None
+        """The server's name in the capture: given by the user, or guessed from the command."""
+        self.capture: str | None = None
+        """Id of the capture."""
+        self.transport: str | None = None
+        """`stdio`, `http` or `import`."""
+        self.wall_ns: int | None = None
+        """Wall clock when the capture opened."""
+        self.observed_start = False
+        """Whether the recording began before the server's first byte."""
+        self.client: Peer | None = None
+        """The client heard of last; its sessions know their own."""
+        self.server: Peer | None = None
+        self.revision: str | None = None
+        """The revision that was agreed on last, before that the one that was asked for."""
+        self.ending: str | None = None
+        """How the recording ended; None while it has no close record."""
+        self.closed_ns: int | None = None
+        """Stamp of that record."""
+        self.failed = 0
+        """Requests whose HTTP exchange failed before an answer came."""
+        self.unjudged = 0
+        """Frames that could not be looked into: an answer may be among them."""
+        self.lost = 0
+        """Records known to be lost, and stretches of damage: the same."""
+        self.tables: dict[Side, RequestTable] = {"client": RequestTable(), "server": RequestTable()}
+        """Requests by the side that sent them."""
+        self.routing = Routing(self.tables)
+        """The sessions."""
+        self.exchanges = HttpExchanges()
+        self.t_ns = 0
+        """Stamp of the last item."""
+        self._addressing = Addressing()
+        self._assembly = Assembly()
+        self._stalls = _Stalls()
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every frame was seen and understood, so that a missing answer is really missing."""
+        evicted = any(table.evicted for table in self.tables.values())
+        return not (self.unjudged or self.lost or evicted)
+
+    def feed(self, item: object) -> tuple[Seen, ...]:
+        """Take the next item of a capture.
+
+        Args:
+            item: a Frame, a Record, or damage.
+
+        Returns:
+            The messages that it completes, with their meaning; a message may span lines, and then comes with the last.
+        """
+        if isinstance(item, Frame):
+            self.t_ns = item.t_ns
+            return tuple([self._see(message) for message in self._assembly.feed(item)])
+        if isinstance(item, Record):
+            self.t_ns = item.t_ns
+            return self._note(item)
+        self.lost += 1
+        return ()
+
+    def rest(self) -> tuple[Seen, ...]:
+        """What was held back, as the beginning of a message that spans lines and never became one."""
+        return tuple([self._see(message) for message in self._assembly.end()])
+
+    def finish(self) -> tuple[Exchange, ...]:
+        """No more will come: the exchanges without an answer, in the order of their requests. Changes nothing."""
+        left = [waiting for table in self.tables.values() for waiting in table.waiting()]
+        return tuple(self._closed(waiting, None) for waiting in sorted(left, key=lambda one: one.request.seq))
+
+    def session_of(self, request: Request) -> Session:
+        """The session in which a request was sent."""
+        number = request.frames[0].exchange
+        http = None if number is None else self.exchanges.of(number)
+        is_modern = request.sender == "client" and _is_modern(request, http)
+        return self.routing.session_of(request, http, is_modern=is_modern)
+
+    def _closed(self, waiting: Waiting, response: Response | None) -> Exchange:
+        # A frame of the server is stamped when it was read, so only those of the client have waited after their stamp.
+        seq, sender = waiting.request.seq, waiting.request.sender
+        return waiting.closed(response, self._stalls.waited_ns(seq) if sender == "client" else 0)
+
+    # ---- messages
+
+    def _see(self, message: Message) -> Seen:
+        number = message.frames[0].exchange
+        http = None if number is None else self.exchanges.of(number)
+        is_modern = isinstance(message, Request) and message.sender == "client" and _is_modern(message, http)
+        session = self.routing.session_of(message, http, is_modern=is_modern)
+        seen = self._meaning(message, session)._replace(state=session.state, http=http)
+        _step(seen)
+        if http is not None:
+            http.add(seen)
+        self.client, self.server = session.client or self.client, session.server or self.server
+        self.revision = session.revision or self.revision
+        return seen
+
+    def _meaning(self, message: Message, session: Session) -> Seen:
+        if isinstance(message, Request):
+            response = message.as_response()
+            if response is None or self._meant(response) is None:
+                return self._request(message, session)
+            message = response
+        if isinstance(message, Response):
+            return self._response(message, session)
+        if isinstance(message, Notification):
+            return self._notification(message, session)
+        return self._invalid(message, session)
+
+    def _request(self, request: Request, session: Session) -> Seen:
+        table = self.tables[request.sender]
+        key = self._addressing.request(request.sender, request.frames[0], request.id)
+        state = table.state(key)
+        by_client = request.sender == "client"
+        revision, era = self._asking(request, session) if by_client else self._around(request, session)
+        table.open(request, key, revision, era)
+        return Seen(request, session, id_state=state, revision=revision, era=era)
+
+    def _asking(self, request: Request, session: Session) -> tuple[str | None, Era | None]:
+        """What a request of the client says about itself: its revision and era."""
+        params: Any = request.params if isinstance(request.params, dict) else {}
+        meta = request.meta
+        number = request.frames[0].exchange
+        http = None if number is None else self.exchanges.of(number)
+        if request.method == "initialize":
+            session.is_modern = False
+            session.eras.add("handshake")
+            session.client = _peer(params.get("clientInfo")) or session.client
+            session.asked = session.handshake = _text(params.get("protocolVersion"))
+            return session.asked, "handshake"
+        if not _is_modern(request, http) and not session.is_modern:
+            session.is_modern = False
+            session.eras.add("handshake")
+            return session.handshake or (_text(http.fields.get(_VERSION_FIELD)) if http else None), "handshake"
+        session.is_modern = session.is_modern is not False
+        session.eras.add("modern")
+        session.client = _peer(meta.get(CLIENT_INFO)) or session.client
+        revision = _text(meta.get(PROTOCOL_VERSION)) or (_text(http.fields.get(_VERSION_FIELD)) if http else None)
+        session.asked = revision or session.asked
+        return revision, "modern"
+
+    def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
+        """Revision and era of what stands outside of the client's requests and their answers."""
+        number = message.frames[0].exchange
+        asked = self._addressing.asked_in(number)
+        for key in asked[:1]:
+            waiting = self.tables["client"].get(key)
+            if waiting is not None and waiting.era == "modern":
+                return waiting.revision, "modern"
+        return session.in_force, era_in_force(session, session.in_force if not session.is_modern else None)
+
+    def _response(self, response: Response, session: Session) -> Seen:
+        asker = _other(response.sender)
+        table = self.tables[asker]
+        key = self._meant(response)
+        is_converted = False
+        exact = Key(response.frames[0].exchange, response.id) if response.id is not None else None
+        if key is None and exact is not None and table.state(exact) is IdState.NEVER_SEEN:
+            key = self._find(asker, response.frames[0], _converted(exact.id))
+            is_converted = key is not None
+        state = table.state(key or exact) if exact is not None else IdState.NEVER_SEEN
+        waiting = table.answer(key)
+        if waiting is None:
+            revision, era = self._around(response, session)
+            return Seen(response, session, id_state=state, revision=revision, era=era)
+        session.received[response.sender] = max(session.received[response.sender], waiting.request.seq)
+        revision = waiting.revision
+        if response.sender == "server" and not response.is_error:
+            revision = self._answering(waiting, response, session)
+        elif waiting.request.method == "initialize" and session.initialize is waiting.request:
+            session.handshake = None
+        if response.sender == "server" and response.is_error and _code(response) in MODERN_CODES:
+            session.server_is_modern = True
+        exchange = self._closed(waiting, response)
+        return Seen(response, session, exchange, state, revision, era=waiting.era, is_converted=is_converted)
+
+    def _meant(self, response: Response) -> Key | None:
+        """The open request that a response answers."""
+        if response.is_error and (response.id is None or response.id.type == "null"):
+            # Whoever cannot read a request cannot name it; over HTTP its exchange does.
+            table = self.tables[_other(response.sender)]
+            asked = [
+                key for key in self._addressing.asked_in(response.frames[0].exchange) if table.get(key) is not None
+            ]
+            return asked[0] if len(asked) == 1 and response.sender == "server" else None
+        if response.id is None:
+            return None
+        return self._find(_other(response.sender), response.frames[0], response.id)
+
+    def _find(self, side: Side, frame: Frame, id_: Id) -> Key | None:
+        """The open request of a side that is meant by an id in a frame."""
+        table = self.tables[side]
+        return next((key for key in self._addressing.answer(side, frame, id_) if table.get(key) is not None), None)
+
+    def _answering(self, waiting: Waiting, response: Response, session: Session) -> str | None:
+        """What a result of the server says about itself: the revision that is agreed on by it."""
+        result: Any = response.result if isinstance(response.result, dict) else {}
+        info = response.meta.get(SERVER_INFO)
+        if waiting.request.method == "initialize":
+            info = result.get("serverInfo")
+            session.handshake = session.agreed = _text(result.get("protocolVersion")) or waiting.revision
+            session.server = _peer(info) or session.server
+            session.server_capabilities = _object(result.get("capabilities"))
+            return session.agreed
+        session.server = _peer(info) or session.server
+        if waiting.era == "modern" and (isinstance(result.get("resultType"), str) or "supportedVersions" in result):
+            session.server_is_modern = True
+        if waiting.request.method == "server/discover":
+            session.server_capabilities = _object(result.get("capabilities")) or session.server_capabilities
+        if PROTOCOL_VERSION in waiting.request.meta:
+            session.agreed = waiting.revision or session.agreed
+        return waiting.revision
+
+    def _notification(self, notification: Notification, session: Session) -> Seen:
+        revision, era = self._around(notification, session)
+        if notification.method not in ("notifications/cancelled", "cancelled"):
+            return Seen(notification, session, revision=revision, era=era)
+        return self._cancellation(notification, session, revision, era)
+
+    def _cancellation(
+        self, notification: Notification, session: Session, revision: str | None, era: Era | None
+    ) -> Seen:
+        params = notification.params
+        value = params.get("requestId") if isinstance(params, dict) else None
+        id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
+        frame, other = notification.frames[0], _other(notification.sender)
+        table, key = self.tables[notification.sender], self._find(notification.sender, frame, id_)
+        listening = self._find(other, frame, id_) if key is None else None
+        if listening is not None and self._is_listening(self.tables[other].get(listening)):
+            # The one request that the answering side ends by a cancellation.
+            table, key = self.tables[other], listening
+        key = key or Key(frame.exchange, id_)
+        state = table.state(key)
+        named = table.cancel(key, notification.t_ns) or table.get(key)
+        cancels = named.request if named is not None else None
+        return Seen(notification, session, None, state, revision, cancels, era=era)
+
+    @staticmethod
+    def _is_listening(waiting: Waiting | None) -> bool:
+        return waiting is not None and waiting.request.method == "subscriptions/listen"
+
+    def _invalid(self, message: Invalid, session: Session) -> Seen:
+        frame = message.frames[0]
+        # No client of MCP looks into an event of another type, or without data: no answer is in there.
+        is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
+        self.unjudged += message.reason == "unjudged" and not is_beside
+        revision, era = self._around(message, session)
+        return Seen(message, session, revision=revision, era=era)
+
+    # ---- other records
+
+    def _settle(self, members: dict[str, Any]) -> None:
+        """An exchange is over: its requests have failed where no answer of theirs can come any more."""
+        number, response = _integer(members.get("exchange")), members.get("response")
+        status = _integer(response.get("status")) if isinstance(response, dict) else None
+        if number is None or (status is not None and status < 300 and members.get("ended_by") == "complete"):
+            return
+        if status is not None and status < 300 and self._addressing.is_of_session(number):
+            # The rest of a stream that broke off may come on another one.
+            return
+        for key in self._addressing.asked_in(number):
+            self.failed += self.tables["client"].get(key) is not None
+            self.tables["client"].fail(key)
+
+    def _note(self, record: Record) -> tuple[Seen, ...]:
+        members = record.members
+        if record.rec == "header" and self.capture is None:
+            self.name, self.capture = _text(members.get("name")), _text(members.get("capture"))
+            self.transport, self.wall_ns = _text(members.get("transport")), _integer(members.get("wall_ns"))
+            self.observed_start = self.routing.observed_start = members.get("observed_start") is True
+            self.routing.transport = self.transport
+        elif record.rec == "exchange":
+            self._addressing.note(members)
+            http = self.exchanges.take(members)
+            if http is not None:
+                self.routing.note(http, record.t_ns)
+            if members.get("stage") == "end":
+                self._settle(members)
+        elif record.rec == "stall" and members.get("dir") == "c2s":
+            self._stalls.add(members)
+        elif record.rec == "gap":
+            first, last = _integer(members.get("first")), _integer(members.get("last"))
+            self.lost += max(1, last - first + 1) if first is not None and last is not None else 1
+        elif record.rec in ("frame", "part"):
+            # The reader could make no frame of it.
+            self.lost += 1
+        elif record.rec == "eof":
+            return self._end_of_stream(record)
+        elif record.rec == "process" and members.get("event") == "ended":
+            for session in self.routing.open():
+                session.process = members
+        elif record.rec == "close" and members.get("ending") != "segment":
+            self.ending, self.closed_ns = _text(members.get("ending")) or "unknown", record.t_ns
+        return ()
+
+    def _end_of_stream(self, record: Record) -> tuple[Seen, ...]:
+        direction = record.members.get("dir")
+        left = tuple([self._see(message) for message in self._assembly.end(direction)])
+        if direction in ("c2s", "s2c"):
+            for session in self.routing.open():
+                session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)
+        return left
+
+
+def _step(seen: Seen) -> None:
+    """Move the handshake of a session on (rules of 3.5: new, init-sent, init-answered, ready)."""
+    session, message = seen.session, seen.message
+    if isinstance(message, Request) and message.sender == "client" and message.method == "initialize":
+        session.epoch += 1
+        session.state, session.initialize, session.has_initialized = "init-sent", message, False
+        params = message.params if isinstance(message.params, dict) else {}
+        session.client_capabilities = _object(params.get("capabilities"))
+    elif isinstance(message, Notification) and message.sender == "client":
+        if UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and seen.era != "modern":
+            session.has_initialized = True
+            if session.state == "init-answered":
+                session.state = "ready"
+    elif isinstance(message, Response) and seen.exchange is not None and seen.exchange.request is session.initialize:
+        if message.is_error:
+            session.state, session.initialize = "new", None
+        else:
+            session.state = "ready" if session.has_initialized else "init-answered"
+
+
+def _is_modern(request: Request, http: HttpExchange | None) -> bool:
+    """Whether a request of the client says by itself that it is of the modern era."""
+    if request.method == "initialize":
+        return False
+    if PROTOCOL_VERSION in request.meta or request.method in _MODERN_METHODS:
+        return True
+    rank = rank_of(http.fields.get(_VERSION_FIELD)) if http is not None else None
+    return rank is not None and rank >= MODERN
+
+
+class _Stalls:
+    """How long frames to the server waited to be taken. A stall is written after the frame that it is about."""
+
+    def __init__(self) -> None:
+        self._first: list[int] = []
+        self._last: list[int] = []
+        self._waited: list[int] = []
+
+    def add(self, members: dict[str, Any]) -> None:
+        first, waited = _integer(members.get("of")), _integer(members.get("waited_ns"))
+        last = _integer(members.get("to"))
+        if first is None or waited is None or waited < 0 or (self._first and first <= self._first[-1]):
+            return
+        for column, value in (
+            (self._first, first),
+            (self._last, first if last is None else last),
+            (self._waited, waited),
+        ):
+            column.append(value)
+            if len(column) > _STALLS:
+                del column[: _STALLS // 2]
+
+    def waited_ns(self, seq: int) -> int:
+        """How long the frame `seq` waited."""
+        at = bisect_right(self._first, seq) - 1
+        return self._waited[at] if at >= 0 and seq <= self._last[at] else 0
+
+
+def _other(side: Side) -> Side:
+    return "server" if side == "client" else "client"
+
+
+def _exact_request_id(cancellation: Notification) -> object:
+    """The id that a cancellation names; orjson makes a float of `1.0`, and of any integer above 64 bits."""
+    value = cancellation.params["requestId"]
+    if cancellation.index is not None:
+        return value
+    try:
+        return parse_exactly(cancellation.frames[0].raw)["params"]["requestId"]
+    except (ValueError, RecursionError):
+        return value
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _peer(info: object) -> Peer | None:
+    """An `Implementation` of MCP; None where it is not one."""
+    if not isinstance(info, dict) or not _text(info.get("name")):
+        return None
+    return Peer(info["name"], _text(info.get("version")) or "")
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None
+
+
+def _code(response: Response) -> object:
+    error = response.error
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def _converted(id_: Id) -> Id:
+    """The id that a peer may have meant that makes strings of numbers, or numbers of strings."""
+    if id_.type == "number":
+        return Id("string", id_.value)
+    if id_.type == "string":
+        return Id("number", number_text(id_.value))
+    return id_

@@ -1,0 +1,119 @@
+"""HttpExchange: what the `exchange` records of a capture tell of one request over HTTP and its response."""
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from analysis.session import Seen
+
+KEPT: Final = 10_000
+"""Exchanges that are remembered; the oldest are forgotten first."""
+SEEN_KEPT: Final = 16
+"""Messages of each body that are remembered."""
+
+
+class HttpExchange:
+    """One exchange, as far as it is known."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.method = ""
+        """The method of HTTP, such as `POST`; empty where the head is lost."""
+        self.target = ""
+        self.fields: dict[str, str] = {}
+        """The request's header by names in lower case, the last of each; secrets are hashes."""
+        self.peer = ""
+        """Address of the client."""
+        self.conn = 0
+        self.uri_key: str | None = None
+        self.status: int | None = None
+        """None before the response's head, and where there was none."""
+        self.answer_fields: dict[str, str] = {}
+        """The same of the response."""
+        self.ended_by: str | None = None
+        """`complete`, `client`, `server`, `proxy` or `error`; None while it lasts."""
+        self.is_ours = False
+        """Whether the recorder itself answered."""
+        self.request_size = 0
+        self.response_size = 0
+        self.sent: list[Seen] = []
+        """The messages of the client in it."""
+        self.received: list[Seen] = []
+        """Those of the server."""
+
+    def take(self, members: dict[str, Any]) -> None:
+        """Learn from an `exchange` record."""
+        request, response = members.get("request"), members.get("response")
+        if isinstance(request, dict):
+            self.method, self.target = _text(request.get("method")), _text(request.get("target"))
+            self.fields = _fields(request.get("headers"))
+        if isinstance(response, dict):
+            status = response.get("status")
+            self.status = status if type(status) is int else None
+            self.answer_fields = _fields(response.get("headers"))
+            self.is_ours = response.get("by") == "proxy"
+        self.peer = _text(members.get("peer")) or self.peer
+        conn, key = members.get("conn"), members.get("uri_key")
+        self.conn = conn if type(conn) is int else self.conn
+        self.uri_key = key if isinstance(key, str) else self.uri_key
+        for name in ("request_size", "response_size"):
+            size = members.get(name)
+            if type(size) is int:
+                setattr(self, name, size)
+        if members.get("stage") == "end":
+            self.ended_by = _text(members.get("ended_by")) or "error"
+
+    @property
+    def session_id(self) -> str | None:
+        """The (hashed) session id of the request, or of the response that gave it out."""
+        return self.fields.get("mcp-session-id") or self.answer_fields.get("mcp-session-id")
+
+    @property
+    def client(self) -> str:
+        """A fingerprint of who asks, where no session id tells: address, credentials, program."""
+        host = self.peer.rpartition(":")[0]
+        return "\n".join((host, self.fields.get("authorization", ""), self.fields.get("user-agent", "")))
+
+    def add(self, seen: "Seen") -> None:
+        """A message came in it."""
+        kept = self.sent if seen.message.sender == "client" else self.received
+        if len(kept) < SEEN_KEPT:
+            kept.append(seen)
+
+
+class HttpExchanges:
+    """The exchanges of a capture, by number."""
+
+    def __init__(self) -> None:
+        self._by_number: OrderedDict[int, HttpExchange] = OrderedDict()
+
+    def take(self, members: dict[str, Any]) -> HttpExchange | None:
+        """Learn from an `exchange` record; the exchange that it is about, where it names one."""
+        number = members.get("exchange")
+        if type(number) is not int:
+            return None
+        found = self.of(number)
+        found.take(members)
+        return found
+
+    def of(self, number: int) -> HttpExchange:
+        """The exchange of a number; a new one where nothing is known of it."""
+        found = self._by_number.get(number)
+        if found is None:
+            found = self._by_number[number] = HttpExchange(number)
+            if len(self._by_number) > KEPT:
+                self._by_number.popitem(last=False)
+        return found
+
+
+def _fields(headers: object) -> dict[str, str]:
+    pairs = headers if isinstance(headers, list) else []
+    return {
+        pair[0].lower(): pair[1]
+        for pair in pairs
+        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str)
+    }
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

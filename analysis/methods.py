@@ -1,0 +1,98 @@
+"""The methods of MCP, one row each: who sends it, in which revisions, and what it needs.
+
+Read it as the table that it is: A to E are the five revisions, `●` is a message of that revision, `◐` no message but
+an entry of `inputRequests`, `○` a message of the tasks extension alone.
+"""
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Sender: TypeAlias = Literal["client", "server", "both"]
+
+
+class Method(NamedTuple):
+    """One method."""
+
+    name: str
+    sender: Sender
+    """Who may send it in the handshake era."""
+    gate: str
+    """The capability that it needs: of the receiver for requests, of the sender for notifications; empty for none."""
+    marks: str
+    """One mark for each revision, `·` where it is not defined."""
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it wants an answer."""
+        return not self.name.startswith("notifications/")
+
+    def mark(self, rank: int) -> str:
+        """What it is in a revision."""
+        return self.marks[rank]
+
+    def is_defined(self, rank: int | None) -> bool:
+        """Whether a revision has it as a message, extensions included; of an unknown one, whether any has."""
+        return rank is None or self.marks[rank] in "●○"
+
+    def senders(self, rank: int | None) -> frozenset[str]:
+        """Who may send it; in the modern era the client alone sends requests, and the server alone tells progress."""
+        if self.sender != "both":
+            return frozenset({self.sender})
+        if rank is None or rank < len(self.marks) - 1:
+            return frozenset({"client", "server"})
+        return _MODERN_SENDERS.get(self.name, frozenset({"client"}))
+
+
+_MODERN_SENDERS: Final = {
+    "notifications/progress": frozenset({"server"}),
+    "notifications/cancelled": frozenset({"client", "server"}),
+}
+
+#       name                                          from      gate                      ABCDE
+_TABLE: Final = (
+    Method("initialize", "client", "", "●●●●·"),
+    Method("notifications/initialized", "client", "", "●●●●·"),
+    Method("server/discover", "client", "", "····●"),
+    Method("ping", "both", "", "●●●●·"),
+    Method("tools/list", "client", "tools", "●●●●●"),
+    Method("tools/call", "client", "tools", "●●●●●"),
+    Method("notifications/tools/list_changed", "server", "tools.listChanged", "●●●●●"),
+    Method("resources/list", "client", "resources", "●●●●●"),
+    Method("resources/templates/list", "client", "resources", "●●●●●"),
+    Method("resources/read", "client", "resources", "●●●●●"),
+    Method("resources/subscribe", "client", "resources.subscribe", "●●●●·"),
+    Method("resources/unsubscribe", "client", "resources.subscribe", "●●●●·"),
+    Method("notifications/resources/updated", "server", "resources.subscribe", "●●●●●"),
+    Method("notifications/resources/list_changed", "server", "resources.listChanged", "●●●●●"),
+    Method("prompts/list", "client", "prompts", "●●●●●"),
+    Method("prompts/get", "client", "prompts", "●●●●●"),
+    Method("notifications/prompts/list_changed", "server", "prompts.listChanged", "●●●●●"),
+    Method("completion/complete", "client", "completions", "●●●●●"),
+    Method("logging/setLevel", "client", "logging", "●●●●·"),
+    Method("notifications/message", "server", "logging", "●●●●●"),
+    Method("roots/list", "server", "roots", "●●●●◐"),
+    Method("notifications/roots/list_changed", "client", "roots.listChanged", "●●●●·"),
+    Method("sampling/createMessage", "server", "sampling", "●●●●◐"),
+    Method("elicitation/create", "server", "elicitation", "··●●◐"),
+    Method("notifications/elicitation/complete", "server", "elicitation.url", "···●·"),
+    Method("notifications/progress", "both", "", "●●●●●"),
+    Method("notifications/cancelled", "both", "", "●●●●●"),
+    Method("tasks/get", "both", "tasks", "···●○"),
+    Method("tasks/result", "both", "tasks", "···●·"),
+    Method("tasks/list", "both", "tasks.list", "···●·"),
+    Method("tasks/cancel", "both", "tasks.cancel", "···●○"),
+    Method("tasks/update", "client", "", "····○"),
+    Method("notifications/tasks/status", "both", "", "···●·"),
+    Method("notifications/tasks", "server", "", "····○"),
+    Method("subscriptions/listen", "client", "", "····●"),
+    Method("notifications/subscriptions/acknowledged", "server", "", "····●"),
+)
+
+METHODS: Final = {method.name: method for method in _TABLE}
+"""Every method that a revision defines, by its name."""
+
+UNPREFIXED: Final = {
+    name.removeprefix("notifications/"): name
+    for name in METHODS
+    if name.startswith("notifications/") and name != "notifications/tasks"
+} | {"logging/message": "notifications/message"}
+"""What peers call a notification that forget its prefix → its name."""

@@ -1,0 +1,111 @@
+"""The revisions of MCP as data: their order, the eras, and the spans of revisions for which a rule holds.
+
+The strings are never compared with `<`: a peer may say anything in their place. What it says has a rank, the index of
+the revision that it is checked as, or none.
+"""
+
+import re
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+"""Every published revision, oldest first."""
+DRAFT: Final = "draft"
+MODERN: Final = 4
+"""The rank of the first revision without a handshake."""
+
+Era: TypeAlias = Literal["handshake", "modern"]
+"""Whether a session is opened by `initialize`, or every request stands for itself."""
+
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
+
+
+def rank_of(version: object) -> int | None:
+    """The rank of what a peer calls its version; of an unknown date that of the nearest older revision.
+
+    None where it names none, or is no date; drafts are checked as the newest revision.
+    """
+    if not isinstance(version, str):
+        return None
+    if version in REVISIONS:
+        return REVISIONS.index(version)
+    if version == DRAFT or version.startswith("DRAFT-"):
+        return len(REVISIONS) - 1
+    if not _DATE(version):
+        return None
+    older = [rank for rank, revision in enumerate(REVISIONS) if revision < version]
+    return older[-1] if older else 0
+
+
+def is_known(version: object) -> bool:
+    """Whether a version is a published revision."""
+    return version in REVISIONS
+
+
+def is_date(version: str) -> bool:
+    """Whether a version has the shape that all revisions have."""
+    return _DATE(version) is not None
+
+
+def era_of(rank: int) -> Era:
+    """The era of a revision."""
+    return "modern" if rank >= MODERN else "handshake"
+
+
+class Span(NamedTuple):
+    """Revisions from one to another, both included, by their ranks."""
+
+    first: int
+    last: int
+
+    def holds(self, rank: int | None, era: Era | None) -> bool:
+        """Whether a rule for this span holds where a revision is spoken.
+
+        Args:
+            rank: of the revision in force; None where it is not known.
+            era: which is often known before the revision is.
+        """
+        if rank is not None:
+            return self.first <= rank <= self.last
+        if era == "handshake":
+            return self.first == 0 and self.last >= MODERN - 1
+        if era == "modern":
+            return self.first <= MODERN and self.last >= len(REVISIONS) - 1
+        return self == ALL
+
+    def __str__(self) -> str:
+        """As the catalogue writes it."""
+        newest = len(REVISIONS) - 1
+        if self == ALL:
+            return "all"
+        if self.first == self.last and self.first != newest:
+            return f"{REVISIONS[self.first]} only"
+        if self.last == newest:
+            return f"≥{REVISIONS[self.first]}"
+        return f"≤{REVISIONS[self.last]}" if self.first == 0 else f"{REVISIONS[self.first]} to {REVISIONS[self.last]}"
+
+
+ALL: Final = Span(0, len(REVISIONS) - 1)
+
+
+def since(version: str) -> Span:
+    """This revision and all later ones."""
+    return Span(REVISIONS.index(version), len(REVISIONS) - 1)
+
+
+def until(version: str) -> Span:
+    """This revision and all earlier ones."""
+    return Span(0, REVISIONS.index(version))
+
+
+def only(version: str) -> Span:
+    """This revision alone."""
+    return Span(REVISIONS.index(version), REVISIONS.index(version))
+
+
+def between(first: str, last: str) -> Span:
+    """From one revision to another, both included."""
+    return Span(REVISIONS.index(first), REVISIONS.index(last))
+
+
+HANDSHAKE_ERA: Final = until("2025-11-25")
+MODERN_ERA: Final = since("2026-07-28")

@@ -1,0 +1,112 @@
+"""Which session a message belongs to.
+
+On stdio there is one. Over HTTP it is that of the session id; without one that of the `initialize` that the same
+client sent last; on the older transport that of the stream whose announced address the client posts to; and in the
+modern era, which has no sessions, that of the client as far as it can be told: a guess, and called one.
+"""
+
+from collections import OrderedDict
+from typing import Final, TypeVar
+
+from analysis.exchange import RequestTable
+from analysis.http import HttpExchange
+from analysis.message import Message, Request, Side
+from analysis.session import Session
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+KEPT: Final = 10_000
+"""Sessions and exchanges that are remembered; the oldest are forgotten first."""
+IDLE_NS: Final = 30 * 60 * 1_000_000_000
+"""After which silence an inferred peer counts as another one."""
+
+
+class Routing:
+    """The sessions of a capture."""
+
+    def __init__(self, tables: dict[Side, RequestTable]) -> None:
+        self.count = 0
+        """Sessions so far."""
+        self.transport: str | None = None
+        self.observed_start = False
+        self._tables = tables
+        self._only: Session | None = None
+        self._by_key: OrderedDict[str, Session] = OrderedDict()
+        self._by_client: OrderedDict[str, tuple[Session, int]] = OrderedDict()
+        self._by_exchange: OrderedDict[int, Session] = OrderedDict()
+
+    def open(self) -> list[Session]:
+        """The sessions that are remembered, in the order in which they began."""
+        found = {
+            id(one): one
+            for one in (
+                *([self._only] if self._only else []),
+                *self._by_key.values(),
+                *(one for one, _ in self._by_client.values()),
+                *self._by_exchange.values(),
+            )
+        }
+        return sorted(found.values(), key=lambda one: one.number)
+
+    def session_of(self, message: Message, http: HttpExchange | None, *, is_modern: bool) -> Session:
+        """The session of a message; a new one where it opens one.
+
+        Args:
+            message: what was said.
+            http: the exchange that carried it; None on stdio.
+            is_modern: whether it is a request of the modern era.
+        """
+        if http is None:
+            if self._only is None:
+                self._only = self._new(message.t_ns, observed_start=self.observed_start)
+            return self._only
+        known = self._by_exchange.get(http.number)
+        if known is None:
+            known = self._found(message, http, is_modern=is_modern)
+            _keep(self._by_exchange, http.number, known)
+        return known
+
+    def _found(self, message: Message, http: HttpExchange, *, is_modern: bool) -> Session:
+        key = http.fields.get("mcp-session-id") or http.uri_key
+        if key and key in self._by_key and not is_modern:
+            return self._by_key[key]
+        is_opening = isinstance(message, Request) and message.method == "initialize"
+        remembered = self._by_client.get(http.client)
+        is_other = remembered is None or message.t_ns - remembered[1] > IDLE_NS
+        if is_opening or is_other or remembered is None:
+            # Without a session id, a server may have been spoken to before the recording began.
+            made = self._new(message.t_ns, observed_start=(is_opening or is_modern) and self.observed_start)
+            made.delimited = "session" if is_opening or key else "peer"
+            if key and not is_modern:
+                _keep(self._by_key, key, made)
+        else:
+            made = remembered[0]
+        if not key or is_modern:
+            _keep(self._by_client, http.client, (made, message.t_ns))
+        return made
+
+    def note(self, http: HttpExchange, t_ns: int) -> None:
+        """An exchange tells more: its response may give out the key of its session."""
+        opened = self._by_exchange.get(http.number)
+        key = http.answer_fields.get("mcp-session-id")
+        if key and opened is not None and key not in self._by_key:
+            _keep(self._by_key, key, opened)
+            self._by_client.pop(http.client, None)
+        if http.uri_key and http.method == "GET" and http.uri_key not in self._by_key:
+            made = opened or self._new(t_ns, observed_start=self.observed_start)
+            made.delimited = "session"
+            _keep(self._by_key, http.uri_key, made)
+            _keep(self._by_exchange, http.number, made)
+
+    def _new(self, t_ns: int, *, observed_start: bool) -> Session:
+        self.count += 1
+        made = Session(self.count, self.transport, self._tables, t_ns)
+        made.observed_start = observed_start
+        return made
+
+
+def _keep(table: "OrderedDict[K, V]", key: K, value: V) -> None:
+    table[key] = value
+    if len(table) > KEPT:
+        table.popitem(last=False)

@@ -1,0 +1,246 @@
+"""Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
+
+A rule is its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are its row in the catalogue, and
+a hook or two, which ask one question. Where and when it holds, how bad it is in which revision, what it must have seen,
+and which other findings it replaces, is said by attributes and done by `analysis.checker`: no hook decides that.
+
+    class UnknownResponse(Rule):
+        \"""A response carries an id that the other side never used in a request.
+
+        **Why it matters.** …
+
+        **On the wire.** …
+
+        **Instead.** …
+        \"""
+
+        id = "id/unknown-response"
+        who = "either"
+        level = ERROR
+        needs_start = True
+        source = "2024-11-05 basic/messages"
+
+        def on_response(self, seen: Seen) -> Iterator[Finding]:
+            …
+            yield self.finding(seen, "…")
+
+Hooks never raise on purpose; one that does is switched off by the checker, which tells so.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from analysis.finding import Blames, Finding, Level
+from analysis.http import HttpExchange
+from analysis.revisions import ALL, Era, Span
+from analysis.session import Seen, Session
+from captures.record import Record
+
+NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
+
+GROUPS: Final = (
+    *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "method"),
+    *("schema", "error", "timeout", "shutdown"),
+)
+"""The groups that are built, in the order of the catalogue."""
+
+RACE_NS: Final = 2_000_000_000
+"""The race window W: how far two events may cross where nothing proves their order."""
+
+Who: TypeAlias = Literal["client", "server", "either"]
+Later: TypeAlias = Callable[[], Iterable[Finding]]
+"""A question put off to a later time of the capture."""
+
+
+class Rule:
+    """One rule. Override the hooks that it needs; each yields findings made by `finding`."""
+
+    id: ClassVar[str]
+    """Its id in the catalogue, `group/name`."""
+    who: ClassVar[Who] = "either"
+    """Who can break it."""
+    versions: ClassVar[Span] = ALL
+    """In which revisions it holds."""
+    level: ClassVar[Level] = ERROR
+    levels: ClassVar[Mapping[Span, Level]] = {}
+    """Revisions in which it has another level."""
+    needs_start: ClassVar[bool] = False
+    """[S]: silent where the start of the session was not observed."""
+    at_end: ClassVar[bool] = False
+    """[E]: decided when the session or the capture ends."""
+    needs_time: ClassVar[bool] = False
+    """[T]: silent where the stamps are not those of real time."""
+    needs_http: ClassVar[bool] = False
+    """[H]: holds over HTTP alone."""
+    needs_lists: ClassVar[bool] = False
+    """[L]: needs a complete list result of the server."""
+    once: ClassVar[bool] = False
+    """[O]: the first time for each sender and session is a finding, others are only counted."""
+    replaces: ClassVar[tuple[str, ...]] = ()
+    """Rules whose findings about the same message this one makes superfluous; of `schema/*` those at the same place."""
+    methods: ClassVar[frozenset[str] | None] = None
+    """Methods of the requests, results and notifications that it is asked about; None for all."""
+    source: ClassVar[str] = ""
+    """What obliges: a page of the specification, or an RFC."""
+
+    def __init__(self, later: "Callable[[int, Later], None] | None" = None) -> None:
+        """`later` has a question asked when the capture has reached a time."""
+        self.later = later or (lambda _t_ns, _ask: None)
+
+    # ---- hooks
+
+    def on_message(self, seen: Seen) -> Iterable[Finding]:
+        """Any message, what is none among them."""
+        return ()
+
+    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+        """What is no message."""
+        return ()
+
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+        """A message whose envelope is not flawless, or has members of its own."""
+        return ()
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        """A request."""
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        """A notification."""
+        return ()
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        """A response, whether it answers anything or not."""
+        return ()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        """A result that answers a request."""
+        return ()
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        """An error, whether it answers anything or not."""
+        return ()
+
+    def on_batch(self, batch: tuple[Seen, ...]) -> Iterable[Finding]:
+        """An array of messages, all at once, after each of them; an empty one is an `Invalid` of its own."""
+        return ()
+
+    def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
+        """A record that is no frame: `eof`, `process`, `signal`, `stderr`, …; of stdio alone."""
+        return ()
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
+        """An exchange of HTTP is over; its messages are `http.sent` and `http.received`."""
+        return ()
+
+    def on_end(self, session: Session, ending: "Ending") -> Iterable[Finding]:
+        """The capture is over; `ending` says how, and what is left."""
+        return ()
+
+    # ---- findings
+
+    def finding(
+        self,
+        at: Seen | Record | HttpExchange,
+        message: str,
+        *,
+        pointer: str = "",
+        related: Iterable[int] = (),
+        blames: Blames | None = None,
+        level: Level | None = None,
+        session: Session | None = None,
+    ) -> Finding:
+        """What was found.
+
+        Args:
+            at: the message or record at which it shows; of an exchange, its last message.
+            message: what is wrong, in a sentence without a full stop missing; no values that may be secret.
+            pointer: the place in the message, a JSON Pointer.
+            related: numbers of other records that prove it.
+            blames: whose doing it is, where it is not that of `who`, or of the sender where that is `either`.
+            level: where it is not that of the revision.
+            session: where `at` does not tell.
+        """
+        if isinstance(at, HttpExchange):
+            at = (at.received or at.sent)[-1]
+        if isinstance(at, Record):
+            number = session.number if session is not None else 0
+            blame = blames or ("unknown" if self.who == "either" else self.who)
+            return Finding(
+                self.id,
+                level or self.level,
+                blame,
+                number,
+                at.seq,
+                message,
+                tuple(related),
+                pointer,
+                self.source,
+                at.t_ns,
+            )
+        sender = at.message.sender
+        rank, era = at.rank, at.era
+        return Finding(
+            self.id,
+            level or self.level_at(rank, era),
+            blames or (sender if self.who == "either" else self.who),
+            at.session.number,
+            at.message.seq,
+            message,
+            tuple(related),
+            pointer,
+            self.source,
+            at.message.frames[0].t_ns,
+            at.message.index,
+        )
+
+    @classmethod
+    def level_at(cls, rank: int | None, era: Era | None = None) -> Level:
+        """How bad it is in a revision; the mildest that may hold where the revision is not known."""
+        if rank is None:
+            return min([cls.level, *(level for span, level in cls.levels.items() if span.holds(None, era))])
+        return next((level for span, level in cls.levels.items() if span.holds(rank, era)), cls.level)
+
+    def memory(self, session: Session, make: Callable[[], Any]) -> Any:
+        """What this rule remembers of a session; made at the first use."""
+        kept = session.memory.get(self.id)
+        if kept is None:
+            kept = session.memory[self.id] = make()
+        return kept
+
+
+class Ending:
+    """How a capture ended, and which requests are left."""
+
+    def __init__(self, reason: Literal["closed", "killed", "open"], t_ns: int, left: tuple[Any, ...]) -> None:
+        self.reason = reason
+        """`open` where it was merely stopped looking at: nothing that is missing is a fault."""
+        self.t_ns = t_ns
+        """Stamp of the last item."""
+        self.left = left
+        """Open requests: analysis.exchange.Exchange without a response, in the order in which they were sent."""
+
+
+def group_of(rule_id: str) -> str:
+    """The group of a rule."""
+    return rule_id.partition("/")[0]
+
+
+@cache
+def rules() -> dict[str, type[Rule]]:
+    """Every rule that is built, by its id, in the order of the catalogue's groups."""
+    found: dict[str, type[Rule]] = {}
+    for group in GROUPS:
+        module = import_module(f"analysis.rules.{group}")
+        for rule in _classes(module):
+            found[rule.id] = rule
+    return found
+
+
+def _classes(module: Any) -> Iterator[type[Rule]]:
+    for value in vars(module).values():
+        if inspect.isclass(value) and issubclass(value, Rule) and value is not Rule and "id" in vars(value):
+            yield value
