@@ -35,6 +35,7 @@ from analysis.session import (
     MODERN_CODES,
     PROTOCOL_VERSION,
     SERVER_INFO,
+    Earlier,
     Peer,
     Seen,
     Session,
@@ -48,6 +49,7 @@ _MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
 _VERSION_FIELD: Final = "mcp-protocol-version"
 
 _STALLS: Final = 10_000
+_USED: Final = 100_000
 
 
 class Fold:
@@ -169,8 +171,15 @@ class Fold:
         state = table.state(key)
         by_client = request.sender == "client"
         revision, era = self._asking(request, session) if by_client else self._around(request, session)
+        if request.method == "initialize" and not session.is_http:
+            session.used.clear()
+        before = session.used.get((request.sender, request.id))
+        earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
+        session.used[request.sender, request.id] = request.seq, request.frames[0].conn, key
+        if len(session.used) > _USED:
+            session.used.pop(next(iter(session.used)))
         table.open(request, key, revision, era)
-        return Seen(request, session, id_state=state, revision=revision, era=era)
+        return Seen(request, session, id_state=state, revision=revision, era=era, earlier=earlier)
 
     def _asking(self, request: Request, session: Session) -> tuple[str | None, Era | None]:
         """What a request of the client says about itself: its revision and era."""

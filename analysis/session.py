@@ -6,9 +6,10 @@ all that one connection (stdio) or one peer (HTTP, inferred) says.
 
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from analysis.addressing import Key
 from analysis.exchange import Exchange, IdState, RequestTable
 from analysis.http import HttpExchange
-from analysis.message import Message, Notification, Request, Response, Side
+from analysis.message import Id, Message, Notification, Request, Response, Side
 from analysis.revisions import Era, era_of, rank_of
 
 State: TypeAlias = Literal["new", "init-sent", "init-answered", "ready"]
@@ -78,6 +79,8 @@ class Session:
         """When a side closed its stream."""
         self.process: dict[str, Any] | None = None
         """The record of how the server's process ended."""
+        self.used: dict[tuple[Side, Id], tuple[int, int, Key]] = {}
+        """The last request of a side with an id: number, connection, key; since the last `initialize` on a pipe."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""
 
@@ -101,6 +104,16 @@ class Session:
         return not self.is_http and seq <= self.received[side]
 
 
+class Earlier(NamedTuple):
+    """A request whose id was used again."""
+
+    seq: int
+    conn: int
+    """The connection that carried it; 0 on stdio."""
+    state: IdState
+    """What has become of it."""
+
+
 class Seen(NamedTuple):
     """A message, and what it means in its session."""
 
@@ -121,6 +134,8 @@ class Seen(NamedTuple):
     """The era in which it is spoken; None where it is not known."""
     is_converted: bool = False
     """Of a response: whether its id is that of its request only as another JSON type, a `"7"` for a 7."""
+    earlier: Earlier | None = None
+    """Of a request: the last one of the same side with its id in this session."""
     http: HttpExchange | None = None
     """What carried it; None on stdio. Of its end nothing is known yet."""
 

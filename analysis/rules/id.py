@@ -1,1 +1,297 @@
-"""The rules of the group `id`."""
+"""The group `id`: identity and correlation of requests and responses."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from analysis.addressing import Key
+from analysis.exchange import IdState
+from analysis.finding import Finding
+from analysis.message import Id, Number, Request, Response, Side
+from analysis.revisions import HANDSHAKE_ERA
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.session import Seen
+from captures.limits import SAFE
+
+
+class Null(Rule):
+    """A request has `id: null`.
+
+    **Why it matters.** JSON-RPC tolerates it, MCP forbids it, and nobody can answer it: most readers take the message
+    for a notification and say nothing, so the sender waits for ever.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":null,"method":"tools/list"}`
+
+    **Instead.** Give every request an id of its own, a string or an integer. Leave `id` out where no answer is wanted.
+    """
+
+    id = "id/null"
+    source = "2024-11-05 basic/messages"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.request
+        if request is not None and request.id.type == "null" and not request.method.startswith("notifications/"):
+            yield self.finding(seen, "a request has the id null: nobody can answer it", pointer="/id")
+
+
+class NotStringOrInteger(Rule):
+    """The id of a request is neither a string nor an integer.
+
+    **Why it matters.** Typed readers refuse the whole message, or drop the id and take it for a notification.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1.5,"method":"ping"}`, or `true`, `{}`, `[1]`
+
+    **Instead.** Use a string or an integer.
+    """
+
+    id = "id/not-string-or-integer"
+    source = "2024-11-05 basic/messages"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.request
+        if request is not None and not _is_named(request.id) and request.id.type != "null":
+            yield self.finding(seen, f"the id is {_kind(request)}, not a string or an integer", pointer="/id")
+
+
+class FloatInteger(Rule):
+    """The id of a request is an integer that is written as a fraction.
+
+    **Why it matters.** `1.0` is the integer 1 to most readers, and a fraction to a few, which refuse it.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1.0,"method":"ping"}`
+
+    **Instead.** Write integers without a decimal point.
+    """
+
+    id = "id/float-integer"
+    level = NOTE
+    source = "2024-11-05 schema RequestId"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.request
+        value = request.body.get("id") if request is not None else None
+        if isinstance(value, float) and request is not None and _is_integer(request.id):
+            yield self.finding(seen, f"the id {request.id.text} is written as a fraction", pointer="/id")
+
+
+class UnsafeInteger(Rule):
+    """The id of a request is an integer beyond ±(2^53-1).
+
+    **Why it matters.** A peer in JavaScript reads another number, answers with that, and the answer fits nothing.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}` and
+    `< {"jsonrpc":"2.0","id":9007199254740992,"result":{}}`
+
+    **Instead.** Count from 1, or send large ids as strings.
+    """
+
+    id = "id/unsafe-integer"
+    level = WARNING
+    source = "RFC 8259 §6"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.request
+        if request is not None and _is_integer(request.id) and _is_beyond(request.id):
+            yield self.finding(seen, "the id is an integer that JavaScript cannot hold", pointer="/id")
+
+
+class DuplicateInFlight(Rule):
+    """A request uses the id of an earlier one that still waits for its answer.
+
+    **Why it matters.** Two calls wait for one id: the first answer settles either of them, and often the wrong one.
+
+    **On the wire.** `> {"id":4,"method":"tools/call",…}` and, before its answer, `> {"id":4,"method":"tools/list"}`
+
+    **Instead.** Never use an id again while it is open; up to 2025-11-25 not at all in a session.
+    """
+
+    id = "id/duplicate-in-flight"
+    source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        if seen.earlier is None or seen.earlier.state not in (IdState.OPEN, IdState.CANCELLED) or _is_replay(seen):
+            return
+        text = f"the id {_id(seen)} is that of a request that is still open"
+        if seen.era == "modern" and seen.http is not None:
+            # Independent clients behind one address count from 1 each; on one connection they are one client.
+            if seen.earlier.conn == seen.message.frames[0].conn:
+                yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,), level=WARNING)
+            return
+        yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,))
+
+
+class DuplicateRequest(Rule):
+    """A request uses the id of an earlier one of its session that has been answered.
+
+    **Why it matters.** Up to 2025-11-25 an id names a request for the whole session: logs, late answers and
+    cancellations that name it now mean two of them.
+
+    **On the wire.** `> {"id":1,"method":"initialize",…}` … `> {"id":1,"method":"tools/list"}`
+
+    **Instead.** Count on. Since 2026-07-28 an id may be used again once it has its answer.
+    """
+
+    id = "id/duplicate-request"
+    versions = HANDSHAKE_ERA
+    source = "2024-11-05 basic/messages"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        if seen.earlier is not None and seen.earlier.state is IdState.ANSWERED and not _is_replay(seen):
+            text = f"the id {_id(seen)} was used before in this session"
+            yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,))
+
+
+class UnknownResponse(Rule):
+    """A response carries an id that the other side never used in a request.
+
+    **Why it matters.** The caller drops it, or pairs it with the wrong call; both look like a hang.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` where no request 7 was ever sent
+
+    **Instead.** Answer each request once, with its id, the JSON type included.
+    """
+
+    id = "id/unknown-response"
+    needs_start = True
+    source = "2024-11-05 basic/messages"
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        if _is_unknown(seen) and _own(seen) is IdState.NEVER_SEEN:
+            yield self.finding(seen, f"no request ever had the id {_id(seen)}", pointer="/id")
+
+
+class SelfAnswered(Rule):
+    """A side answers a request of its own, or an answer.
+
+    **Why it matters.** The typical cause is a handler that takes every message with an `id` for a request: it will
+    answer answers for ever.
+
+    **On the wire.** `< {"id":9,"method":"roots/list"}` … `< {"id":9,"error":{"code":-32601,…}}`
+
+    **Instead.** A message without `method` is an answer: look for the request that it belongs to, and never answer it.
+    """
+
+    id = "id/self-answered"
+    needs_start = True
+    source = "2024-11-05 basic/messages"
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        if _is_unknown(seen) and _own(seen) is not IdState.NEVER_SEEN:
+            yield self.finding(seen, f"the id {_id(seen)} is that of a request of the same side", pointer="/id")
+
+
+class TypeChanged(Rule):
+    """The id of a response is that of its request, but of another JSON type.
+
+    **Why it matters.** Most clients look answers up by exact value: `"7"` does not find 7, and the call never ends.
+
+    **On the wire.** `> {"id":7,"method":"ping"}` `< {"id":"7","result":{}}`
+
+    **Instead.** Send the id back as it came; keep it as a JSON value, not as text.
+    """
+
+    id = "id/type-changed"
+    source = "2024-11-05 basic/messages"
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        if seen.is_converted and seen.request is not None:
+            text = f"request {seen.request.id.text} is answered as {_id(seen)}: the id changed its JSON type"
+            yield self.finding(seen, text, pointer="/id", related=(seen.request.seq,))
+
+
+class DuplicateResponse(Rule):
+    """A request is answered a second time.
+
+    **Why it matters.** The second answer is dropped, or given to a later call that got the same id.
+
+    **On the wire.** `< {"id":3,"result":{…}}` … `< {"id":3,"error":{…}}`
+
+    **Instead.** One answer for a request; a handler that fails after it has answered has nothing more to say.
+    """
+
+    id = "id/duplicate-response"
+    source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        if seen.exchange is None and seen.id_state is IdState.ANSWERED and not _is_replay(seen):
+            yield self.finding(seen, f"request {_id(seen)} has been answered already", pointer="/id")
+
+
+class EchoedFrame(Rule):
+    """A side sends back a request that it has just received.
+
+    **Why it matters.** What runs there is no MCP peer: an echoing terminal, or `cat` in place of a server.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"initialize",…}` and the same bytes back
+
+    **Instead.** Look at the command that is started: it should speak MCP on its standard output, without a terminal.
+    """
+
+    id = "id/echoed-frame"
+    replaces = ("method/wrong-direction", "lifecycle/*", "modern/server-request", "id/*", "schema/*")
+    source = "2024-11-05 basic/transports (stdio)"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.request
+        other: Side = "server" if seen.message.sender == "client" else "client"
+        if request is None:
+            return
+        asked = seen.session.tables[other].get(Key(request.frames[0].exchange, request.id))
+        if asked is not None and asked.request.body == request.body:
+            text = f"the request {request.id.text} comes back as it was sent: an echo, no peer"
+            yield self.finding(seen, text, related=(asked.request.seq,))
+
+
+# ---- what the rules ask
+
+
+def _is_integer(id_: Id) -> bool:
+    return id_.type == "number" and id_.value.lstrip("-").isdecimal()
+
+
+def _is_beyond(id_: Id) -> bool:
+    return len(id_.value) > len(str(SAFE)) + 1 or abs(int(id_.value)) > SAFE
+
+
+def _is_named(id_: Id) -> bool:
+    """Whether an id is a string or an integer, also one too long to be kept, or too large to be written out."""
+    mantissa, _, power = id_.value.partition("e")
+    is_huge = id_.type == "number" and "." not in mantissa and power.isdecimal()
+    return id_.type in ("string", "digest") or _is_integer(id_) or is_huge
+
+
+def _kind(request: Request) -> str:
+    value: Any = request.body.get("id")
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, float | Number):
+        return "a number with a fraction"
+    return "an array" if isinstance(value, list) else "an object"
+
+
+def _id(seen: Seen) -> str:
+    message = seen.message
+    ident = message.id if isinstance(message, Request | Response) else None
+    text = ident.text if ident is not None else "(none)"
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _is_unknown(seen: Seen) -> bool:
+    """Whether a response has an id that nobody ever asked under."""
+    message = seen.message
+    if not isinstance(message, Response) or message.id is None or not message.id.pairs:
+        return False
+    is_lost = seen.session.tables["server" if message.sender == "client" else "client"].forgotten > 0
+    return seen.exchange is None and seen.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(seen)
+
+
+def _own(seen: Seen) -> IdState:
+    """What the sender's own table knows about the id of its response."""
+    message = seen.message
+    if not isinstance(message, Response) or message.id is None:
+        return IdState.NEVER_SEEN
+    return seen.session.tables[message.sender].state(Key(message.frames[0].exchange, message.id))
+
+
+def _is_replay(seen: Seen) -> bool:
+    """Whether it came on a stream that was opened to hear again what was said."""
+    return seen.http is not None and "last-event-id" in seen.http.fields

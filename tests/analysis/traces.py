@@ -1,0 +1,100 @@
+"""Conversations as data, for the tests of rules: the corpus, and what the checker finds in one of its cases.
+
+A case is a line of `tests/corpus/traces/<group>.ndjson`, in the form that docs/commands/import.md shows. Two members
+are for the tests: `expect`, the errors and warnings that are due, each `{"rule": …, "frame": index}`, and `notes`, notes
+that must be among the findings. A case passes when errors and warnings are exactly those that it expects.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orjson import loads
+
+from analysis.checker import Checker
+from analysis.finding import Finding, Level
+from captures.reader import FrameAssembler
+from captures.record import decode
+from mcpproxy.importers.trace import Case, cases
+
+CORPUS = Path(__file__).parents[1] / "corpus" / "traces"
+SHARED = Path(__file__).parents[3] / "shared" / "protocol" / "traces.ndjson"
+
+
+class Found(NamedTuple):
+    """A finding, and the frame of the trace at which it shows."""
+
+    rule: str
+    frame: int
+    level: Level
+    finding: Finding
+
+
+def read(path: Path) -> list[Case]:
+    """The cases of a file; a line that is none is a mistake in the corpus."""
+    found = []
+    with path.open("rb") as lines:
+        for case in cases(lines):
+            assert isinstance(case, Case), case
+            found.append(case)
+    return found
+
+
+def check(case: Case) -> list[Found]:
+    """What the checker finds in a case."""
+    checker, assembler = Checker(), FrameAssembler()
+    frames: dict[int, int] = {}
+    findings: list[Finding] = []
+    for index, line in case.records():
+        record = decode(line.rstrip(b"\n"), 0, loads)
+        assert record is not None
+        if index is not None:
+            frames[record.seq] = index
+        item = assembler.feed(record)
+        if item is not None:
+            findings += checker.feed(item)
+    for frame in assembler.end():
+        findings += checker.feed(frame)
+    findings += checker.finish("closed")
+    assert checker.faults == {}
+    return [Found(one.rule, frames[one.frame], one.level, one) for one in findings]
+
+
+def expected(case: Case) -> Counter[tuple[str, int]]:
+    """The errors and warnings that are due."""
+    return Counter((one["rule"], one["frame"]) for one in case.members.get("expect", []))
+
+
+def due_notes(case: Case) -> set[tuple[str, int]]:
+    """Notes that must be among the findings."""
+    return {(one["rule"], one["frame"]) for one in case.members.get("notes", [])}
+
+
+def grave(found: list[Found]) -> Counter[tuple[str, int]]:
+    """The errors and warnings among them."""
+    return Counter((one.rule, one.frame) for one in found if one.level > Level.NOTE)
+
+
+def stdio(name: str, *frames: Any, start_observed: bool = True, **more: Any) -> Case:
+    """A case on stdio from tuples of direction and message; `"eof"` in place of a message closes that side."""
+    told: list[dict[str, Any]] = []
+    for direction, message in frames:
+        if message == "eof":
+            told.append({"dir": direction, "raw": "", "k": "eof"})
+        else:
+            raw = message if isinstance(message, str) else json.dumps(message, separators=(",", ":"))
+            told.append({"dir": direction, "raw": raw})
+    case = {"name": name, "transport": "stdio", "start_observed": start_observed, "frames": told, **more}
+    (made,) = cases([json.dumps(case).encode()])
+    assert isinstance(made, Case), made
+    return made
+
+
+def corpus() -> Iterator[tuple[str, Case]]:
+    """Every case of the corpus, with the name of its file."""
+    for path in sorted(CORPUS.glob("*.ndjson")):
+        if path.stem != "import":
+            for case in read(path):
+                yield path.stem, case
