@@ -16,6 +16,7 @@ COMMANDS = {
     "verify": "prove that a capture is whole, or say what is missing",
     "repair": "write a clean copy of everything whole in a damaged capture",
     "prune": "delete old captures",
+    "import": "make captures of conversations that were noted down elsewhere",
     "demo": "record a bundled server and show what happened",
     "completion": "print a completion script for bash, zsh or fish",
 }
@@ -52,8 +53,13 @@ def dispatch(arguments: list[str]) -> int:
     from mcpproxy.cli.diagnostics import guarded
 
     if name in COMMANDS:
-        return guarded(import_module(f"mcpproxy.cli.{name}").run, arguments[1:])
+        return guarded(import_module(module_of(name)).run, arguments[1:])
     return guarded(_about, arguments)
+
+
+def module_of(name: str) -> str:
+    """The module of a command. Python keeps the word `import` for itself."""
+    return f"mcpproxy.cli.{name}_" if name == "import" else f"mcpproxy.cli.{name}"
 
 
 def _let_ctrl_c_end_us() -> None:

@@ -51,6 +51,11 @@ _mcpproxy_captures() {
     _mcpproxy_words "$1" -f -X '!*.mcpcap'
 }
 
+_mcpproxy_files() {
+    compopt -o filenames 2>/dev/null
+    _mcpproxy_words "$1" -f
+}
+
 _mcpproxy_server() {
     if ((COMP_CWORD == $2)); then
         _mcpproxy_words "$1" -c
@@ -59,8 +64,7 @@ _mcpproxy_server() {
     elif declare -F _command_offset >/dev/null; then
         _command_offset "$2"
     else
-        compopt -o filenames 2>/dev/null
-        _mcpproxy_words "$1" -f
+        _mcpproxy_files "$1"
     fi
 }
 
@@ -98,6 +102,7 @@ complete -F _mcpproxy mcpproxy
 
 _BASH_OPERANDS = {
     "captures": '_mcpproxy_captures "$current"',
+    "files": '_mcpproxy_files "$current"',
     "server": 'if ((dashes)); then _mcpproxy_server "$current" "$dashes"; else _mcpproxy_words "$current" -W --; fi',
 }
 
@@ -175,7 +180,11 @@ else
 fi
 """
 
-_ZSH_OPERANDS = {"captures": "*:capture:_mcpproxy_captures", "server": "*:::server command: _normal"}
+_ZSH_OPERANDS = {
+    "captures": "*:capture:_mcpproxy_captures",
+    "files": "1:file:_files",
+    "server": "*:::server command: _normal",
+}
 
 
 def zsh(commands: list[Grammar]) -> str:
@@ -258,6 +267,8 @@ def fish(commands: list[Grammar]) -> str:
             lines.append(f"{here} -a '{' '.join(command.words)}'")
         elif command.operands == "captures":
             lines.append(f"{here} -a {_FISH_CAPTURES}")
+        elif command.operands == "files":
+            lines.append(f"{here} -F")
         elif command.operands == "server":
             lines.append(f"{here} -a '--' -d {_fish_text('what follows is the server')}")
             lines.append(f"complete -c mcpproxy -n '__mcpproxy_after_dashes {command.name}' -a '(__mcpproxy_server)'")

@@ -9,10 +9,10 @@ import re
 from importlib import import_module
 from typing import Final, Literal, NamedTuple
 
-from mcpproxy.cli import COMMANDS
+from mcpproxy.cli import COMMANDS, module_of
 
-Operands = Literal["captures", "server", "words", "nothing"]
-"""What stands beside the options: captures and folders, a server's command after `--`, one of a few words, nothing."""
+Operands = Literal["captures", "files", "server", "words", "nothing"]
+"""What stands beside the options: captures and folders, a file, a server's command after `--`, a few words, nothing."""
 
 Values = Literal["none", "words", "captures", "folders", "text"]
 """What an option takes: nothing, one of a few words, a capture or a folder, a folder, or what cannot be guessed."""
@@ -63,14 +63,14 @@ def grammars() -> list[Grammar]:
 
 
 def _of_parser(name: str, summary: str) -> Grammar:
-    parser: argparse.ArgumentParser = import_module(f"mcpproxy.cli.{name}").parser()
+    parser: argparse.ArgumentParser = import_module(module_of(name)).parser()
     options = tuple(_option(action) for action in parser._actions if action.option_strings)
     words: list[str] = []
     operands: Operands = "nothing"
     for action in parser._actions:
         if not action.option_strings:
             words += map(str, action.choices or ())
-            operands = "words" if words else "captures"
+            operands = "words" if words else "files" if action.metavar == "FILE" else "captures"
     return Grammar(name, summary, options, operands, tuple(words))
 
 

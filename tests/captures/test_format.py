@@ -74,6 +74,7 @@ class TestPage:
             "mcpproxy/record_http",
             "mcpproxy/record_exchange",
             "mcpproxy/cli/serve",
+            "mcpproxy/importers/tape",
         ):
             for node in ast.walk(ast.parse((ROOT / f"{path}.py").read_text("utf-8"))):
                 if isinstance(node, ast.keyword) and node.arg is not None:

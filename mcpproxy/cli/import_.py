@@ -1,0 +1,132 @@
+"""Make captures of conversations that were noted down elsewhere.
+
+  trace    a conversation a line, over stdio or HTTP, with a name each: one capture for each, in the folder OUT
+  ndjson   a frame a line, {"t":NANOSECONDS,"dir":"c2s|s2c","raw":"…"}: one capture, OUT or a new file in the folder OUT
+
+Nothing that exists is overwritten, and nothing is left of what cannot be imported as a whole.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from captures.errors import CannotCreate, CaptureError
+from captures.file import AppendError, CaptureFile, choose_path, create_directory
+from captures.places import SUFFIX, safe_name, segment_of
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.importers import ndjson
+from mcpproxy.importers.source import Wrong, read_lines
+from mcpproxy.importers.trace import Case, Refused, cases
+from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
+
+BATCH = 1 << 20
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `import`."""
+    made = Parser("import", __doc__)
+    made.add_argument("file", metavar="FILE", help="what to import, or - for stdin")
+    made.add_argument("--from", dest="form", choices=("trace", "ndjson"), required=True, help="the form of FILE")
+    made.add_argument(
+        "-o", "--output", metavar="FILE|DIR/", required=True, help="trace: a folder; ndjson: a new file, or a folder"
+    )
+    made.add_argument("--case", metavar="NAME", help="trace: only the conversation of this name")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Import; 2 where something is not what it should be, 73 where a capture cannot be created."""
+    options = parser().parse_args(arguments)
+    if options.case is not None and options.form != "trace":
+        return fail("--case is for --from trace: in ndjson all lines are one conversation")
+    with _opened(options.file) as file:
+        if options.form == "trace":
+            return _import_cases(read_lines(file), options)
+        return _import_frames(read_lines(file), options)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        if sys.stdin is None:
+            raise CaptureError("cannot import from stdin: it is closed")
+        yield sys.stdin.buffer
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115 - only what goes wrong here is about the name
+    except OSError as error:
+        raise CaptureError(f"cannot import {name}: {error.strerror}") from error
+    with file:
+        yield file
+
+
+def _import_cases(lines: Iterable[bytes], options: argparse.Namespace) -> int:
+    """A capture for each case; what is wrong with one keeps no other from being imported."""
+    create_directory(options.output)
+    code, count = int(Exit.FINE), 0
+    for case in cases(lines):
+        if options.case not in (None, case.name):
+            continue
+        count += 1
+        try:
+            if isinstance(case, Refused):
+                raise CaptureError(f"cannot import {options.file}: line {case.line}: {case.reason}")
+            path = choose_path(str(Path(options.output, _file_name(case))), "", time.time_ns())
+            _write(Path(path), (line for _, line in case.records()))
+        except CannotCreate as error:
+            code = max(code, fail(str(error), Exit.CANNOT_CREATE))
+        except CaptureError as error:
+            code = max(code, fail(str(error)))
+    if not count:
+        named = f" of the name {options.case}" if options.case is not None else ""
+        return fail(f"cannot import {options.file}: there is no case{named} in it")
+    return code
+
+
+def _file_name(case: Case) -> str:
+    """What the capture of a case is called: never what the second segment of another one would be."""
+    name = safe_name(case.name)
+    if segment_of(name + SUFFIX) != (name, 1):
+        name = name.replace(".", "-")
+    return name + SUFFIX
+
+
+def _import_frames(lines: Iterable[bytes], options: argparse.Namespace) -> int:
+    path = Path(choose_path(options.output, "", time.time_ns()))
+    name = "stdin" if options.file == "-" else safe_name(Path(options.file).stem)
+    try:
+        _write(path, ndjson.records(lines, name))
+    except Wrong as wrong:
+        raise CaptureError(f"cannot import {options.file}: {wrong}") from None
+    return int(Exit.FINE)
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    """A new capture of these lines, or none."""
+    capture = CaptureFile(path)
+    is_whole = False
+    count = size = 0
+    batch: list[bytes] = []
+    try:
+        for line in lines:
+            count += 1
+            batch.append(line)
+            size += len(line)
+            if size >= BATCH:
+                capture.append(b"".join(batch))
+                batch, size = [], 0
+        capture.append(b"".join(batch))
+        is_whole = True
+    except AppendError as error:
+        raise CaptureError(f"cannot write to the capture {path}: {error.strerror}") from error
+    finally:
+        capture.close()
+        if not is_whole:
+            path.unlink(missing_ok=True)
+    sys.stdout.write(f"{sanitise(str(path))}: {count_text(count, 'record')}\n")

@@ -1,0 +1,276 @@
+"""Exchanges of HTTP that were noted down head by head, as the records that `serve` would have written.
+
+Which body is kept, and how it is cut, is decided by what decides it for live traffic. But three things differ. No URL
+was given, so the server's paths are told by what goes there. Nothing is redacted, as what is
+imported lies in clear already. And nothing leads around a recorder that was not there, so there are no flags.
+"""
+
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, cast
+
+from orjson import dumps
+
+from captures.loss import Entry
+from mcpproxy.importers.source import Wrong
+from mcpproxy.record_exchange import SNIFFED, Exchange
+from mcpproxy.wire.framing import Fields, Malformed, field_of
+from mcpproxy.wire.http1 import MAX_HEAD, Head
+from mcpproxy.wire.response import ResponseHead
+
+if TYPE_CHECKING:
+    from mcpproxy.record_http import Conversation
+
+_HEAD_END: Final = re.compile(rb"\r?\n\r?\n").search
+_REQUEST: Final = re.compile(rb"(\S+) (\S+) (HTTP/[0-9](?:\.[0-9])?)").fullmatch
+_STATUS: Final = re.compile(rb"(HTTP/[0-9](?:\.[0-9])?) ([1-9][0-9][0-9])(?: (.*))?").fullmatch
+_WELL_KNOWN: Final = b"/.well-known/"
+_STREAM: Final = b"text/event-stream"
+_UNSEEN: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"content-type", _STREAM)]), False)
+"""For the head of a stream that was open before anybody watched."""
+
+
+def request_of(raw: bytes) -> tuple[Head, bytes]:
+    """A request's head and content.
+
+    Raises:
+        Wrong: it has no head.
+    """
+    start, fields, head, body = _parts(raw)
+    found = _REQUEST(start)
+    if not found:
+        raise Wrong("expected `METHOD TARGET HTTP/1.1` in the first line of a request")
+    return Head(found[1], found[2], found[3], fields, None, head), body
+
+
+def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
+    """A response's head and content.
+
+    Raises:
+        Wrong: it has no head.
+    """
+    start, fields, _, body = _parts(raw)
+    found = _STATUS(start)
+    if not found:
+        raise Wrong("expected `HTTP/1.1 STATUS REASON` in the first line of a response")
+    status = int(found[2])
+    return ResponseHead(status, found[3] or b"", found[1], fields, status < 200), body
+
+
+def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:
+    """First line, header fields, the head as it stands, and what follows it."""
+    end = _HEAD_END(raw, 0, MAX_HEAD)
+    if not end:
+        raise Wrong(f"expected a head that ends in an empty line, CR LF CR LF, within {MAX_HEAD:,} bytes")
+    start, *lines = [line.removesuffix(b"\r") for line in raw[: end.start()].split(b"\n")]
+    try:
+        return start, Fields([field_of(line) for line in lines]), raw[: end.end()], raw[end.end() :]
+    except Malformed as bad:
+        raise Wrong(f"{bad.reason}: expected `name: value`") from None
+
+
+def is_metadata(head: Head) -> bool:
+    """Whether a request asks for a document that describes the server."""
+    return head.target.startswith(_WELL_KNOWN)
+
+
+def speaks_mcp(head: Head, body: bytes) -> bool:
+    """Whether a request is to the server's endpoint, as far as it shows by itself."""
+    if is_metadata(head):
+        return False
+    return SNIFFED in body or any(_STREAM in value.lower() for value in head.headers.values_of(b"accept"))
+
+
+def path_of(head: Head) -> bytes:
+    """The target of a request without its query."""
+    return head.target.partition(b"?")[0]
+
+
+class Exchanges:
+    """The exchanges of one conversation so far. Its numbers are the ones handed in, and need not be in order.
+
+    Each method gives the records of what has happened at `at_ns`.
+    """
+
+    def __init__(self, endpoints: set[bytes]) -> None:
+        """Begin; `endpoints` are the paths at which MCP is spoken, none of them where that is unknown."""
+        self.at_ns = 0
+        self.endpoints = endpoints
+        self.counts = _Counts()
+        self._connections = 0
+        self._of_peer: dict[str, _Connection] = {}
+        self._exchanges: dict[int, _Exchange] = {}
+
+    def request(self, number: int, head: Head, body: bytes, peer: str) -> list[Entry]:
+        """A whole request came from a client; the address of it is empty where that is unknown."""
+        exchange = self._exchange(number, peer)
+        exchange.is_asking = True
+        exchange.ask(head)
+        if body:
+            exchange.ask_more(body)
+        exchange.asked()
+        return exchange.connection.taken()
+
+    def response(self, number: int, head: ResponseHead, body: bytes, *, complete: bool) -> list[Entry]:
+        """A whole response, or the head of one that goes on."""
+        exchange = self._exchange(number)
+        if head.informational:
+            return []
+        exchange.answer(head)
+        if body:
+            exchange.answer_more(body)
+        if complete:
+            exchange.end("complete", None)
+        else:
+            exchange.tell_response()
+        return exchange.connection.taken()
+
+    def more(self, number: int, data: bytes) -> list[Entry]:
+        """A piece of a response that goes on."""
+        exchange = self._exchange(number)
+        exchange.go_on(data)
+        return exchange.connection.taken()
+
+    def end(self, number: int, by: str) -> list[Entry]:
+        """The connection, or the stream, was closed by `client` or `server`.
+
+        A response without an announced length is complete when the server closes; nothing else says how long it is.
+        """
+        exchange = self._exchange(number)
+        if exchange.is_over:
+            return []
+        exchange.end("complete" if by == "server" and exchange.is_begun else by, None)
+        return exchange.connection.taken()
+
+    def rest(self) -> list[tuple[int, Entry]]:
+        """The bodies that nothing ended, each with the number of its exchange."""
+        entries = []
+        for number, exchange in self._exchanges.items():
+            exchange.connection.at_ns = self.at_ns
+            exchange.break_off()
+            entries += [(number, entry) for entry in exchange.connection.taken()]
+        return entries
+
+    def totals(self) -> dict[str, object]:
+        """The counts for the close record."""
+        counts = self.counts
+        return {side: {"frames": counts.frames[side], "bytes": counts.bytes[side]} for side in counts.frames}
+
+    def _exchange(self, number: int, peer: str = "") -> "_Exchange":
+        exchange = self._exchanges.get(number)
+        if exchange is None:
+            connection = self._of_peer.get(peer) if peer else None
+            if connection is None:
+                self._connections += 1
+                connection = _Connection(self, self._connections, peer)
+                if peer:
+                    self._of_peer[peer] = connection
+            connection.at_ns = self.at_ns
+            exchange = self._exchanges[number] = _Exchange(connection, number)
+        exchange.connection.at_ns = self.at_ns
+        return exchange
+
+
+class _Counts:
+    """What an exchange asks of the recorder that it belongs to."""
+
+    def __init__(self) -> None:
+        self.frames = {"c2s": 0, "s2c": 0}
+        self.bytes = {"c2s": 0, "s2c": 0}
+
+    def redacted(self, fields: Fields) -> bytes:
+        """A header list as JSON, in clear."""
+        return dumps([[_text(name), _text(value)] for name, value in fields])
+
+    def redacted_target(self, target: bytes) -> str:
+        """A target, in clear."""
+        return _text(target)
+
+    def address(self, target: bytes) -> str:
+        """A target as a URI; of which host nobody has told for certain."""
+        return "http://host" + target.decode("latin-1")
+
+    def hash(self, uri: bytes) -> str:
+        """What a URI is known by: path and query alone, as clients name the same host in several ways."""
+        _, _, rest = uri.partition(b"://")
+        return blake2b(rest.partition(b"/")[2], digest_size=8).hexdigest()
+
+    def uri_key(self, target: bytes) -> str:
+        """What the URI of a request is known by."""
+        return self.hash(self.address(target).encode())
+
+
+class _Connection:
+    """What an exchange asks of the connection that carries it."""
+
+    def __init__(self, exchanges: Exchanges, number: int, peer: str) -> None:
+        self.exchanges = exchanges
+        self.recorder = exchanges.counts
+        self.number = number
+        self.peer = peer
+        self.at_ns = 0
+        self.entries: list[Entry] = []
+
+    def taken(self) -> list[Entry]:
+        """The records that have come together."""
+        entries, self.entries = self.entries, []
+        return entries
+
+
+class _Exchange(Exchange):
+    """An exchange that may have begun before anybody watched, of a client that may be unknown."""
+
+    def __init__(self, connection: _Connection, number: int) -> None:
+        # It asks for no more than stands in the two classes above.
+        super().__init__(cast("Conversation", connection), number)
+        self.connection = connection
+        self.is_asking = False
+        self.is_over = False
+        self._times = {}
+        if not connection.peer:
+            self._request = b""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a response has begun."""
+        return self._received is not None
+
+    def ask(self, head: Head) -> None:
+        """The request's head."""
+        self._times["request_head"] = self.connection.at_ns
+        super().ask(head)
+
+    def go_on(self, data: bytes) -> None:
+        """More of the response, of which the head may have gone by unseen; then it is a stream."""
+        if self._received is None:
+            # What comes is read as if that head had come, but no record tells of it.
+            self.answer(_UNSEEN)
+            self.connection.entries.clear()
+            self._response = b""
+            del self._times["response_head"]
+        self.answer_more(data)
+
+    def break_off(self) -> None:
+        """Nobody watched any longer. A stream may have gone on, so nothing is said of its end."""
+        if self._received is not None and not self._received.is_stream:
+            self._received.end(whole=False)
+
+    def end(self, by: str, error: str | None) -> None:
+        """It is over. Of one of which neither head was seen there is no more to say than that its stream ended."""
+        self.is_over = True
+        if self._sent is not None or self._response:
+            super().end(by, error)
+        elif self._received is not None:
+            self._received.end(whole=False, ended_by=by)
+
+    def is_endpoint(self) -> bool:
+        """Whether MCP is spoken at the path of the request."""
+        endpoints = self.connection.exchanges.endpoints
+        return not endpoints or not self._target or self._target.partition(b"?")[0] in endpoints
+
+    def flag(self, name: str, where: str) -> None:
+        """Nothing leads around us: we were not there."""
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

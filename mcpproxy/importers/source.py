@@ -1,0 +1,64 @@
+"""Lines of JSON from anybody: bounded, one object each, and where one is wrong, a word on what is expected instead."""
+
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, Final
+
+from orjson import JSONDecodeError, loads
+
+MAX_LINE: Final = 64 << 20
+"""Bytes. A longer line is not read."""
+_PIECE: Final = 1 << 20
+
+
+class Wrong(Exception):
+    """A line does not say what it should; the text tells what is expected, to follow the words `line N: `."""
+
+
+def read_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file. Of one that is too long only so much as shows that it is."""
+    while line := file.readline(MAX_LINE + 1):
+        yield line
+        while not line.endswith(b"\n") and (line := file.readline(_PIECE)):
+            pass
+
+
+def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Lines with their numbers, from 1, but for those that are blank."""
+    for number, line in enumerate(lines, 1):
+        if not line.isspace():
+            yield number, line
+
+
+def object_of(line: bytes) -> dict[str, Any]:
+    """The object that a line is.
+
+    Raises:
+        Wrong: it is none.
+    """
+    if len(line) > MAX_LINE:
+        raise Wrong(f"longer than {MAX_LINE >> 20} MiB")
+    try:
+        read = loads(line)
+    except JSONDecodeError as error:
+        raise Wrong(f"no JSON ({error})") from None
+    if not isinstance(read, dict):
+        raise Wrong("expected a JSON object")
+    return read
+
+
+def raw_of(values: dict[str, Any]) -> bytes:
+    """The exact bytes in `raw_b64`, or else in `raw`.
+
+    Raises:
+        Wrong: there are none.
+    """
+    raw, encoded = values.get("raw"), values.get("raw_b64")
+    if encoded is not None:
+        try:
+            return a2b_base64(encoded, strict_mode=True)
+        except (ValueError, TypeError):
+            raise Wrong("expected base64 in `raw_b64`") from None
+    if not isinstance(raw, str):
+        raise Wrong("expected text in `raw`, or base64 in `raw_b64`")
+    return raw.encode()

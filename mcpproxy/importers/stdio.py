@@ -1,0 +1,83 @@
+"""What crossed the three pipes of a stdio server, as the records that its recorder would have written."""
+
+import signal
+from typing import Final, Literal
+
+from captures.envelope import judge
+from captures.frame import UNJUDGED, Direction
+from captures.loss import Entry
+from captures.record import frame_members, members, part_members, stderr_members
+from mcpproxy.wire.lines import LineSplitter, Piece
+
+Pipe = Literal["c2s", "s2c", "stderr"]
+
+STDERR_PIECE: Final = 64 << 10
+"""Bytes of a line of stderr that one record holds at most."""
+
+
+class Pipes:
+    """The bytes of the three pipes so far: cut into lines, as on a wire, and counted."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.signal: str | None = None
+        self._lines = {"c2s": LineSplitter(), "s2c": LineSplitter(), "stderr": LineSplitter(STDERR_PIECE)}
+        self._bytes = dict.fromkeys(self._lines, 0)
+        self._frames = {"c2s": 0, "s2c": 0}
+        self._parts_size = {"c2s": 0, "s2c": 0}
+
+    def feed(self, pipe: Pipe, data: bytes) -> list[Entry]:
+        """The records of all lines that `data` completes."""
+        self._bytes[pipe] += len(data)
+        return [entry for piece in self._lines[pipe].feed(data) for entry in self._entries(pipe, piece)]
+
+    def rest(self, pipe: Pipe) -> list[Entry]:
+        """The line that nothing ended, when no more will come."""
+        return [entry for piece in self._lines[pipe].end() for entry in self._entries(pipe, piece, whole=False)]
+
+    def eof(self, pipe: Pipe) -> list[Entry]:
+        """The sender has closed the pipe."""
+        entries = self.rest(pipe)
+        if pipe != "stderr":
+            entries.append(Entry("eof", members(dir=pipe, by="sender", bytes=self._bytes[pipe])))
+        return entries
+
+    def exited(self, code: int) -> list[Entry]:
+        """The server has ended; below 0 by a signal of that number, as Python's `subprocess` counts."""
+        if code < 0:
+            self.signal = _signal_name(-code)
+        else:
+            self.status = code
+        return [Entry("process", members(event="ended", status=self.status, signal=self.signal))]
+
+    def totals(self) -> dict[str, object]:
+        """The counts for the close record."""
+        told = self._bytes["stderr"]
+        sides = {side: {"frames": self._frames[side], "bytes": self._bytes[side]} for side in self._frames}
+        return {**sides, "stderr": {"bytes": told, "recorded": told}}
+
+    def _entries(self, pipe: Pipe, piece: Piece, *, whole: bool = True) -> list[Entry]:
+        if pipe == "stderr":
+            return [Entry("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole))]
+        return self._frame(pipe, piece, whole=whole)
+
+    def _frame(self, side: Direction, piece: Piece, *, whole: bool) -> list[Entry]:
+        raw, delim = piece.raw, piece.delim
+        self._frames[side] += piece.last
+        if not piece.part:
+            verdict = judge(raw, side, whole=whole)
+            return [Entry("frame", frame_members(side, raw, verdict, delim=delim, whole=whole))]
+        self._parts_size[side] += len(raw)
+        entries = [Entry("part", part_members(side, piece.part, raw))]
+        if piece.last:
+            parts, self._parts_size[side] = (piece.part, self._parts_size[side]), 0
+            middle = frame_members(side, b"", UNJUDGED, delim=delim, whole=whole, parts=parts)
+            entries.append(Entry("frame", middle))
+        return entries
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"

@@ -1,0 +1,60 @@
+"""The records of one imported conversation, numbered, stamped and sealed, from its header to its close."""
+
+import os
+from typing import Final
+
+from captures.record import members, seal, use_orjson
+from captures.versions import FORMAT_VERSION
+from mcpproxy import __version__
+
+MAX_NS: Final = 1 << 62
+"""Nanoseconds; a stamp is below, so that it fits wherever times are computed."""
+
+
+class Tape:
+    """Lines of one capture. Stamps are handed in and must not go back."""
+
+    def __init__(self) -> None:
+        use_orjson()
+        self._seq = 0
+
+    def line(self, t_ns: int, rec: str, middle: bytes) -> bytes:
+        """The whole line of the next record."""
+        self._seq += 1
+        return seal(self._seq - 1, t_ns, rec, middle)
+
+    def header(
+        self, form: str, transport: str, name: str, *, observed_start: bool = True, wall_ns: int | None = None
+    ) -> bytes:
+        """The first line.
+
+        What only a recorder knows is left out: processes, clocks of this machine, and, where nobody has told it, the
+        wall time.
+
+        Args:
+            form: what was imported, as `--from` names it.
+            transport: `stdio` or `http`.
+            name: of the conversation.
+            observed_start: whether it begins where the server does.
+            wall_ns: the wall clock at stamp 0.
+        """
+        middle = members(
+            format=FORMAT_VERSION,
+            capture=os.urandom(16).hex(),
+            segment=1,
+            transport=transport,
+            name=name,
+            observed_start=observed_start,
+            wall_ns=wall_ns,
+            tool=f"mcpproxy {__version__}",
+            imported=form,
+            redactions=[],
+        )
+        return self.line(0, "header", middle)
+
+    def close(
+        self, t_ns: int, totals: dict[str, object], *, status: int | None = None, signal: str | None = None
+    ) -> bytes:
+        """The last line."""
+        totals = totals | {"lost": {"records": 0, "bytes": 0}}
+        return self.line(t_ns, "close", members(ending="import", status=status, signal=signal, totals=totals))

@@ -1,0 +1,200 @@
+"""`mcpproxy import`: whole captures or none, nothing overwritten, and mistakes told in one line."""
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.integrity import inspect
+from captures.reader import Capture
+from mcpproxy.cli.grammar import grammars
+from mcpproxy.importers.trace import Case, cases
+from tests.mcpproxy.cli.typed import mcpproxy
+
+ROOT = Path(__file__).parents[3]
+CORPUS = ROOT / "tests/corpus/traces/import.ndjson"
+SHARED = ROOT.parent / "shared/protocol/traces.ndjson"
+FRAME = b'{"t":0,"dir":"c2s","raw":"{}"}\n'
+
+
+def trace(*names: str) -> bytes:
+    """A file of small cases."""
+    frames = [{"dir": "c2s", "raw": "{}"}]
+    made = [{"name": name, "transport": "stdio", "frames": frames} for name in names]
+    return b"".join(json.dumps(one).encode() + b"\n" for one in made)
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.mcpcap"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(CORPUS, id="corpus"),
+        pytest.param(
+            SHARED,
+            id="protocol",
+            marks=pytest.mark.skipif(not SHARED.exists(), reason="the protocol traces are not here"),
+        ),
+    ],
+)
+def test_every_case_becomes_a_capture_that_verifies_and_is_shown(tmp_path: Path, path: Path) -> None:
+    done = mcpproxy("import", "--from", "trace", path, "-o", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, b"")
+    wanted = [one for one in cases(path.read_bytes().splitlines()) if isinstance(one, Case)]
+    made = listed(tmp_path / "out")
+    assert len(made) == len(wanted) == len(done.stdout.splitlines())
+    for name in made:
+        assert inspect(Capture(tmp_path / "out" / name)).state == "complete"
+    assert mcpproxy("verify", tmp_path / "out").returncode == 0
+    shown = mcpproxy("show", tmp_path / "out")
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    for one in wanted:
+        assert one.name.encode() in shown.stdout
+    assert b"damaged" not in shown.stdout
+
+
+def test_the_lines_written_are_those_of_the_case(tmp_path: Path) -> None:
+    mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("x"))
+    lines = (tmp_path / "x.mcpcap").read_bytes().splitlines(keepends=True)
+    (case,) = cases([trace("x")])
+    assert isinstance(case, Case)
+    # Each import has a random number of its own.
+    assert lines[1:] == [line for _, line in case.records()][1:]
+
+
+def test_captures_are_private(tmp_path: Path) -> None:
+    mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "new", stdin=trace("x"))
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new", tmp_path / "new/x.mcpcap")]
+    assert modes == [0o700, 0o600]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("../../etc/passwd", "etc-passwd.mcpcap"),
+        ("..", "server.mcpcap"),
+        ("a b/ü", "a-b.mcpcap"),
+        ("call.2", "call-2.mcpcap"),
+        ("call.1", "call-1.mcpcap"),
+        ("v1.2.beta", "v1.2.beta.mcpcap"),
+        ("\x1b]0;x\x07", "0-x.mcpcap"),
+    ],
+)
+def test_a_name_makes_a_harmless_file(tmp_path: Path, name: str, file: str) -> None:
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "out", stdin=trace(name))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert listed(tmp_path / "out") == [file]
+    assert mcpproxy("verify", tmp_path / "out" / file).returncode == 0
+
+
+def test_one_case_can_be_named(tmp_path: Path) -> None:
+    data = trace("a", "b") + b"broken\n"
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, "--case", "b", stdin=data)
+    assert (done.returncode, done.stderr, listed(tmp_path)) == (0, b"", ["b.mcpcap"])
+    missing = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, "--case", "c", stdin=data)
+    assert (missing.returncode, missing.stderr.count(b"\n")) == (2, 1)
+    assert b"no case of the name c" in missing.stderr
+
+
+def test_a_wrong_case_is_left_out_and_the_others_are_imported(tmp_path: Path) -> None:
+    wrong = b'{"name":"w","transport":"stdio","frames":[{"dir":"c2s","raw":"{}"},{"dir":"up","raw":""}]}\n'
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a") + wrong + trace("b"))
+    assert done.returncode == 2
+    assert done.stderr == b"mcpproxy: cannot import -: line 2: frame 1: expected c2s, s2c or stderr in `dir`\n"
+    assert listed(tmp_path) == ["a.mcpcap", "b.mcpcap"]
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.mcpcap").write_bytes(b"mine")
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a", "b", "b"))
+    assert (done.returncode, done.stderr.count(b"\n")) == (73, 2)
+    assert (tmp_path / "a.mcpcap").read_bytes() == b"mine"
+    assert mcpproxy("verify", tmp_path / "b.mcpcap").returncode == 0
+    frames = mcpproxy("import", "--from", "ndjson", "-", "-o", tmp_path / "a.mcpcap", stdin=FRAME)
+    assert (frames.returncode, frames.stdout, frames.stderr.count(b"\n")) == (73, b"", 1)
+    assert (tmp_path / "a.mcpcap").read_bytes() == b"mine"
+
+
+def test_a_case_never_joins_segments_of_another_capture(tmp_path: Path) -> None:
+    CaptureFile(tmp_path / "a.2.mcpcap").close()
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a"))
+    assert (done.returncode, done.stderr.count(b"\n")) == (73, 1)
+    assert listed(tmp_path) == ["a.2.mcpcap"]
+
+
+def test_frames_become_one_capture_named_after_their_file(tmp_path: Path) -> None:
+    (tmp_path / "my log.ndjson").write_bytes(FRAME)
+    done = mcpproxy("import", "--from", "ndjson", "my log.ndjson", "--output", "out.mcpcap", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"out.mcpcap: 3 records\n", b"")
+    assert Capture(tmp_path / "out.mcpcap").header.members["name"] == "my-log"
+
+
+def test_frames_go_into_a_new_file_where_a_folder_is_named(tmp_path: Path) -> None:
+    done = mcpproxy("import", "--from", "ndjson", "-", "-o", f"{tmp_path}/new/", stdin=FRAME)
+    assert done.returncode == 0
+    assert len(listed(tmp_path / "new")) == 1
+
+
+def test_nothing_is_left_of_frames_with_a_mistake(tmp_path: Path) -> None:
+    big = json.dumps({"t": 0, "dir": "c2s", "raw": "x" * 3_000_000}).encode() + b"\n"
+    done = mcpproxy("import", "--from", "ndjson", "-", "-o", tmp_path / "out.mcpcap", stdin=big + b"{}\n")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"mcpproxy: cannot import -: line 2: expected text in `raw`, or base64 in `raw_b64`\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["trace", "ndjson"])
+@pytest.mark.parametrize("data", [b"", b"\n\n"], ids=["empty", "blank"])
+def test_an_empty_file_is_told(tmp_path: Path, form: str, data: bytes) -> None:
+    done = mcpproxy("import", "--from", form, "-", "-o", tmp_path / "out.mcpcap", stdin=data)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert not (tmp_path / "out.mcpcap").is_file()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["x.ndjson", "-o", "out"],
+        ["--from", "har", "x", "-o", "out"],
+        ["--from", "trace", "x"],
+        ["--from", "trace", "-o", "out"],
+        ["--from", "trace", "missing", "-o", "out"],
+        ["--from", "trace", ".", "-o", "out"],
+        ["--from", "ndjson", "-", "-o", "out.mcpcap", "--case", "x"],
+        ["--from", "trace", "a", "b", "-o", "out"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_one_line_and_makes_nothing(tmp_path: Path, words: list[str]) -> None:
+    done = mcpproxy("import", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "file/out", stdin=trace("a", "b"))
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (73, b"", 1)
+
+
+def test_a_closed_stdin_is_told(tmp_path: Path) -> None:
+    command = f'exec "$0" -m mcpproxy import --from trace - -o "{tmp_path}/out" <&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+
+
+def test_any_file_is_offered_for_completion() -> None:
+    (command,) = [command for command in grammars() if command.name == "import"]
+    assert command.operands == "files"
+    assert {option.names[-1]: option.values for option in command.options} == {
+        "--help": "none",
+        "--from": "words",
+        "--output": "captures",
+        "--case": "text",
+    }

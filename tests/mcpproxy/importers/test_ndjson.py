@@ -1,0 +1,118 @@
+"""Plain frames become one conversation, as they come."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.frame import Frame
+from captures.reader import read_frames
+from captures.record import Record, decode
+from mcpproxy.importers.ndjson import records
+from mcpproxy.importers.source import Wrong
+
+START = '{"t":0,"dir":"c2s","raw":"{}"}'
+
+
+def noted(*frames: tuple[int, str, bytes]) -> list[bytes]:
+    return [
+        json.dumps({"t": t, "dir": side, "raw_b64": b64encode(raw).decode()}).encode() + b"\n"
+        for t, side, raw in frames
+    ]
+
+
+def read(lines: Iterable[bytes]) -> list[Record]:
+    found = [decode(line.removesuffix(b"\n"), 0, orjson.loads) for line in lines]
+    assert None not in found
+    return [record for record in found if record is not None]
+
+
+def imported(lines: Iterable[bytes]) -> list[Record]:
+    return read(records(lines, "pen"))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), st.binary(max_size=30))))
+def test_the_bytes_of_each_direction_come_back(frames: list[tuple[str, bytes]]) -> None:
+    found = imported(noted((0, "c2s", b""), *((n, side, raw) for n, (side, raw) in enumerate(frames))))
+    assert [record.seq for record in found] == list(range(len(found)))
+    for side in ("c2s", "s2c"):
+        wanted = b"".join(raw + b"\n" for told, raw in [("c2s", b""), *frames] if told == side)
+        got = [item for item in read_frames(found) if isinstance(item, Frame) and item.dir == side]
+        assert b"".join(frame.raw + frame.delim for frame in got) == wanted
+        totals = found[-1].members["totals"][side]
+        assert totals == {"frames": len(got), "bytes": len(wanted)}
+
+
+def test_header_and_close_say_that_nobody_recorded_it() -> None:
+    header, frame, close = imported([START.encode()])
+    assert {name: header.members[name] for name in ("transport", "name", "imported", "observed_start")} == {
+        "transport": "stdio",
+        "name": "pen",
+        "imported": "ndjson",
+        "observed_start": True,
+    }
+    assert "wall_ns" not in header.members
+    assert frame.members["raw"] == "{}"
+    assert close.members["ending"] == "import"
+
+
+def test_stamps_are_those_since_the_start() -> None:
+    found = imported(noted((5, "c2s", b"a"), (5, "s2c", b"b"), (10**17, "s2c", b"c")))
+    assert [record.t_ns for record in found] == [0, 5, 5, 10**17, 10**17]
+
+
+def test_stamps_since_1970_are_wall_time() -> None:
+    start = 1_795_000_000_000_000_000
+    found = imported(noted((start, "c2s", b"a"), (start + 7, "s2c", b"b")))
+    assert found[0].members["wall_ns"] == start
+    assert [record.t_ns for record in found] == [0, 0, 7, 7]
+
+
+def test_a_giant_frame_is_written_in_parts() -> None:
+    raw = b"x" * 2_500_000
+    found = imported(noted((0, "s2c", raw), (1, "s2c", b"y")))
+    assert [record.rec for record in found] == ["header", "part", "part", "part", "frame", "frame", "close"]
+    frames = [item for item in read_frames(found) if isinstance(item, Frame)]
+    assert [frame.raw for frame in frames] == [raw, b"y"]
+
+
+def test_it_is_read_as_it_comes() -> None:
+    def endless() -> Iterator[bytes]:
+        yield START.encode()
+        raise InterruptedError("asked for more")
+
+    lines = records(endless(), "pen")
+    assert [record.rec for record in read([next(lines), next(lines)])] == ["header", "frame"]
+    with pytest.raises(InterruptedError):
+        next(lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{", "no JSON"),
+        ("[]", "a JSON object"),
+        ('{"dir":"c2s","raw":"{}"}', "in `t`"),
+        ('{"t":true,"dir":"c2s","raw":"{}"}', "in `t`"),
+        ('{"t":1.5,"dir":"c2s","raw":"{}"}', "in `t`"),
+        ('{"t":-1,"dir":"c2s","raw":"{}"}', "in `t`"),
+        ('{"t":4611686018427387904,"dir":"c2s","raw":"{}"}', "in `t`"),
+        ('{"t":6,"dir":"stderr","raw":"{}"}', "in `dir`"),
+        ('{"t":6,"dir":["c2s"],"raw":"{}"}', "in `dir`"),
+        ('{"t":6,"dir":"c2s"}', "in `raw`"),
+        ('{"t":4,"dir":"c2s","raw":"{}"}', "not before"),
+    ],
+)
+def test_a_wrong_line_is_named_with_what_is_expected(line: str, expected: str) -> None:
+    with pytest.raises(Wrong, match=f"^line 3: .*{expected}"):
+        imported([b'{"t":5,"dir":"c2s","raw":"{}"}\n', b"\n", line.encode()])
+
+
+@pytest.mark.parametrize("lines", [[], [b"\n", b"  \n"]])
+def test_nothing_at_all_is_refused(lines: list[bytes]) -> None:
+    with pytest.raises(Wrong, match="expected lines such as"):
+        imported(lines)
