@@ -305,6 +305,12 @@ def test_the_older_transport_is_linked_by_the_address_that_its_stream_announces(
     assert [frame.exchange for frame in frames_of(found)] == [2, 1]
 
 
+def test_announcements_without_end_make_no_records_without_end() -> None:
+    events = "event: endpoint\ndata: /a\n\nevent: endpoint\ndata: /b\n\n" * 100
+    found = case(http("req", GET), http("head", OPENED), http("sse", events), transport="legacy-sse")
+    assert outline(found)[4:-1] == [(2, "exchange response")]
+
+
 def test_a_stream_that_was_open_before_is_read_without_its_head() -> None:
     (found,) = [
         one for one in cases(CORPUS.read_bytes().splitlines()) if isinstance(one, Case) and "middle" in one.name
