@@ -343,7 +343,7 @@ class Writer:
                 return
             numbers = (self._seq, self._seq + 1)
             self._seq += 2
-            t_ns = time.monotonic_ns() - self.origin_ns
+            t_ns = self._stamped_ns = time.monotonic_ns() - self.origin_ns
         ending = Line(numbers[0], t_ns, Entry("close", members(ending="segment")))
         opening = Line(numbers[1], t_ns, Entry("header", self._header(self._file.segment + 1)))
         try:

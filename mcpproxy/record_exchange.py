@@ -5,6 +5,7 @@ only size and hash. A body is a copy that has been handed on already, so nothing
 """
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -30,6 +31,8 @@ STREAM_BYTES: Final = 1 << 40
 SNIFFED: Final = b'"jsonrpc"'
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
+_FAILURE: Final = 400
+_METADATA: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
 _JSON: Final = (b"application/json", b"application/json-rpc", b"")
 
 
@@ -42,8 +45,8 @@ class Exchange:
         self.conn = conversation.number
         self.number = number
         self.is_asking = True
-        self.is_answered = False
-        """Whether the response was complete before the request."""
+        self._is_announced = False
+        self._outcome: tuple[str, str | None] | None = None
         self.flags: list[str] = []
         self.uri_key: str | None = None
         self.metadata: str | None = None
@@ -85,8 +88,8 @@ class Exchange:
         self._times["request_end"] = self.conversation.at_ns
         if self._sent is not None:
             self._sent.end(whole=True)
-        if self.is_answered:
-            self.end("complete", None)
+        if self._outcome is not None:
+            self.end(*self._outcome)
 
     def answer(self, head: response.ResponseHead) -> None:
         """The response's head went on."""
@@ -99,7 +102,7 @@ class Exchange:
         )
         self._look_around(head)
         opened = self._sent.last_event_id if self._sent is not None else None
-        self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, answers=True)
+        self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, status=head.status)
         if self._received.is_stream:
             self._tell("response")
             self._received.begin()
@@ -123,22 +126,36 @@ class Exchange:
         self._response = members(response={"status": status, "reason": reason, "by": "proxy"})
         self.end("proxy", reason)
 
+    def respond(self, by: str, error: str | None) -> None:
+        """The response is over, complete or broken off; the rest of the request may still be to come."""
+        self._end_response(by)
+        if self.is_asking:
+            self._outcome = by, error
+            self.tell_response()
+        else:
+            self.end(by, error)
+
+    def _end_response(self, by: str) -> None:
+        if self._received is not None:
+            self._received.end(whole=by == "complete", ended_by=by)
+        self._times.setdefault("response_end", self.conversation.at_ns)
+
     def end(self, by: str, error: str | None) -> None:
         """The exchange is over."""
-        is_whole = by == "complete"
-        if self._received is not None:
-            self._received.end(whole=is_whole, ended_by=by)
-        self._times.setdefault("response_end", self.conversation.at_ns)
-        if is_whole and self.is_asking:
-            # Answered from its head alone: the rest of the request is still to come.
-            self.is_answered = True
-            return
+        self._end_response(by)
+        if self._outcome is not None and self._outcome[0] != "complete":
+            by, error = self._outcome  # what came first is the cause
         if self.is_asking and self._sent is not None:
             self._sent.end(whole=False)
         self.is_asking = False
         self._error = error
         self._is_told = True
         self._tell("end", ended_by=by)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the response was over before the request."""
+        return self._outcome is not None
 
     def is_endpoint(self) -> bool:
         """Whether the request goes to the URL that `serve` was given: what is said there is MCP."""
@@ -161,6 +178,9 @@ class Exchange:
             address = urljoin(self.recorder.address(self._target), text)
         except ValueError:  # no address: nobody can POST there
             return
+        if self._is_announced:  # a client goes to the first; telling of each would repeat the head each time
+            return
+        self._is_announced = True
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
         if self._leads_away(text):
             self.flag("bypass/endpoint", _origin(address))
@@ -185,6 +205,10 @@ class Exchange:
             attributes = [word.strip().lower() for word in value.split(b";")[1:]]
             if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
                 self.flag("bypass/cookie", "Secure, or for a domain")
+        for value in head.headers.values_of(b"www-authenticate"):
+            named = _METADATA(value)
+            if named and self._leads_away(named[1].decode("latin-1")):
+                self.flag("bypass/challenge", _origin(named[1].decode("latin-1")))
 
     def look_at_metadata(self, body: bytes) -> None:
         """A `.well-known` document: kept, and compared with the URL that the client was given."""
@@ -235,7 +259,7 @@ class BodyRecorder:
         fields: Fields,
         *,
         last_event_id: str | None,
-        answers: bool = False,
+        status: int | None = None,
     ) -> None:
         self.size = 0
         self.last_event_id = last_event_id
@@ -247,17 +271,20 @@ class BodyRecorder:
         total = STREAM_BYTES if self._media == _STREAM else MAX_TOTAL
         self._decoder: Decoder | None = decoder(codings, total) if codings else None
         self._is_opaque = bool(codings) and self._decoder is None
-        self._events = EventSplitter(MAX_RAW) if answers and self._media == _STREAM else None
+        self._is_broken = False
+        self._events = EventSplitter(MAX_RAW) if status is not None and self._media == _STREAM else None
         self._event_count = 0
         self._held = bytearray()
         self._parts = 0
         self._parts_size = 0
         self._event_parts_size = 0
         is_json = self._media in _JSON or self._media.endswith(b"+json")
-        self._is_kept = is_json and exchange.is_endpoint()
+        # Errors of OAuth and of gateways are JSON as well, and no messages.
+        self._is_kept = is_json and exchange.is_endpoint() and (status is None or status < _FAILURE)
         # Of what is certain to be in the capture itself, no hash is needed.
-        self._hash = None if self._events is not None or (self._is_kept and not codings) else hashlib.sha256()
+        self._hash = None if self._is_kept and not codings else hashlib.sha256()
         self._has_frames = False
+        self._metadata_size = 0
         self._is_over = False
 
     @property
@@ -280,8 +307,9 @@ class BodyRecorder:
                 payload = self._decoder.feed(payload)
             except Undecodable:
                 self._decoder = None
-                self._is_opaque = True
-                self._let_go()
+                self._is_opaque = self._is_broken = True
+                if not self._parts:
+                    self._let_go()
         if self._is_opaque or not payload:
             return
         if self._events is not None:
@@ -308,6 +336,7 @@ class BodyRecorder:
         if self._is_over:
             return
         self._is_over = True
+        whole = whole and not self._is_broken
         if self._decoder is not None:
             try:
                 self._decoder.end()
@@ -318,9 +347,11 @@ class BodyRecorder:
                 self._record_event(event)
             self._place("stream", event="ended", events=self._event_count, ended_by=ended_by)
         elif self._parts:
-            self._place_part(bytes(self._held))
+            if self._held:
+                self._place_part(bytes(self._held))
             self._place_frame(b"", whole=whole, parts=(self._parts, self._parts_size))
         elif self._held and self._exchange.is_metadata() and self._dir == "s2c":
+            self._metadata_size = len(self._held)
             self._exchange.look_at_metadata(bytes(self._held))
         elif self._held and self._is_stored():
             self._place_frame(bytes(self._held), whole=whole)
@@ -334,7 +365,8 @@ class BodyRecorder:
 
     def unstored(self) -> dict[str, object] | None:
         """Size and hash of a body of which no frame is in the capture."""
-        is_metadata = self._dir == "s2c" and self._exchange.metadata is not None
+        metadata = self._exchange.metadata if self._dir == "s2c" else None
+        is_metadata = metadata is not None and self._metadata_size <= METADATA_BYTES
         if not self.size or self._has_frames or self._hash is None or is_metadata:
             return None
         return {"size": self.size, "sha256": self._hash.hexdigest()}

@@ -5,6 +5,7 @@ account. Of a target the path is kept and the query's names, with the values of 
 secret. What the body says in clear anyway (`Mcp-Name`, `Mcp-Param-…`) is kept too; a session id is not.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -26,8 +27,11 @@ _KEPT: Final = frozenset(
 _KEPT_FAMILIES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
 _ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer"})
 _CHALLENGES: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
-_OPEN_SCHEMES: Final = (b"bearer", b"basic", b"digest", b"dpop")
-"""Schemes whose challenges hold no answer to one: others, such as Negotiate, go back and forth in the same header."""
+_PARAMETER: Final = rb"[\w.-]++ *= *(?:[\w.-]++|\"[^\"]*+\")"
+_OPEN_CHALLENGE: Final = re.compile(
+    rb"(?i)(?:bearer|basic|digest|dpop)(?: +" + _PARAMETER + rb"(?: *, *" + _PARAMETER + rb")*+)?+ *"
+).fullmatch
+"""One challenge of a scheme that holds no answer to one; in others, such as Negotiate, answers go back and forth."""
 _OPEN_PARAMETERS: Final = frozenset(
     {b"response_type", b"code_challenge_method", b"resource", b"redirect_uri", b"scope", b"grant_type"}
 )
@@ -59,7 +63,7 @@ def _value(name: bytes, value: bytes, hashed: Hash) -> str:
         return _text(value)
     if name in _ADDRESSES:
         return redacted_target(value, hashed)
-    if name in _CHALLENGES and value.lower().startswith(_OPEN_SCHEMES):
+    if name in _CHALLENGES and _OPEN_CHALLENGE(value):
         return _text(value)
     return hashed(value)
 

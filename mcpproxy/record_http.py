@@ -13,6 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
@@ -49,6 +50,7 @@ AROUND: Final = {
     "bypass/content-location": "an answer names {} itself as its place",
     "bypass/endpoint": "the server's endpoint event names {} itself: the client will refuse it or go there",
     "bypass/resource": "the server's OAuth metadata is for {}: a client that compares it with our URL stops",
+    "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
 """What leads the client around the recorder, and what stderr says of it, once each."""
@@ -125,6 +127,8 @@ class HttpRecorder:
         self._dirty = asyncio.Event()
         self._waiting_bytes = 0
         self._writing: asyncio.Task[None] | None = None
+        # Its own, for those of asyncio may all be looking for the address of an upstream.
+        self._threads = ThreadPoolExecutor(1, "capture")
 
     def start(self) -> None:
         """Begin to write, beside the traffic; a loop must run."""
@@ -137,7 +141,7 @@ class HttpRecorder:
             await asyncio.sleep(GATHER_S)
             self._dirty.clear()
             self._waiting_bytes = 0
-            written = asyncio.ensure_future(write())
+            written = asyncio.ensure_future(write(executor=self._threads))
             done, _ = await asyncio.wait({written}, timeout=STUCK_S)
             if not done:
                 self.writer.degrade()
@@ -191,7 +195,8 @@ class HttpRecorder:
             text = members(ending=ending, totals=totals | {"lost": lost_in_all}, durable_seq=self.writer.durable_seq)
             return Entry("close", text)
 
-        await wrap(self.writer.close)(closing)
+        # In the loop: all else is over by now, and it waits no longer than the end may take.
+        self.writer.close(closing)
 
 
 class Conversation:
@@ -261,12 +266,12 @@ class Conversation:
         elif isinstance(event, response.ResponseBody):
             exchange.answer_more(event.payload)
         elif isinstance(event, response.ResponseEnd):
-            self._open.popleft().end("complete", None)
+            self._open.popleft().respond("complete", None)
         elif isinstance(event, response.ResponseAborted):
-            self._open.popleft().end("server", event.reason)
+            self._open.popleft().respond("server", event.reason)
         else:
             for left in self._open:
-                left.end("error", f"not followed any further: {event.reason}")
+                left.respond("error", f"not followed any further: {event.reason}")
             self._open.clear()
 
     def answered(self, at_ns: int, status: int, reason: str) -> None:

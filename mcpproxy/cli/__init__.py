@@ -52,6 +52,8 @@ def dispatch(arguments: list[str]) -> int:
 
     from mcpproxy.cli.diagnostics import guarded
 
+    if name == "serve":
+        _let_ctrl_c_end_us()
     if name in COMMANDS:
         return guarded(import_module(module_of(name)).run, arguments[1:])
     return guarded(_about, arguments)
@@ -63,7 +65,7 @@ def module_of(name: str) -> str:
 
 
 def _let_ctrl_c_end_us() -> None:
-    """A Ctrl-C while `run` starts ends it as it would end the server, without a traceback.
+    """A Ctrl-C while a recorder starts ends it as it would end the server, without a traceback.
 
     By the builtin module: `signal` itself loads for 3 ms, in which a Ctrl-C would still be a traceback.
     """

@@ -13,10 +13,12 @@ import contextlib
 import gc
 import ipaddress
 import os
+import queue
 import signal
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -32,6 +34,10 @@ from mcpproxy.relay.upstream import Upstream
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 
+SAID_LINES: Final = 1000
+"""Lines for stderr that may wait."""
+SAID_S: Final = 1.0
+"""How long they may hold up the end."""
 TELL_S: Final = 10.0
 """How long the same line is not said again: a client may try an upstream that is away a hundred times a second."""
 SWITCH_S: Final = 0.0002
@@ -99,7 +105,7 @@ def run(arguments: list[str]) -> int:
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         recorder = HttpRecorder(
             options.url,
-            _seldom(say),
+            _seldom(_said.put),
             name=options.name,
             capture=options.capture,
             listen=place,
@@ -112,12 +118,11 @@ def run(arguments: list[str]) -> int:
         loop = (_loop_factory() or asyncio.new_event_loop)()
         loop.run_until_complete(_serve(relay, recorder, listener, shown))
     frames = sum(recorder.frames.values())
-    say(
+    _said.put(
         f"{recorder.name} · {time.monotonic() - began:.1f}s · {count_text(recorder.exchanges, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.flush()
+    _said.flush()
     # All is closed and told. Leaving in the usual way would wait for the threads of asyncio, one of which may be
     # looking for a host's name at a server that does not answer, or writing to a disk that hangs.
     os._exit(Exit.FINE)
@@ -134,11 +139,11 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
     gc.freeze()
     recorder.start()
     await relay.listen(listener)
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):  # the line on stderr has it as well
         sys.stdout.write(f"{url}\n")
         sys.stdout.flush()
     shown = url.partition("?")[0]
-    say(f"recording {recorder.name} to {recorder.path}; give the client {shown} as printed; Ctrl-C ends")
+    _said.put(f"recording {recorder.name} to {recorder.path}; give the client {shown} as printed; Ctrl-C ends")
     await stopped.wait()
     await relay.close()
     await recorder.finish("signal")
@@ -253,6 +258,37 @@ def _listener(text: str, *, beyond: bool) -> socket.socket:
 
 def _is_wildcard(host: str) -> bool:
     return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
+
+
+class _Said:
+    """Lines on their way to stderr, which somebody may have stopped reading: no traffic waits for that."""
+
+    def __init__(self) -> None:
+        self._lines: queue.Queue[str] = queue.Queue(SAID_LINES)
+        self._thread: threading.Thread | None = None
+
+    def put(self, line: str) -> None:
+        """Say a line soon; it is lost where too many wait already."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._say, name="stderr", daemon=True)
+            self._thread.start()
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(line)
+
+    def _say(self) -> None:
+        while True:
+            say(self._lines.get())
+            self._lines.task_done()
+
+    def flush(self) -> None:
+        """Wait until all is said, or nobody has listened for a second."""
+        until = time.monotonic() + SAID_S
+        with self._lines.all_tasks_done:
+            while self._lines.unfinished_tasks and (left := until - time.monotonic()) > 0:
+                self._lines.all_tasks_done.wait(left)
+
+
+_said = _Said()
 
 
 def _seldom(tell: Callable[[str], None]) -> Callable[[str], None]:

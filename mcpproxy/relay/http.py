@@ -6,9 +6,9 @@ decompressed, no idle stream times out, and a head does not wait for its body. R
 through; of what it refuses, or what the rule of admission refuses, the upstream sees nothing. What we answer
 ourselves is marked as ours and is never JSON-RPC.
 
-The observer is told after the bytes have been handed on, with the time at which that was: of all that one turn of the
-loop hands on together, in that order, which takes half the time of telling it of each in between. When it raises,
-traffic goes on unseen.
+The observer is told after the bytes have been handed on, with the time at which they were read, so that no answer is
+older than its request: of all that one turn of the loop hands on together, in that order, which takes half the time of
+telling it of each in between. When it raises, traffic goes on unseen.
 """
 
 import asyncio
@@ -120,11 +120,11 @@ class HttpRelay:
         self._server = await loop.create_server(lambda: _Client(self, loop), sock=bound, backlog=_AT_ONCE)
         bound.listen(BACKLOG)  # asyncio knows one number for what it takes at once and what the system lets wait
 
-    def show(self, client: "_Client", call: "Telling") -> None:
-        """Have the observer told of what a connection has just handed on."""
+    def show(self, client: "_Client", at_ns: int, call: "Telling") -> None:
+        """Have the observer told of what a connection has just handed on, or of what has become of it."""
         if not self._untold:
             asyncio.get_running_loop().call_soon(self._tell_observer)
-        self._untold.append((client, time.monotonic_ns(), call))
+        self._untold.append((client, at_ns, call))
 
     def _tell_observer(self) -> None:
         untold, self._untold = self._untold, []
@@ -197,7 +197,6 @@ class _Client(asyncio.Protocol):
         "_deadline",
         "_deaf",
         "_eof",
-        "_hides_body",
         "_is_lost",
         "_is_within_message",
         "_loop",
@@ -224,7 +223,6 @@ class _Client(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._deaf = self._eof = self._upstream_eof = self._over = self._is_within_message = self._is_lost = False
         self._refusal: http1.Refusal | None = None
-        self._hides_body = False
         self.watched: ConnectionTap | None = None
         self.answers = ResponseTap()
         self._rewriter = Rewriter(relay.origin, self.answers) if relay.origin is not None else None
@@ -249,6 +247,7 @@ class _Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
+        read_ns = time.monotonic_ns()
         passed: list[http1.Event] = []
         out: list[bytes] = []
         refusal = None
@@ -260,8 +259,7 @@ class _Client(asyncio.Protocol):
             if isinstance(event, http1.Head):
                 objection = self._relay.admission.judge(event.headers)
                 if objection is not None:
-                    refusal = http1.Refusal(*objection)
-                    self._hides_body = event.method == b"HEAD"
+                    refusal = http1.Refusal(*objection, event.method)
                     break
                 self.outstanding += 1
                 self._is_within_message = True
@@ -273,7 +271,7 @@ class _Client(asyncio.Protocol):
         if wire := b"".join(out):
             self._forward(wire)
         if passed:
-            self._show_request(passed)
+            self._show(lambda tap, at_ns: tap.request(at_ns, passed), read_ns)
         if refusal is not None:
             self._refuse(refusal)
         else:
@@ -366,7 +364,7 @@ class _Client(asyncio.Protocol):
 
     def _fail(self, status: int, reason: str) -> None:
         self._relay.tell(f"{reason} ({self._relay.upstream.authority.decode('latin-1')}); the client got {status}")
-        self._answer(status, reason)
+        self._answer(status, reason, to_head=self.answers.awaits_head)
 
     # --- answers of our own ---
 
@@ -376,7 +374,7 @@ class _Client(asyncio.Protocol):
         if self._over:
             return
         self._cancel_deadline()
-        self._show_request([refusal])
+        self._show(lambda tap, at_ns: tap.request(at_ns, [refusal]))
         if self._is_within_message:
             # The upstream has a part of this message: it must not take it for a whole one.
             self._end_upstream(reset=True)
@@ -386,25 +384,25 @@ class _Client(asyncio.Protocol):
         if self._upstream_eof:
             self.end("proxy", refusal.reason)
         elif is_next and not self._is_lost:
-            self._answer(refusal.status, refusal.reason)
+            self._answer(refusal.status, refusal.reason, to_head=refusal.method == b"HEAD")
         elif self._is_within_message or self._is_lost:
             self.abort("proxy", refusal.reason)
         else:
             self._refusal = refusal
 
-    def _answer(self, status: int, reason: str) -> None:
+    def _answer(self, status: int, reason: str, *, to_head: bool) -> None:
         """Answer ourselves, and end the connection: nothing that follows on it could be trusted or served."""
         if status not in _TOLD:
             self._relay.tell(f"refused a request with {status}: {reason}")
         self._deaf = True
         body = f"mcpproxy: {reason}\n".encode()
-        hides = self._hides_body or self.answers.awaits_head  # an answer to HEAD tells of a body and has none
         phrase = HTTPStatus(status).phrase
         head = (
             f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
             f"Connection: close\r\nMcpproxy-Refused: {status}\r\n\r\n"
         )
-        self.transport.write(head.encode() + (b"" if hides else body))
+        # An answer to HEAD tells of a body and has none.
+        self.transport.write(head.encode() + (b"" if to_head else body))
         self._show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
         self._finish("proxy", reason)
         self._end_upstream(reset=False)
@@ -422,19 +420,20 @@ class _Client(asyncio.Protocol):
         """Hand on, then look."""
         if self._over:
             return
+        read_ns = time.monotonic_ns()
         if self._rewriter is not None:
             self.transport.write(self._rewriter.feed(data, self._see))
         else:
             self.transport.write(data)
-            self._see(self.answers.feed(data))
+            self._see(self.answers.feed(data), read_ns)
         if self._refusal is None:
             return
         if self._is_lost:
             self.abort("proxy", self._refusal.reason)
         elif not self.outstanding:
-            self._answer(self._refusal.status, self._refusal.reason)
+            self._answer(self._refusal.status, self._refusal.reason, to_head=self._refusal.method == b"HEAD")
 
-    def _see(self, events: Sequence[response.Event]) -> None:
+    def _see(self, events: Sequence[response.Event], at_ns: int = 0) -> None:
         for event in events:
             if isinstance(event, response.ResponseEnd):
                 self.outstanding = max(0, self.outstanding - 1)
@@ -447,7 +446,7 @@ class _Client(asyncio.Protocol):
             elif isinstance(event, response.Lost):
                 self._is_lost = True
         if events:
-            self._show(lambda tap, at_ns: tap.response(at_ns, events))
+            self._show(lambda tap, at_ns: tap.response(at_ns, events), at_ns)
 
     def upstream_eof(self) -> None:
         """The upstream has said all: so do we."""
@@ -514,12 +513,10 @@ class _Client(asyncio.Protocol):
             else:
                 self.server.close()
 
-    def _show_request(self, events: Sequence[http1.Event]) -> None:
-        self._show(lambda tap, at_ns: tap.request(at_ns, events))
-
-    def _show(self, call: "Telling") -> None:
+    def _show(self, call: "Telling", at_ns: int = 0) -> None:
+        """Tell of what happened then, or now."""
         if self.watched is not None:
-            self._relay.show(self, call)
+            self._relay.show(self, at_ns or time.monotonic_ns(), call)
 
 
 class _Server(asyncio.Protocol):

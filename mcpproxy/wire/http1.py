@@ -46,6 +46,8 @@ class Refusal(NamedTuple):
     """What to answer."""
     reason: str
     """Why, in words of ours only."""
+    method: bytes = b""
+    """What was asked with; empty where the request line itself is at fault."""
 
 
 Event: TypeAlias = Head | Body | End | Refusal
@@ -105,9 +107,10 @@ class RequestSplitter:
                 at = self._step(data, at)
         except Malformed as found:
             self._refused = True
+            method = self._head[0].partition(b" ")[0] if self._head else b""
             self._begin()
             self._lines.pending.clear()
-            self._events.append(Refusal(found.status, found.reason))
+            self._events.append(Refusal(found.status, found.reason, method))
         events, self._events = self._events, []  # a quiet connection holds no body
         return events
 
@@ -130,6 +133,7 @@ class RequestSplitter:
             fields = Fields(_PLAIN_FIELDS(block))
             if len(line) <= MAX_TARGET + _AROUND_TARGET and len(fields) <= MAX_FIELDS and b" \r\n" not in block:
                 _judge_request_line(line)
+                self._head = [line]
                 self._complete(line, fields, plain[0])
                 return plain.end()
         line, at = self._lines.take(data, at, MAX_TARGET + _AROUND_TARGET, _target_too_long)

@@ -60,6 +60,18 @@ def test_a_challenge_that_goes_back_and_forth_is_no_challenge() -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        b'Bearer realm="x", Negotiate ' + SECRET,
+        b"Bearer " + SECRET + b"==",
+        b'Basic realm="a", Bearer ' + SECRET + b" x",
+    ],
+)
+def test_a_list_of_challenges_may_hold_an_answer(value: bytes) -> None:
+    assert loads(FieldRedactor(hashed)([(b"WWW-Authenticate", value)])) == [["WWW-Authenticate", hashed(value)]]
+
+
+@pytest.mark.parametrize(
     ("target", "kept"),
     [
         (b"/mcp", "/mcp"),
