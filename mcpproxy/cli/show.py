@@ -13,7 +13,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
+from typing import Final
 
+from analysis.filter import OF_FINDINGS, Filter, FilterError, facts_of, facts_of_batch, parse
+from analysis.fold import Fold
+from analysis.session import Seen
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
@@ -54,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
         "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
     )
     made.add_argument("-f", "--follow", action="store_true", help="go on with what is being recorded, until it ends")
+    made.add_argument("--filter", metavar="EXPR", help="only the messages that EXPR selects, such as method:tools/*")
     made.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
     made.add_argument("--limit", type=_positive, metavar="N", help="only the first N lines")
     made.add_argument(
@@ -72,6 +77,12 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print captures; 2 where one is damaged or cannot be read."""
     options = parser().parse_args(arguments)
+    try:
+        options.filter = None if options.filter is None else _filter(options.filter)
+    except FilterError as error:
+        for line in f"--filter: {error}".split("\n"):
+            say(line)
+        return int(Exit.USAGE)
     code = int(Exit.FINE)
     with selected(options.capture) as paths:
         for number, path in enumerate(paths):
@@ -84,8 +95,25 @@ def run(arguments: list[str]) -> int:
     return code
 
 
+_UNTOLD: Final = OF_FINDINGS | {"has:answer"}
+"""What of a message is not known when it is printed: no rules run here, and an answer comes after its request."""
+
+
+def _filter(text: str) -> Filter:
+    """The filter that is asked for.
+
+    Raises:
+        FilterError: it is none, or asks what would select everything or nothing.
+    """
+    only = parse(text)
+    for key, at in only.keys.items():
+        if key in _UNTOLD:
+            raise FilterError(f"`show` cannot tell `{key}` of a message when it prints it", text, at)
+    return only
+
+
 def _printer(path: Path, options: argparse.Namespace) -> "_Json | _Text":
-    return _Json() if options.format == "json" else _Text(path, options)
+    return _Json(options.filter) if options.format == "json" else _Text(path, options)
 
 
 def _print(path: Path, options: argparse.Namespace) -> int:
@@ -165,7 +193,9 @@ class _Text:
         self.caught_up = False
         self._picks = options.tail is not None or options.limit is not None
         width = shutil.get_terminal_size().columns
-        self._conversation = Conversation(style, width, times=options.time, file=path.name, live=options.follow)
+        self._conversation = Conversation(
+            style, width, times=options.time, file=path.name, live=options.follow, only=options.filter
+        )
         self._assembler = FrameAssembler()
         self._headed = False
 
@@ -196,9 +226,13 @@ class _Text:
 
 
 class _Json:
-    """Writes the records, a line each."""
+    """Writes the records, a line each; with a filter, those of frames in which it selects something."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Filter | None = None) -> None:
+        self._only = only
+        self._fold = Fold()
+        self._unsaid: dict[int, tuple[Record, Frame]] = {}
+        """Frames of which nothing is known yet, as they may be lines of a message; analysis.assembly bounds them."""
         self.caught_up = False
         self._wall_ns: int | None = None
         self._assembler = FrameAssembler()
@@ -206,25 +240,46 @@ class _Json:
     def feed(self, item: Record | Damage) -> Iterator[Row]:
         if isinstance(item, Damage):
             damage = {"file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause}
-            yield json_line({"rec": "damage", **damage})
+            if self._only is None:
+                yield json_line({"rec": "damage", **damage})
             return
         if item.rec == "header":
             wall_ns = item.members.get("wall_ns")
             self._wall_ns = wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 62 else None
         found = self._assembler.feed(item)
+        if self._only is None:
+            yield self._row(item, found)
+        elif found is not None:
+            if isinstance(found, Frame):
+                self._unsaid[found.seq] = item, found
+            yield from self._selected(self._fold.feed(found), self._only)
+
+    def _selected(self, seen: tuple[Seen, ...], only: Filter) -> Iterator[str]:
+        """The rows of frames whose messages have come: of those in which something is selected, once each."""
+        frames = {frame.seq: frame for one in seen for frame in one.message.frames}
+        chosen = {frame.seq for one in seen if only.matches(facts_of(one)) for frame in one.message.frames}
+        for seq in sorted(frames):
+            if seq not in self._unsaid:
+                continue
+            item, frame = self._unsaid.pop(seq)
+            if seq in chosen or (frame.verdict.kind == "batch" and only.matches(facts_of_batch(frame))):
+                yield self._row(item, frame)
+
+    def _row(self, item: Record, found: object) -> str:
         line = _as_judged_now(item, found) if isinstance(found, Frame) else item.line[:-1]
         if self._wall_ns is not None:
             line += b',"at":"%b"' % utc(self._wall_ns + min(item.t_ns, 1 << 62)).encode()
         if isinstance(found, Frame) and _is_flawless(found):
             line += b',"message":%b' % found.raw
-        yield line.decode() + "}\n"
+        return line.decode() + "}\n"
 
     def text(self, row: Row) -> str:
         return for_stdout(str(row).removesuffix("\n")) + "\n"
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:  # noqa: ARG002 - records say all that there is to say
-        """Nothing is left: a giant frame that never ended has been printed as its parts."""
-        return iter(())
+        """What was held back, with a filter. A giant frame that never ended has been printed as its parts, without."""
+        if self._only is not None:
+            yield from self._selected(self._fold.rest(), self._only)
 
 
 def _as_judged_now(record: Record, frame: Frame) -> bytes:

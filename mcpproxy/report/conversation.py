@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.exchange import Exchange
+from analysis.filter import Filter, facts_of, facts_of_batch
 from analysis.fold import Fold
 from analysis.session import Seen
 from captures.frame import Frame
@@ -56,6 +57,7 @@ class Conversation:
         times: Times = "rel",
         file: str = "",
         live: bool = False,
+        only: Filter | None = None,
     ) -> None:
         """Nothing is printed yet.
 
@@ -65,6 +67,7 @@ class Conversation:
             times: how the first column tells time.
             file: name of the capture, for the heading.
             live: a capture that is still growing: no line is held back; the heading comes again when it is complete.
+            only: selects the messages that are worth a line; what is no message is worth none then.
         """
         self.session = Fold()
         """What is known of the conversation."""
@@ -73,6 +76,7 @@ class Conversation:
         self._times = times
         self._file = file
         self._live = live
+        self._only = only
         self._held: list[str] | None = []
         self._posts: set[int] = set()
         self._items = 0
@@ -124,16 +128,27 @@ class Conversation:
             self._note_post(item)
         if isinstance(item, Frame):
             self._last_ns = item.t_ns
-            things = tuple(Thing(item.t_ns, one) for one in seen)
-            return (Thing(item.t_ns, Batch(item, len(seen))), *things) if item.verdict.kind == "batch" else things
+            things = tuple(Thing(item.t_ns, one) for one in seen if self._selects(one))
+            has_head = item.verdict.kind == "batch" and (bool(things) or self._selects(item))
+            return (Thing(item.t_ns, Batch(item, len(seen))), *things) if has_head else things
         if isinstance(item, Record):
             self._last_ns = item.t_ns
-        late = tuple(Thing(one.message.t_ns, one) for one in seen)
+        late = tuple(Thing(one.message.t_ns, one) for one in seen if self._selects(one))
         remark = remark_on(item, ended=self._ended)
         if remark is None or (isinstance(item, Record) and self._is_told_otherwise(item)):
             return late
         self._ended = self._ended or remark.is_end
-        return (*late, Thing(self._last_ns, remark))
+        return late if self._only is not None else (*late, Thing(self._last_ns, remark))
+
+    def _selects(self, what: Seen | Frame | Exchange) -> bool:
+        """Whether a message is worth a line; or a batch as a whole, or a request that nobody answered."""
+        if self._only is None:
+            return True
+        if isinstance(what, Frame):
+            return self._only.matches(facts_of_batch(what))
+        if isinstance(what, Exchange):
+            what = Seen(what.request, self.session.session_of(what.request))
+        return self._only.matches(facts_of(what))
 
     def _note_post(self, record: Record) -> None:
         request, number = record.members.get("request"), record.members.get("exchange")
@@ -156,15 +171,15 @@ class Conversation:
 
     def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
         """The things that only the end shows: that nobody closed the capture, and the requests without an answer."""
-        for seen in self.session.rest():
+        for seen in filter(self._selects, self.session.rest()):
             yield Thing(seen.message.t_ns, seen)
-        if not self._ended and self.session.ending is None:
+        if not self._ended and self.session.ending is None and self._only is None:
             end = Remark("·", "still being recorded") if still_open else Remark("■", "capture ends here (not closed)")
             yield Thing(self._last_ns, end)
         left = [
             exchange
             for exchange in self.session.finish()
-            if exchange.cancelled_ns is None and exchange.request.method not in _ENDLESS
+            if exchange.cancelled_ns is None and exchange.request.method not in _ENDLESS and self._selects(exchange)
         ]
         if left:
             yield Thing(self._last_ns, Remark("·", f"{count_text(len(left), 'request')} {self._unanswered()}"))

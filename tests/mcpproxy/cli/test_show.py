@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from analysis.filter import parse
 from captures.reader import Capture
 from captures.record import members
 from mcpproxy.cli.show import _Json
@@ -186,10 +187,173 @@ def test_a_row_is_one_line_of_json_whatever_crossed(tmp_path: Path, raw: bytes) 
     assert [row["seq"] for row in rows(output)] == [0, 1, 2]
 
 
-def shown_here(capture: Path) -> bytes:
-    """What `show --json` prints, without a process for each example."""
-    printer = _Json()
-    return "".join(printer.text(row) for item in Capture(capture) for row in printer.feed(item)).encode()
+def shown_here(capture: Path, text: str | None = None) -> bytes:
+    """What `show --json` prints, of all or of what a filter selects, without a process for each example."""
+    printer = _Json(None if text is None else parse(text))
+    fed = [printer.text(row) for item in Capture(capture) for row in printer.feed(item)]
+    return "".join([*fed, *map(printer.text, printer.finish(still_open=False))]).encode()
+
+
+# ---- a filter
+
+DOCS = Path(__file__).parents[3] / "docs/filter.md"
+DEMO = Path(__file__).parents[2] / "corpus/captures/demo.mcpcap"
+ANSWER = b'{"jsonrpc":"2.0","id":%d,"result":{"n":%d}}'
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    """Three calls of which two are answered, a batch, a message over three lines, and what is no message."""
+    batch = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"tools/list"}]'
+    middles = [
+        ("header", header()),
+        *(("frame", frame("c2s", CALL % n)) for n in (1, 2, 3)),
+        ("stderr", members(raw="add is slow today")),
+        *(("frame", frame("s2c", ANSWER % (n, n))) for n in (2, 1)),
+        ("frame", frame("c2s", batch)),
+        *(("frame", frame("s2c", raw)) for raw in (b'{"jsonrpc":"2.0",', b'"method":', b'"add/ed"}')),
+        ("frame", frame("s2c", b"add is no JSON")),
+        CLOSE,
+    ]
+    return written(tmp_path / "talk.mcpcap", lines(middles))
+
+
+SELECTED = [
+    ("method:tools/call", [1, 2, 3, 5, 6]),
+    ("method:tools/call kind:response", [5, 6]),
+    ("name:add dir:s2c", [5, 6]),
+    ("latency>=3ms", [5, 6]),
+    ("latency>3ms", [6]),
+    ("id:1", [1, 6]),
+    ("kind:batch", [7]),
+    ("method:ping", [7]),
+    ("kind:batch method:none", []),
+    ("method:add/*", [8, 9, 10]),
+    ("kind:invalid", [11]),
+    ("add", [1, 2, 3, 8, 9, 10, 11]),
+    ("not method:tools/call not kind:batch", [8, 9, 10, 11]),
+    ("session:1 id:3", [3]),
+    ("session:2", []),
+]
+
+
+@pytest.mark.parametrize(("text", "numbers"), SELECTED, ids=[text for text, _ in SELECTED])
+def test_rows_are_those_of_frames_in_which_something_is_selected(talk: Path, text: str, numbers: list[int]) -> None:
+    everything = {row["seq"]: row for row in rows(shown_here(talk))}
+    assert rows(shown_here(talk, text)) == [everything[seq] for seq in numbers]
+
+
+def test_a_filter_works_in_json_as_in_text(talk: Path) -> None:
+    as_json = mcpproxy("show", "--json", "--filter", "method:tools/call kind:response", talk)
+    assert [row["seq"] for row in rows(as_json.stdout)] == [5, 6]
+    as_text = mcpproxy("show", "--filter", "method:tools/call kind:response", talk)
+    heading, *shown = as_text.stdout.decode().splitlines()
+    assert heading == "files  talk.mcpcap"
+    assert re.findall(r"← +tools/call #(\d) add", "\n".join(shown)) == ["2", "1"]
+    assert len(shown) == 2
+    assert (as_json.returncode, as_text.returncode) == (0, 0)
+
+
+def test_what_is_no_message_is_shown_only_without_a_filter(talk: Path) -> None:
+    assert b"slow today" in mcpproxy("show", talk).stdout
+    shown = mcpproxy("show", "--filter", "add", talk).stdout.decode()
+    assert "slow today" not in shown
+    assert "server exited" not in shown
+    assert "add is no JSON" in shown
+
+
+def test_a_selected_message_of_a_batch_stands_below_its_batch(talk: Path) -> None:
+    _, *shown = mcpproxy("show", "--filter", "method:ping dir:c2s", talk).stdout.decode().splitlines()
+    assert "batch of 2" in shown[0]
+    assert "ping #7" in shown[1]
+    # The end tells which of the selected requests nobody answered, and counts no other.
+    assert "1 request unanswered" in shown[2]
+    assert "ping #7" in shown[3]
+    assert len(shown) == 4
+
+
+def test_a_selected_batch_stands_alone(tmp_path: Path) -> None:
+    batch = b'\xef\xbb\xbf[{"jsonrpc":"2.0","id":1,"method":"ping"}]'
+    capture = written(tmp_path / "batch.mcpcap", lines([("header", header()), ("frame", frame("c2s", batch)), CLOSE]))
+    _, *shown = mcpproxy("show", "--filter", "problem:framing/bom", capture).stdout.decode().splitlines()
+    assert len(shown) == 1
+    assert "batch of 1" in shown[0]
+    assert [row["seq"] for row in rows(shown_here(capture, "problem:framing/bom"))] == [1]
+
+
+@pytest.mark.parametrize("ending", [[], [("eof", members(dir="s2c"))]], ids=["end", "eof"])
+def test_a_message_that_never_ended_is_selected_as_what_it_is(tmp_path: Path, ending: list[tuple[str, bytes]]) -> None:
+    begun = b'{"jsonrpc":"2.0",'
+    middles = [("header", header()), ("frame", frame("c2s", CALL % 1)), ("frame", frame("s2c", begun)), *ending]
+    capture = written(tmp_path / "begun.mcpcap", lines(middles))
+    assert [row["seq"] for row in rows(shown_here(capture, "kind:invalid"))] == [2]
+    assert [row["seq"] for row in rows(shown_here(capture, "kind:request"))] == [1]
+    _, *shown = mcpproxy("show", "--filter", "kind:invalid", capture).stdout.decode().splitlines()
+    assert len(shown) == 1
+    assert "not a message" in shown[0]
+    _, *shown = mcpproxy("show", "--filter", "kind:request", capture).stdout.decode().splitlines()
+    assert ["tools/call #1" in line for line in shown] == [True, False, True]
+    assert "1 request unanswered" in shown[1]
+
+
+def test_tail_and_limit_count_what_is_selected(talk: Path) -> None:
+    def numbers(*options: str) -> list[str]:
+        shown = mcpproxy("show", "--filter", "method:tools/call dir:c2s", *options, talk).stdout.decode()
+        return re.findall(r"→ +tools/call #(\d) add +\d+ B", shown)
+
+    assert numbers() == ["1", "2", "3"]
+    assert numbers("--limit", "2") == ["1", "2"]
+    assert numbers("--tail", "2") == ["2", "3"]
+
+
+def test_a_filter_selects_from_what_is_followed(talk: Path) -> None:
+    done = mcpproxy("show", "--follow", "--json", "--filter", "method:tools/call kind:response", talk)
+    assert [row["seq"] for row in rows(done.stdout)] == [5, 6]
+
+
+def test_damage_is_told_with_a_filter_too(damaged: Path) -> None:
+    done = mcpproxy("show", "--json", "--filter", "id:2 or id:4", damaged)
+    assert done.returncode == 2
+    assert [row["seq"] for row in rows(done.stdout)] == [2, 4]
+    assert b"damaged" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "wrong"),
+    [
+        ("dir:c2s latency>fast", 16, "expected a time"),
+        ("a (b", 4, "expected `)`"),
+        ("a\x1b[2J and\n", 10, "expected a term"),
+        ("a rule:id/*", 2, "`show` cannot tell `rule`"),
+        ("a or has=answer", 5, "`show` cannot tell `has:answer`"),
+        ("level>note", 0, "`show` cannot tell `level`"),
+    ],
+)
+def test_a_wrong_filter_is_exit_2_and_points_at_the_place(capture: Path, text: str, at: int, wrong: str) -> None:
+    for options in ([], ["--json"]):
+        done = mcpproxy("show", *options, "--filter", text, capture)
+        assert (done.returncode, done.stdout) == (2, b"")
+        first, second, third = done.stderr.decode().splitlines()
+        assert first.startswith("mcpproxy: --filter: ")
+        assert wrong in first
+        assert "\x1b" not in second
+        assert third == "mcpproxy: " + " " * (at + 2) + "^"
+
+
+def examples() -> list[tuple[str, int]]:
+    """The filters of the page, and how many messages of the demo each selects."""
+    section = DOCS.read_text("utf-8").split("## Examples")[1].split("\n## ")[0]
+    found = re.findall(r"^\| `(.+?)` \| .* \| (\d+) \|$", section, re.MULTILINE)
+    return [(text, int(count)) for text, count in found]
+
+
+def test_the_page_has_examples() -> None:
+    assert len(examples()) >= 10
+
+
+@pytest.mark.parametrize(("text", "count"), examples(), ids=[text for text, _ in examples()])
+def test_an_example_of_the_page_selects_what_it_says(text: str, count: int) -> None:
+    assert len(rows(shown_here(DEMO, text))) == count
 
 
 # ---- damage
