@@ -7,6 +7,7 @@ from analysis.addressing import Key
 from analysis.exchange import IdState
 from analysis.finding import Finding
 from analysis.message import Id, Number, Request, Response, Side
+from analysis.methods import METHODS
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.session import Seen
@@ -28,8 +29,8 @@ class Null(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.request
-        if request is not None and request.id.type == "null" and not request.method.startswith("notifications/"):
+        request = _asked(seen)
+        if request is not None and request.id.type == "null":
             yield self.finding(seen, "a request has the id null: nobody can answer it", pointer="/id")
 
 
@@ -47,7 +48,7 @@ class NotStringOrInteger(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.request
+        request = _asked(seen)
         if request is not None and not _is_named(request.id) and request.id.type != "null":
             yield self.finding(seen, f"the id is {_kind(request)}, not a string or an integer", pointer="/id")
 
@@ -67,7 +68,7 @@ class FloatInteger(Rule):
     source = "2024-11-05 schema RequestId"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.request
+        request = _asked(seen)
         value = request.body.get("id") if request is not None else None
         if isinstance(value, float) and request is not None and _is_integer(request.id):
             yield self.finding(seen, f"the id {request.id.text} is written as a fraction", pointer="/id")
@@ -89,7 +90,7 @@ class UnsafeInteger(Rule):
     source = "RFC 8259 §6"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.request
+        request = _asked(seen)
         if request is not None and _is_integer(request.id) and _is_beyond(request.id):
             yield self.finding(seen, "the id is an integer that JavaScript cannot hold", pointer="/id")
 
@@ -108,7 +109,9 @@ class DuplicateInFlight(Rule):
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
-        if seen.earlier is None or seen.earlier.state not in (IdState.OPEN, IdState.CANCELLED) or _is_replay(seen):
+        if seen.earlier is None or seen.earlier.state not in (IdState.OPEN, IdState.CANCELLED):
+            return
+        if _asked(seen) is None or _is_replay(seen):
             return
         text = f"the id {_id(seen)} is that of a request that is still open"
         if seen.era == "modern" and seen.http is not None:
@@ -135,7 +138,8 @@ class DuplicateRequest(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
-        if seen.earlier is not None and seen.earlier.state is IdState.ANSWERED and not _is_replay(seen):
+        is_answered = seen.earlier is not None and seen.earlier.state is IdState.ANSWERED
+        if seen.earlier is not None and is_answered and _asked(seen) is not None and not _is_replay(seen):
             text = f"the id {_id(seen)} was used before in this session"
             yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,))
 
@@ -217,7 +221,7 @@ class DuplicateResponse(Rule):
 
 
 class EchoedFrame(Rule):
-    """A side sends back a request that it has just received.
+    """A side sends back a request that it has just received, and may not send itself.
 
     **Why it matters.** What runs there is no MCP peer: an echoing terminal, or `cat` in place of a server.
 
@@ -236,12 +240,24 @@ class EchoedFrame(Rule):
         if request is None:
             return
         asked = seen.session.tables[other].get(Key(request.frames[0].exchange, request.id))
-        if asked is not None and asked.request.body == request.body:
+        if asked is not None and asked.request.body == request.body and not _may_send(seen, request.method):
             text = f"the request {request.id.text} comes back as it was sent: an echo, no peer"
             yield self.finding(seen, text, related=(asked.request.seq,))
 
 
 # ---- what the rules ask
+
+
+def _asked(seen: Seen) -> Request | None:
+    """The request, unless it is a notification that has an id: that asks for nothing."""
+    request = seen.request
+    return None if request is None or request.method.startswith("notifications/") else request
+
+
+def _may_send(seen: Seen, method: str) -> bool:
+    """Whether a request could come from either side: two pings that cross are no echo."""
+    known = METHODS.get(method)
+    return known is None or (known.is_defined(seen.rank) and seen.message.sender in known.senders(seen.rank))
 
 
 def _is_integer(id_: Id) -> bool:

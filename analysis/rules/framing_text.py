@@ -1,0 +1,230 @@
+"""The text of a message, read once more: why it is none, and what parsers hide of it.
+
+Parsers agree on flawless JSON alone. Of members that come twice they keep the first or the last, some take NaN, some
+break at half a surrogate pair. What is asked for here is asked for frames about which something is odd.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from analysis.assembly import MOST_ON_A_LINE
+from analysis.finding import Finding
+from analysis.message import Invalid, Message
+from analysis.rules import Rule
+from analysis.session import Seen
+from captures.envelope import judge
+from captures.frame import Frame
+from captures.limits import READER_LIMIT
+
+BOM: Final = b"\xef\xbb\xbf"
+SEVERAL: Final = "framing/several-messages-on-a-line"
+NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json"})
+LONGEST_NAME: Final = 60
+"""Characters of a foreign name that a finding repeats."""
+
+_LONGEST_POINTER: Final = 256
+_NO_VALUE: Final = NOT_JSON | {
+    *("framing/invalid-utf8", "framing/lsp-header", "framing/blank-line", "framing/truncated-message"),
+    *("framing/not-a-message", "framing/too-deep", "sse/data-not-json", "invalid", "unjudged"),
+}
+_HALF: Final = re.compile("[\ud800-\udfff]")
+_HALF_ESCAPED: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_SPACE: Final = re.compile(r"[ \t\r\n]*+")
+
+
+class FrameRule(Rule):
+    """A rule about what a frame is made of: asked once for each, however many messages it holds."""
+
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+        """Of a frame with messages."""
+        return self.look(seen) if is_first(seen.message) else iter(())
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        """Of a frame without."""
+        return self.look(seen) if is_first(seen.message) else iter(())
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        """What is wrong with the frame; `seen` is its first message."""
+        raise NotImplementedError
+
+    def of_frame(self, seen: Seen, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
+        """What was found, of the frame as a whole or of one item of it."""
+        related = tuple({frame.seq: None for frame in seen.message.frames[-1:] if frame.seq != seen.message.seq})
+        return self.finding(seen, text, pointer=pointer, related=related)._replace(item=item)
+
+
+def is_first(message: Message) -> bool:
+    """Whether it is the first message of its frame."""
+    return message.index in (None, 0)
+
+
+@lru_cache(maxsize=1)
+def _behind_bom(frame: Frame) -> str:
+    verdict = judge(frame.raw.removeprefix(BOM), frame.dir, frame.unit, whole=frame.whole, limit=READER_LIMIT)
+    return verdict.problem or verdict.kind
+
+
+def reason(message: Message) -> str | None:
+    """Why something is no message, a byte order mark apart; None where it is one."""
+    if not isinstance(message, Invalid):
+        return None
+    return _behind_bom(message.frames[0]) if message.reason == "framing/bom" else message.reason
+
+
+def is_value(message: Message) -> bool:
+    """Whether its bytes are an object or an array of JSON; of others nothing more is asked."""
+    return reason(message) not in _NO_VALUE
+
+
+def raw_of(message: Message) -> bytes:
+    """Its bytes; of one that spans lines, all of them."""
+    if len(message.frames) == 1:
+        return message.frames[0].raw
+    return b"\n".join(frame.raw for frame in message.frames)
+
+
+def cut(name: str) -> str:
+    """A foreign name, as much of it as a finding may repeat."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+# ---- what parsers hide
+
+
+class Place(NamedTuple):
+    """Where something odd stands."""
+
+    pointer: str
+    """Of the value, in its message."""
+    name: str = ""
+    """Of a member that comes twice."""
+    item: int | None = None
+    """The message's place in its array, or on its line."""
+
+
+class Oddities(NamedTuple):
+    """The first place of each kind; None where there is none."""
+
+    repeated: Place | None = None
+    constant: Place | None = None
+    half_pair: Place | None = None
+
+
+class _Repeating(dict[str, Any]):
+    """An object that repeats a member."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        names: set[str] = set()
+        self.repeated = ""
+        """The first name that comes again."""
+        for name, _ in pairs:
+            if name in names:
+                self.repeated = name
+                break
+            names.add(name)
+
+
+class _Constant:
+    """NaN, or an infinity."""
+
+
+def oddities(message: Message) -> Oddities:
+    """What parsers hide in the frames of a message."""
+    return _read_again(message.frames) if is_value(message) else Oddities()
+
+
+@lru_cache(maxsize=1)
+def _read_again(frames: tuple[Frame, ...]) -> Oddities:
+    raw = b"\n".join(frame.raw for frame in frames)
+    reading = _Reading()
+    try:
+        values = reading.values(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return Oddities()
+    if not reading.is_odd and not _HALF_ESCAPED.search(raw):
+        return Oddities()
+    is_many = len(values) > 1
+    value = values if is_many else values[0]
+    return _places(value, has_items=is_many or isinstance(value, list))
+
+
+class _Reading:
+    """A parser that notices."""
+
+    def __init__(self) -> None:
+        self.is_odd = False
+        self._decode = json.JSONDecoder(
+            object_pairs_hook=self._object, parse_int=str, parse_float=str, parse_constant=self._constant
+        ).raw_decode
+
+    def values(self, text: str) -> list[Any]:
+        """The values of a text: one, or those that stand on one line."""
+        found: list[Any] = []
+        at = _after_space(text, 0)
+        while at < len(text) and len(found) < MOST_ON_A_LINE:
+            value, at = self._decode(text, at)
+            found.append(value)
+            at = _after_space(text, at)
+        return found or [None]
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        self.is_odd = True
+        return _Repeating(pairs)
+
+    def _constant(self, _token: str) -> _Constant:
+        self.is_odd = True
+        return _Constant()
+
+
+def _after_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _places(value: Any, *, has_items: bool) -> Oddities:
+    """The first odd places in a value, depth first; without recursion, as it may nest deeply."""
+    found: dict[str, Place] = {}
+    path: list[str | int] = []
+    levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
+    while levels and len(found) < len(Oddities._fields):
+        key, one = next(levels[-1], (None, None))
+        if key is None:
+            levels.pop()
+            if path:
+                path.pop()
+            continue
+        path.append(key)
+        for kind, name in _odd(key, one):
+            found.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
+        if isinstance(one, dict):
+            levels.append(iter(one.items()))
+        elif isinstance(one, list):
+            levels.append(iter(enumerate(one)))
+        else:
+            path.pop()
+    return Oddities(**found)
+
+
+def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, _Repeating):
+        yield "repeated", value.repeated
+    elif isinstance(value, _Constant):
+        yield "constant", ""
+    elif isinstance(value, str) and _HALF.search(value):
+        yield "half_pair", ""
+    if isinstance(key, str) and _HALF.search(key):
+        yield "half_pair", ""
+
+
+def _place(path: list[str | int], name: str, has_items: bool) -> Place:
+    item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
+    pointer = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+    is_plain = len(pointer) <= _LONGEST_POINTER and not _HALF.search(pointer)
+    return Place(pointer if is_plain else "", name, item if isinstance(item, int) else None)
