@@ -133,6 +133,10 @@ class Fold:
         is_modern = request.sender == "client" and _is_modern(request, http)
         return self.routing.session_of(request, http, is_modern=is_modern)
 
+    def is_waiting_in(self, exchange: int) -> bool:
+        """Whether a request of the client that an HTTP exchange carried has no answer yet."""
+        return any(self.tables["client"].get(key) is not None for key in self._addressing.asked_in(exchange))
+
     def _closed(self, waiting: Waiting, response: Response | None) -> Exchange:
         # A frame of the server is stamped when it was read, so only those of the client have waited after their stamp.
         seq, sender = waiting.request.seq, waiting.request.sender

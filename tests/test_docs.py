@@ -310,7 +310,9 @@ def test_architecture_names_every_module_and_no_other() -> None:
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
     named = {name for row in rows(text, "Modules") for name in re.findall(r"`([a-z0-9_/]+\.py)`", row[0])}
     ours = [path for package in ("captures", "analysis", "mcpproxy") for path in (ROOT / package).rglob("*.py")]
-    assert named == {str(path.relative_to(ROOT)) for path in ours if path.name not in ("__init__.py", "__main__.py")}
+    ours = [path for path in ours if path.name not in ("__init__.py", "__main__.py")]
+    # The groups of rules have one row together, and each a page of its own under docs/rules.
+    assert named == {str(path.relative_to(ROOT)) for path in ours if path.parent.name != "rules"}
 
 
 def test_architecture_gives_a_reason_for_every_dependency() -> None:

@@ -167,7 +167,8 @@ class Conversation:
             return False
         if members.get("event") == "opened":
             return members.get("last_event_id") is None
-        return members.get("ended_by") in ("complete", "client")
+        ended_by = members.get("ended_by")
+        return ended_by == "complete" or (ended_by == "client" and not self.session.is_waiting_in(number))
 
     def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
         """The things that only the end shows: that nobody closed the capture, and the requests without an answer."""
@@ -224,6 +225,9 @@ class Conversation:
             yield Span(sanitise(self.session.revision, 40))
         if client is not None or server is not None:
             yield Span(f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}")
+        if self.session.routing.count > 1:
+            # Who talks is told of the last that was heard; the others are in their lines alone.
+            yield Span(count_text(self.session.routing.count, "session"))
         date = self._wall(0, "%Y-%m-%d") if self._times == "abs" else None
         if date:
             yield Span(date)

@@ -118,7 +118,7 @@ def _message(seen: Seen, width: int) -> Row:
         # The batch above has told size and problem.
         row = _by_kind(seen, width - 8)
         return row._replace(body=[Span("  "), *row.body])
-    row = _by_kind(seen, width)._replace(size=units.size(len(frame.raw)))
+    row = _by_kind(seen, width)._replace(size=units.size(sum(len(one.raw) for one in message.frames)))
     problem = frame.verdict.problem
     if row.problem is not None or problem is None:
         return row
@@ -149,9 +149,11 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
     body = [*subject, Span(status.word, "bad" if status.is_bad else "plain")]
     if status.text and not status.is_bad:
         body.append(Span(f"  {status.text}"))
+    # An answer that is found only by reading 7 for "7": most clients never find it.
     return Row(
-        _arrow(response.frames[0]),
+        _arrow(response.frames[0], "!" if seen.is_converted else ""),
         body,
+        problem="id/type-changed" if seen.is_converted else None,
         error=status.text if status.is_bad else "",
         latency=ms_text(exchange.duration_ns or 0) if exchange is not None else "",
     )

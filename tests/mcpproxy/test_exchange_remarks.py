@@ -1,10 +1,14 @@
 """What `show` says of HTTP exchanges and streams beside their messages."""
 
+import json
 from typing import Any
 
 import pytest
+from orjson import loads
 
-from captures.record import Record
+from captures.reader import FrameAssembler
+from captures.record import Record, decode
+from mcpproxy.importers.trace import Case, cases
 from mcpproxy.report.conversation import Conversation
 from mcpproxy.report.records import remark_on
 
@@ -99,3 +103,31 @@ def test_the_stream_of_a_get_says_when_it_begins_and_ends() -> None:
         "stream opened",
         "stream ended by the client after 1 event",
     ]
+
+
+def told_of_stream(*, answered: bool) -> list[str]:
+    """What `show` writes of a POST whose stream its client leaves, before or after the answer."""
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow"}}
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
+    head = "POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\r\n"
+    frames: list[dict[str, object]] = [
+        {"x": 1, "dir": "c2s", "k": "req", "raw": head + json.dumps(request)},
+        {"x": 1, "dir": "s2c", "k": "head", "raw": "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"},
+        {"x": 1, "dir": "c2s", "k": "end", "by": "client", "raw": ""},
+    ]
+    if answered:
+        frames.insert(2, {"x": 1, "dir": "s2c", "k": "sse", "raw": f"data: {json.dumps(answer)}\n\n"})
+    (case,) = cases([json.dumps({"name": "left", "transport": "http", "frames": frames}).encode()])
+    assert isinstance(case, Case)
+    conversation, assembler, lines = Conversation(), FrameAssembler(), list[str]()
+    for _, line in case.records():
+        record = decode(line.rstrip(b"\n"), 0, loads)
+        assert record is not None
+        item = assembler.feed(record)
+        lines += conversation.feed(item) if item is not None else []
+    return [*lines, *conversation.finish()]
+
+
+def test_a_stream_that_its_client_leaves_before_the_answer_has_a_line() -> None:
+    assert any("stream ended by the client" in line for line in told_of_stream(answered=False))
+    assert not any("stream ended" in line for line in told_of_stream(answered=True))
