@@ -1,1 +1,47 @@
-"""The rules of the group `error`."""
+"""The group `error`: codes of errors, and what has to be said beside them."""
+
+from analysis.rules.error_answers import (
+    ElicitationModeCode,
+    ResourceNotFoundCode,
+    RootsUnsupportedCode,
+    SamplingCode,
+    UnsupportedVersionData,
+    UnsupportedVersionShape,
+    UrlElicitationShape,
+    UrlElicitationUnsupported,
+)
+from analysis.rules.error_codes import (
+    AnError,
+    Internal,
+    LegacyRange,
+    MisusedMcpCode,
+    ParseErrorForValidJson,
+    ReservedCode,
+    RetiredCode,
+    UndefinedMcpCode,
+    UnknownMethodCode,
+)
+from analysis.rules.error_lists import PromptArgsCode, ToolInputAsProtocolError, UnknownToolAsResult
+
+__all__ = [
+    "AnError",
+    "ElicitationModeCode",
+    "Internal",
+    "LegacyRange",
+    "MisusedMcpCode",
+    "ParseErrorForValidJson",
+    "PromptArgsCode",
+    "ReservedCode",
+    "ResourceNotFoundCode",
+    "RetiredCode",
+    "RootsUnsupportedCode",
+    "SamplingCode",
+    "ToolInputAsProtocolError",
+    "UndefinedMcpCode",
+    "UnknownMethodCode",
+    "UnknownToolAsResult",
+    "UnsupportedVersionData",
+    "UnsupportedVersionShape",
+    "UrlElicitationShape",
+    "UrlElicitationUnsupported",
+]
