@@ -175,8 +175,8 @@ class Fold:
         state = table.state(key)
         by_client = request.sender == "client"
         revision, era = self._asking(request, session) if by_client else self._around(request, session)
-        if request.method == "initialize" and not session.is_http:
-            session.used.clear()
+        if request.method == "initialize" and session.state in ("init-answered", "ready") and not session.is_http:
+            session.used.clear()  # a second handshake on a pipe starts afresh
         before = session.used.get((request.sender, request.id))
         earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
         session.used[request.sender, request.id] = request.seq, request.frames[0].conn, key

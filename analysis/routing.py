@@ -68,9 +68,11 @@ class Routing:
         return known
 
     def _found(self, message: Message, http: HttpExchange, *, is_modern: bool) -> Session:
-        key = http.fields.get("mcp-session-id") or http.uri_key
-        if key and key in self._by_key and not is_modern:
-            return self._by_key[key]
+        key = http.fields.get("mcp-session-id")
+        for known in (key, http.uri_key):
+            # Every POST has the key of its URI; only one that a stream has announced is of a session.
+            if known and known in self._by_key and not is_modern:
+                return self._by_key[known]
         is_opening = isinstance(message, Request) and message.method == "initialize"
         remembered = self._by_client.get(http.client)
         is_other = remembered is None or message.t_ns - remembered[1] > IDLE_NS
