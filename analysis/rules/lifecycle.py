@@ -1,1 +1,468 @@
-"""The rules of the group `lifecycle`."""
+"""The group `lifecycle`: the handshake of the revisions up to 2025-11-25."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from analysis.finding import Finding
+from analysis.http import HttpExchange
+from analysis.message import Message, Notification, Request
+from analysis.methods import UNPREFIXED
+from analysis.revisions import HANDSHAKE_ERA
+from analysis.rules import NOTE, WARNING, Later, Rule
+from analysis.rules.eras import VERSION_FIELD, Everywhere, code_of, listed, short
+from analysis.session import PROTOCOL_VERSION, Seen, Session
+
+_INITIALIZED: Final = "notifications/initialized"
+_LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
+_CLIENTS: Final = 10_000
+_KEPT: Final = 1000
+_NO_REFUSAL: Final = frozenset({401, 403, 404, 429})
+_MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
+
+
+class _Handshake(Rule):
+    """What the rules of the handshake have in common: whose handshake it is, and whether it was completed oddly.
+
+    Over HTTP without session ids, what one client sends counts to the handshake that was begun last from its address.
+    Where several were begun from there, nothing is certain.
+    """
+
+    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
+        super().__init__(later)
+        self.begun: dict[str, int] = {}
+        """Clients over HTTP → the session of their handshake; 0 where there were several."""
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        method = _method(seen.message)
+        if method == "initialize" and seen.http is not None:
+            client = seen.http.client
+            if client in self.begun or len(self.begun) < _CLIENTS:
+                self.begun[client] = 0 if client in self.begun else seen.session.number
+        elif method == _INITIALIZED and seen.message.sender == "client":
+            self.memory(seen.session, dict)["initialized"] = seen.session.epoch
+        return self.asked(seen)
+
+    def asked(self, seen: Seen) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
+        """A request."""
+        return ()
+
+    def is_sure(self, seen: Seen) -> bool:
+        """Whether a message surely belongs to the handshake of its session."""
+        http = seen.http
+        if http is None or http.session_id:
+            return True
+        return self.begun.get(http.client) == seen.session.number and seen.session.epoch <= 1
+
+    def has_initialized(self, session: Session) -> bool:
+        """Whether `initialized` was sent, if only as a request: that is a mistake of its own."""
+        return session.has_initialized or self.memory(session, dict).get("initialized") == session.epoch
+
+
+class RequestBeforeInitialize(_Handshake):
+    """The first request of a session is not `initialize`.
+
+    **Why it matters.** Nothing is agreed on yet: the server knows neither the revision nor what the client can do. Most
+    refuse, some answer by chance.
+
+    **On the wire.** `> {"id":1,"method":"tools/list"}` as the first line. Over HTTP it counts only when the server
+    refuses: one without sessions may have been initialized earlier.
+
+    **Instead.** Send `initialize`, wait for its result, send `notifications/initialized`, then work. `ping`, and a
+    probe of the modern era, may come before.
+    """
+
+    id = "lifecycle/request-before-initialize"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    needs_start = True
+    source = _LIFECYCLE
+
+    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
+        super().__init__(later)
+        # It looks at the start itself: over HTTP the refusal is the proof, and a session that does not begin with
+        # `initialize` has no observed start there.
+        self.needs_start = False  # type: ignore[misc]
+
+    def asked(self, seen: Seen) -> Iterator[Finding]:
+        if seen.session.observed_start and _is_work(seen) and _is_untouched(seen):
+            yield self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+        is_refused = http.status is not None and 400 <= http.status < 500 and http.status not in _NO_REFUSAL
+        if not is_refused or http.is_ours or http.session_id or len(self.begun) >= _CLIENTS:
+            return
+        if http.client in self.begun:
+            # It has a session, and has forgotten to say so.
+            return
+        for seen in http.sent:
+            if not seen.session.observed_start and _is_work(seen) and _is_untouched(seen):
+                method = short(_method(seen.message))
+                yield self.finding(seen, f"{method} was sent before initialize, and refused with status {http.status}")
+
+
+class NotificationBeforeInitialize(Rule):
+    """The client tells something before it has sent `initialize`.
+
+    **Why it matters.** There is no session that it could be about; servers drop it, and some break.
+
+    **On the wire.** `> {"method":"notifications/roots/list_changed"}` and only then `> {"method":"initialize",…}`
+
+    **Instead.** Begin with `initialize`. Taking back a modern probe by `notifications/cancelled` is fine.
+    """
+
+    id = "lifecycle/notification-before-initialize"
+    who = "client"
+    versions = Everywhere(*HANDSHAKE_ERA)
+    level = WARNING
+    needs_start = True
+    source = _LIFECYCLE
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        method = _method(seen.message)
+        if seen.message.sender != "client" or seen.state != "new" or method == _INITIALIZED:
+            return
+        if seen.cancels is not None and _is_modern(seen.cancels):
+            return
+        if seen.era == "handshake":
+            yield self._found(seen)
+        elif seen.era is None:
+            _put_off(self, seen, self._found(seen))
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        yield from _due(self, seen)
+
+    def _found(self, seen: Seen) -> Finding:
+        return self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
+
+
+class RequestBeforeInitializeResult(_Handshake):
+    """The client goes on before `initialize` is answered.
+
+    **Why it matters.** The client cannot know the revision and the capabilities that it has to keep to. Servers that
+    read one message at a time take it for the end of the handshake.
+
+    **On the wire.** `> {"id":1,"method":"initialize",…}` `> {"id":2,"method":"tools/list"}` `< {"id":1,"result":{…}}`
+
+    **Instead.** Wait for the result. Only `ping` may come in between.
+    """
+
+    id = "lifecycle/request-before-initialize-result"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    level = WARNING
+    needs_start = True
+    source = _LIFECYCLE
+
+    def asked(self, seen: Seen) -> Iterator[Finding]:
+        if seen.state == "init-sent" and _is_work(seen) and self.is_sure(seen) and not _is_settled_elsewhere(seen):
+            yield self.finding(seen, f"{short(_method(seen.message))} was sent before initialize was answered")
+
+
+class EarlyInitialized(_Handshake):
+    """`notifications/initialized` comes before the result of `initialize`.
+
+    **Why it matters.** It says that the client has read the result, which it cannot have. A server that waits for it
+    may start to send requests, or never notices it at all.
+
+    **On the wire.** `> {"id":1,"method":"initialize",…}` `> {"method":"notifications/initialized"}`
+    `< {"id":1,"result":{…}}`
+
+    **Instead.** Send it once the result is there, and not at all after an error.
+    """
+
+    id = "lifecycle/early-initialized"
+    who = "client"
+    versions = Everywhere(*HANDSHAKE_ERA)
+    needs_start = True
+    source = _LIFECYCLE
+
+    def asked(self, seen: Seen) -> Iterator[Finding]:
+        yield from self._look(seen)
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        yield from self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender != "client" or _method(seen.message) != _INITIALIZED or seen.era == "modern":
+            return
+        if not self.is_sure(seen) or _is_settled_elsewhere(seen):
+            return
+        if seen.state == "init-sent":
+            yield self.finding(seen, "initialized was sent before initialize was answered")
+        elif seen.state == "new":
+            what = "although initialize was refused" if seen.session.epoch else "without initialize"
+            yield self.finding(seen, f"initialized was sent {what}")
+
+
+class InitializedMissing(_Handshake):
+    """The client works without ever having sent `notifications/initialized`.
+
+    **Why it matters.** Careful servers answer nothing but `ping` until it comes, and never send requests of their own.
+
+    **On the wire.** `< {"id":1,"result":{"protocolVersion":…}}` `> {"id":2,"method":"tools/list"}`
+
+    **Instead.** Send `{"jsonrpc":"2.0","method":"notifications/initialized"}` right after the result of `initialize`.
+    Over HTTP it may still be under way when a request is sent, but not when that is answered.
+    """
+
+    id = "lifecycle/initialized-missing"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    needs_start = True
+    source = _LIFECYCLE
+
+    def asked(self, seen: Seen) -> Iterator[Finding]:
+        if seen.state != "init-answered" or not _is_work(seen) or _method(seen.message) == "initialize":
+            return
+        if self.has_initialized(seen.session) or not self.is_sure(seen):
+            return
+        if seen.http is None:
+            yield self._found(seen)
+            return
+        waiting = self.memory(seen.session, dict).setdefault("waiting", {})
+        if len(waiting) < _KEPT:
+            waiting[seen.message.seq, seen.message.index] = self._found(seen)
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        session = seen.session
+        if seen.http is None or seen.exchange is None:
+            return
+        request = seen.exchange.request
+        found = self.memory(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
+        if found is None or session.state != "init-answered" or self.has_initialized(session):
+            return
+        # Another handshake may have begun at this address since.
+        if self.is_sure(seen):
+            yield found
+
+    def _found(self, seen: Seen) -> Finding:
+        return self.finding(seen, f"{short(_method(seen.message))} was sent, but initialized never was")
+
+
+class DuplicateInitialized(_Handshake):
+    """`notifications/initialized` is sent again.
+
+    **Why it matters.** A server may begin its work twice: ask for the roots again, start the same timers.
+
+    **On the wire.** `> {"method":"notifications/initialized"}` twice in a session
+
+    **Instead.** Send it once for each handshake.
+    """
+
+    id = "lifecycle/duplicate-initialized"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    level = WARNING
+    methods = frozenset({"initialize", _INITIALIZED})
+    source = _LIFECYCLE
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender != "client" or seen.era != "handshake":
+            return
+        memory = self.memory(seen.session, dict)
+        before: HttpExchange | None = memory.get("carried")
+        memory["carried"] = seen.http
+        if seen.state != "ready" or not self.is_sure(seen):
+            return
+        if seen.http is not None and before is not None and (before.status is None or before.status >= 300):
+            # It did not arrive, so it had to be posted again.
+            return
+        yield self.finding(seen, "initialized was sent before in this session")
+
+
+class RepeatedInitialize(Rule):
+    """`initialize` is sent in a session that has one.
+
+    **Why it matters.** What was agreed on is open again. Servers refuse it, or start afresh and forget subscriptions
+    and log levels.
+
+    **On the wire.** `> {"id":1,"method":"initialize",…}` … `> {"id":9,"method":"initialize",…}` on one pipe
+
+    **Instead.** One handshake for a process or session; start another one for another. After an error a second attempt
+    is fine.
+    """
+
+    id = "lifecycle/repeated-initialize"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    level = WARNING
+    methods = frozenset({"initialize"})
+    source = _LIFECYCLE
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender != "client":
+            return
+        memory, session = self.memory(seen.session, dict), seen.session
+        # Of the older transport: its stream was opened first, and is the session.
+        is_stream = memory.setdefault("stream", session.observed_start and session.opened_ns < seen.message.t_ns)
+        is_carried = seen.http is None or (is_stream and not seen.http.session_id)
+        if is_carried and seen.state in ("init-answered", "ready"):
+            yield self.finding(seen, "initialize was sent in a session that is initialized")
+
+
+class ServerRequestBeforeInitialized(_Handshake):
+    """The server sends a request before the client has said `initialized`.
+
+    **Why it matters.** The client may not be listening yet: it drops the request, or takes it for the answer that it
+    waits for.
+
+    **On the wire.** `> {"id":1,"method":"initialize",…}` `< {"id":1,"result":{…}}` `< {"id":1,"method":"roots/list"}`
+
+    **Instead.** Wait for `notifications/initialized`. `ping` and notifications may come earlier.
+    """
+
+    id = "lifecycle/server-request-before-initialized"
+    who = "server"
+    versions = HANDSHAKE_ERA
+    level = WARNING
+    needs_start = True
+    source = _LIFECYCLE
+
+    def asked(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender != "server" or seen.era != "handshake" or not _is_request(seen.message):
+            return
+        is_early = seen.state in ("init-sent", "init-answered") and not self.has_initialized(seen.session)
+        if is_early and self.is_sure(seen):
+            yield self.finding(seen, f"{short(_method(seen.message))} was sent before the client was initialized")
+
+
+class ServerFrameBeforeInitialize(Rule):
+    """The server speaks before the client has sent `initialize`.
+
+    **Why it matters.** Many clients expect their answer as the first message and stop at anything else.
+
+    **On the wire.** `< {"method":"notifications/tools/list_changed"}` and only then `> {"method":"initialize",…}`
+
+    **Instead.** Say nothing before `initialize` but log messages and `ping`; write what is for people to stderr.
+    """
+
+    id = "lifecycle/server-frame-before-initialize"
+    who = "server"
+    versions = Everywhere(*HANDSHAKE_ERA)
+    level = WARNING
+    needs_start = True
+    source = _LIFECYCLE
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender == "server":
+            if _is_request(seen.message):
+                yield from self._look(seen)
+            return
+        yield from _due(self, seen)
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender == "server" and _method(seen.message) != "notifications/message":
+            yield from self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        if seen.state == "new" and seen.era == "handshake":
+            yield self._found(seen)
+        elif seen.state == "new" and seen.era is None:
+            _put_off(self, seen, self._found(seen))
+
+    def _found(self, seen: Seen) -> Finding:
+        return self.finding(seen, f"the server sent {short(_method(seen.message))} before initialize")
+
+
+class InitializeFailed(Rule):
+    """The server refuses `initialize`.
+
+    **Why it matters.** No session comes about. The versions that the server names tell what to ask for.
+
+    **On the wire.** `< {"id":1,"error":{"code":-32602,"message":…,"data":{"supported":["2024-11-05"],…}}}`
+
+    **Instead.** Ask for a version that the server supports, or look up the code. It is no fault to refuse.
+    """
+
+    id = "lifecycle/initialize-failed"
+    who = "server"
+    versions = HANDSHAKE_ERA
+    level = NOTE
+    methods = frozenset({"initialize"})
+    source = _LIFECYCLE
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        if seen.exchange is None or seen.exchange.response is None or seen.session.server_is_modern:
+            return
+        code, versions = code_of(seen.exchange.response), listed(seen.exchange.response)
+        text = f"initialize was refused with code {code}" if code is not None else "initialize was refused"
+        if versions:
+            text += f"; the server supports {short(', '.join(versions))}"
+        if seen.revision:
+            text += f"; {short(seen.revision)} was asked for"
+        yield self.finding(seen, text, related=(seen.exchange.request.seq,))
+
+
+class ContinuedAfterFailedInitialize(_Handshake):
+    """The client works on although `initialize` was refused.
+
+    **Why it matters.** There is no session. What happens next depends on the server's mood.
+
+    **On the wire.** `< {"id":1,"error":{…}}` `> {"id":2,"method":"tools/list"}`
+
+    **Instead.** Try `initialize` again with another version, or give up and show the error.
+    """
+
+    id = "lifecycle/continued-after-failed-initialize"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    needs_start = True
+    replaces = ("lifecycle/request-before-initialize",)
+    source = _LIFECYCLE
+
+    def asked(self, seen: Seen) -> Iterator[Finding]:
+        is_refused = seen.state == "new" and seen.session.epoch > 0
+        if is_refused and _is_work(seen) and _method(seen.message) != "initialize" and self.is_sure(seen):
+            yield self.finding(seen, f"{short(_method(seen.message))} was sent although initialize was refused")
+
+
+# ---- what the rules ask
+
+
+def _method(message: Message) -> str:
+    """The method; of a notification without its prefix the one that is meant."""
+    if isinstance(message, Notification):
+        return UNPREFIXED.get(message.method, message.method)
+    return message.method if isinstance(message, Request) else ""
+
+
+def _is_request(message: Message) -> bool:
+    """Whether it asks for more than a sign of life."""
+    method = _method(message)
+    return isinstance(message, Request) and method != "ping" and not method.startswith("notifications/")
+
+
+def _is_work(seen: Seen) -> bool:
+    """Whether it is a request of the client that needs a session."""
+    return seen.message.sender == "client" and seen.era == "handshake" and _is_request(seen.message)
+
+
+def _is_untouched(seen: Seen) -> bool:
+    """Whether no handshake was tried in its session, and this is no attempt."""
+    return seen.state == "new" and not seen.session.epoch and _method(seen.message) != "initialize"
+
+
+def _is_settled_elsewhere(seen: Seen) -> bool:
+    """Whether its header names a version while none is agreed on: then it is of a handshake that nobody saw."""
+    return seen.http is not None and VERSION_FIELD in seen.http.fields and not seen.http.session_id
+
+
+def _is_modern(request: Request) -> bool:
+    return PROTOCOL_VERSION in request.meta or request.method in _MODERN_METHODS
+
+
+def _put_off(rule: Rule, seen: Seen, finding: Finding) -> None:
+    """Keep what is a fault in the handshake era only until the client shows its era."""
+    early: list[Finding] = rule.memory(seen.session, list)
+    if len(early) < _KEPT:
+        early.append(finding)
+
+
+def _due(rule: Rule, seen: Seen) -> list[Finding]:
+    """What was put off, now that the client speaks as in the handshake era."""
+    if seen.message.sender != "client" or seen.era != "handshake":
+        return []
+    early: list[Finding] = rule.memory(seen.session, list)
+    due = early[:]
+    early.clear()
+    return due
