@@ -1,0 +1,318 @@
+"""The group `version`, its first half: the versions that are named, and what the handshake makes of them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from analysis.finding import Finding
+from analysis.message import Notification, Request, Response
+from analysis.methods import UNPREFIXED
+from analysis.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
+from analysis.rules import NOTE, WARNING, Later, Rule
+from analysis.rules.eras import VERSION_FIELD, listed, member, short, version_of
+from analysis.session import PROTOCOL_VERSION, Seen
+
+_LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
+_META_POINTER: Final = "/params/_meta/" + PROTOCOL_VERSION.replace("/", "~1")
+_ITEMS: Final = 100
+"""Items of a list that are looked at for newer members."""
+
+
+class Unknown(Rule):
+    """A peer names a version that has the shape of a date, or is called a draft, but is no published revision.
+
+    **Why it matters.** It is checked as the nearest older revision, drafts as the newest: findings may be about
+    something that its own text permits.
+
+    **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"2025-09-01",…}}`
+
+    **Instead.** Name a published revision, or update this program if there is a newer one.
+    """
+
+    id = "version/unknown"
+    level = NOTE
+    once = True
+    source = _LIFECYCLE
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        for version, pointer in _named(seen):
+            if (is_date(version) or _is_draft(version)) and not is_known(version):
+                yield self.finding(seen, f"{short(version)} is no published revision", pointer=pointer)
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        yield from self.on_request(seen)
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        yield from self.on_request(seen)
+
+
+class Malformed(Rule):
+    """A peer names a version that is no date.
+
+    **Why it matters.** Revisions of MCP are dates. A number such as `1.0.0` is usually that of a program or of an SDK
+    in the wrong place, and the other side refuses it or guesses.
+
+    **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"1.0.0",…}}`
+
+    **Instead.** Send the revision that is spoken, such as `2025-11-25`.
+    """
+
+    id = "version/malformed"
+    level = WARNING
+    source = _LIFECYCLE
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        for version, pointer in _named(seen):
+            if not is_date(version) and not _is_draft(version):
+                yield self.finding(seen, f"the version {short(version)!r} is no date", pointer=pointer)
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        yield from self.on_request(seen)
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        yield from self.on_request(seen)
+
+
+class ModernInHandshake(Rule):
+    """`initialize` or its result names a revision that has no handshake.
+
+    **Why it matters.** Since 2026-07-28 every request says its version for itself. Two peers that agree on such a
+    revision by a handshake have agreed on nothing that any text describes.
+
+    **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28",…}}`
+
+    **Instead.** Ask for 2025-11-25 at most in `initialize`; speak newer revisions without it.
+    """
+
+    id = "version/modern-in-handshake"
+    level = WARNING
+    methods = frozenset({"initialize"})
+    source = "2026-07-28 basic/versioning"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        for version, pointer in _named(seen):
+            if pointer and (rank_of(version) or 0) >= MODERN:
+                yield self.finding(seen, f"{short(version)} has no initialize", pointer=pointer)
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        yield from self.on_request(seen)
+
+
+class ServerChoseOther(Rule):
+    """The server answers `initialize` with another version than the client asked for.
+
+    **Why it matters.** It is how a version is agreed on. A client that does not look at the answer goes on in the wrong
+    revision.
+
+    **On the wire.** `> …"protocolVersion":"2025-11-25"` `< …"protocolVersion":"2025-06-18"`
+
+    **Instead.** Nothing, if the client speaks that version too; otherwise it should disconnect.
+    """
+
+    id = "version/server-chose-other"
+    who = "server"
+    versions = HANDSHAKE_ERA
+    level = NOTE
+    methods = frozenset({"initialize"})
+    source = _LIFECYCLE
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        asked, given = _asked(seen), _given(seen)
+        if asked != given and is_known(asked) and is_known(given):
+            text = f"the client asked for {asked}, and the server chose {given}"
+            yield self.finding(seen, text, pointer="/result/protocolVersion")
+
+
+class RefusedThoughSupported(Rule):
+    """The server refuses a version in `initialize` that it supports by its own word or deed.
+
+    **Why it matters.** Client and server could talk, and do not, or not as well as they might.
+
+    **On the wire.** `> …"protocolVersion":"2025-06-18"` `< {"error":{…,"data":{"supported":["2025-06-18"]}}}`
+
+    **Instead.** Answer with the version that was asked for wherever it is supported.
+    """
+
+    id = "version/refused-though-supported"
+    who = "server"
+    versions = HANDSHAKE_ERA
+    methods = frozenset({"initialize"})
+    source = _LIFECYCLE
+
+    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
+        super().__init__(later)
+        # Only published versions enter, so both stay small.
+        self._accepted: dict[str, tuple[int, int]] = {}
+        self._listed: dict[str, int] = {}
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        asked, response = _asked(seen), seen.message
+        if asked is None or not isinstance(response, Response):
+            return
+        versions = listed(response)
+        for version in versions or ():
+            if is_known(version):
+                self._listed.setdefault(version, response.seq)
+        if versions and asked in versions:
+            yield self.finding(seen, f"{short(asked)} was refused, and is listed as supported", pointer="/error/data")
+        elif versions is not None or _is_about_version(response):
+            # Any other error is no word about the version.
+            yield from self._elsewhere(seen, asked, "refused")
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        asked, given = _asked(seen), _given(seen)
+        if asked is None or given is None:
+            return
+        if asked == given:
+            if is_known(asked):
+                self._accepted.setdefault(asked, (seen.session.number, seen.message.seq))
+        elif asked in self._listed:
+            text = f"{asked} was asked for and not given, and was listed as supported"
+            yield self.finding(seen, text, pointer="/result/protocolVersion", related=(self._listed[asked],))
+        else:
+            yield from self._elsewhere(seen, asked, "not given")
+
+    def _elsewhere(self, seen: Seen, asked: str, how: str) -> Iterator[Finding]:
+        session, seq = self._accepted.get(asked, (seen.session.number, 0))
+        if session != seen.session.number:
+            yield self.finding(seen, f"{asked} was {how}, and accepted in another session", related=(seq,))
+
+
+class NewerMember(Rule):
+    """A message has a member that only a newer revision defines.
+
+    **Why it matters.** The peer does not know it and passes over it: what it says does not arrive. That is legal.
+
+    **On the wire.** under 2025-03-26 `< {"id":2,"result":{"content":[…],"structuredContent":{…}}}`
+
+    **Instead.** Nothing, if the message makes sense without it; otherwise agree on the newer revision.
+    """
+
+    id = "version/newer-member"
+    versions = HANDSHAKE_ERA
+    level = NOTE
+    once = True
+    source = "the schema of the revision in force; 2025-06-18 basic/lifecycle"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.message
+        if isinstance(request, Request):
+            yield from self._look(seen, request.params, "/params", _PARAMS.get(request.method))
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        told = seen.message
+        if isinstance(told, Notification):
+            method = UNPREFIXED.get(told.method, told.method)
+            yield from self._look(seen, told.params, "/params", _PARAMS.get(method))
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        response = seen.message
+        if isinstance(response, Response) and seen.request is not None:
+            yield from self._look(seen, response.result, "/result", _ANY_RESULT)
+            yield from self._look(seen, response.result, "/result", _RESULTS.get(seen.request.method))
+
+    def _look(
+        self, seen: Seen, value: object, pointer: str, table: "dict[str, dict[str, int]] | None"
+    ) -> Iterator[Finding]:
+        rank = seen.rank
+        if table is None or rank is None or seen.era == "modern":
+            return
+        for path, members in table.items():
+            for place, where in _at(value, path, pointer):
+                for name, since in members.items():
+                    if since > rank and name in place:
+                        text = f"{name} is of {REVISIONS[since]}, not of {REVISIONS[rank]}"
+                        yield self.finding(seen, text, pointer=f"{where}/{name}")
+                        return
+
+
+_ABOUT_SELF: Final = {"title": 2, "description": 3, "icons": 3, "websiteUrl": 3}
+_LIST: Final = {"ttlMs": 4, "cacheScope": 4}
+_AGAIN: Final = {"inputResponses": 4, "requestState": 4}
+_ANY_RESULT: Final = {"": {"resultType": 4}}
+
+# Where → member → rank of the revision that brought it. A path ends in `*` where every item of a list is meant.
+_PARAMS: Final[dict[str, dict[str, dict[str, int]]]] = {
+    "initialize": {
+        "clientInfo": _ABOUT_SELF,
+        "capabilities": {"elicitation": 2, "tasks": 3, "extensions": 4},
+    },
+    "tools/call": {"": {"task": 3, **_AGAIN}},
+    "prompts/get": {"": _AGAIN},
+    "resources/read": {"": _AGAIN},
+    "completion/complete": {"": {"context": 2}, "ref": {"title": 2}},
+    "sampling/createMessage": {"": {"tools": 3, "toolChoice": 3, "task": 3}},
+    "elicitation/create": {"": {"mode": 3, "url": 3, "elicitationId": 3, "task": 3}},
+    "notifications/progress": {"": {"message": 1}},
+}
+_RESULTS: Final[dict[str, dict[str, dict[str, int]]]] = {
+    "initialize": {
+        "serverInfo": _ABOUT_SELF,
+        "capabilities": {"completions": 1, "tasks": 3, "extensions": 4},
+    },
+    "tools/list": {
+        "": _LIST,
+        "tools*": {"annotations": 1, "title": 2, "outputSchema": 2, "icons": 3, "execution": 3},
+    },
+    "tools/call": {"": {"structuredContent": 2}},
+    "resources/list": {"": _LIST, "resources*": {"title": 2, "icons": 3}},
+    "resources/templates/list": {"": _LIST, "resourceTemplates*": {"title": 2, "icons": 3}},
+    "resources/read": {"": _LIST},
+    "prompts/list": {"": _LIST, "prompts*": {"title": 2, "icons": 3}},
+}
+
+
+def _at(value: object, path: str, pointer: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects at a path of the tables, each with its pointer."""
+    if not path:
+        found: list[tuple[object, str]] = [(value, pointer)]
+    elif path.endswith("*"):
+        items = member(value, path[:-1])
+        listing = items[:_ITEMS] if isinstance(items, list) else []
+        found = [(item, f"{pointer}/{path[:-1]}/{index}") for index, item in enumerate(listing)]
+    else:
+        found = [(member(value, path), f"{pointer}/{path}")]
+    for place, where in found:
+        if isinstance(place, dict):
+            yield place, where
+
+
+def _named(seen: Seen) -> Iterator[tuple[str, str]]:
+    """The versions that a message and its header name, each once, with the place."""
+    message = seen.message
+    told: str | None = None
+    if isinstance(message, Response):
+        told = _given(seen)
+        if told is not None:
+            yield told, "/result/protocolVersion"
+        return
+    if isinstance(message, Request) and message.sender == "client":
+        told = version_of(message)
+        if told is not None:
+            yield told, "/params/protocolVersion" if message.method == "initialize" else _META_POINTER
+    if seen.http is not None and message.sender == "client":
+        field = seen.http.fields.get(VERSION_FIELD)
+        if field is not None and field != told:
+            yield field, ""
+
+
+def _asked(seen: Seen) -> str | None:
+    """The version that an `initialize` asked for, of which this is the answer."""
+    return version_of(seen.exchange.request) if seen.exchange is not None else None
+
+
+def _given(seen: Seen) -> str | None:
+    """The version in a result of `initialize`."""
+    message = seen.message
+    if not isinstance(message, Response) or seen.exchange is None or seen.exchange.request.method != "initialize":
+        return None
+    given = member(message.result, "protocolVersion")
+    return given if isinstance(given, str) else None
+
+
+def _is_draft(version: str) -> bool:
+    return version == DRAFT or version.startswith("DRAFT-")
+
+
+def _is_about_version(response: Response) -> bool:
+    text = member(response.error, "message")
+    return isinstance(text, str) and "version" in text[:1000].lower()
