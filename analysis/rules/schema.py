@@ -1,1 +1,370 @@
-"""The rules of the group `schema`."""
+"""The group `schema`: the shapes of params and results, method by method.
+
+What is wrong is found once a message, by analysis.shapes; the rules here share it and pick out what is theirs.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from analysis.finding import Finding, Level
+from analysis.message import Notification, Number, Request, Response
+from analysis.methods import METHODS, UNPREFIXED
+from analysis.revisions import HANDSHAKE_ERA, MODERN, Era
+from analysis.rules import ERROR, NOTE, WARNING, Rule
+from analysis.session import Seen
+from analysis.shapes import Kind, Part, Problem, problems
+
+_MEMORY = "schema/*"
+_URI_MUST = 2  # rank of 2025-06-18
+_VALUES = 100
+_EXACT = 2**53
+
+
+class _Shapes(Rule):
+    """What the rules have in common that read the findings of one look."""
+
+    kinds: frozenset[Kind] = frozenset({"shape"})
+
+    def level_of(self, seen: Seen, problem: Problem) -> Level | None:
+        """The level, where it is not that of the rule."""
+
+    def _tell(self, seen: Seen) -> Iterable[Finding]:
+        # Nearly all messages are flawless, and nothing is made for them.
+        found = _problems(seen)
+        return [self._told(seen, one) for one in found if one.kind in self.kinds] if found else ()
+
+    def _told(self, seen: Seen, problem: Problem) -> Finding:
+        text, level = f"{_what(seen)}: {problem.text}", self.level_of(seen, problem)
+        return self.finding(seen, text, pointer=problem.pointer, level=level)
+
+
+class _Everywhere(_Shapes):
+    """Those that look at bodies of every kind."""
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return self._tell(seen)
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self._tell(seen)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self._tell(seen)
+
+
+class InvalidParams(_Shapes):
+    """The params of a request do not fit the schema of its method.
+
+    **Why it matters.** Servers with typed readers answer -32602, or drop the message; others guess, and differently.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"arguments":{}}}`: there is no `name`
+
+    **Instead.** Send what the schema of the revision in force asks for. Members that it does not know are always fine.
+    """
+
+    id = "schema/invalid-params"
+    source = "schema of the revision in force"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return self._tell(seen) if _part(seen) == "params" else ()
+
+
+class InvalidResult(_Shapes):
+    """A result does not fit the schema of the method that it answers.
+
+    **Why it matters.** Typed clients turn it into an error of their own, so the call fails although the server did the
+    work; in a list, one bad item often takes all the others with it.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"echo","inputSchema":{}}]}}`
+
+    **Instead.** Answer in the shape of the revision in force. A kind of content that came later has to wait until the
+    peer speaks that revision.
+    """
+
+    id = "schema/invalid-result"
+    source = "schema of the revision in force"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self._tell(seen)
+
+
+class InvalidNotification(_Shapes):
+    """The params of a notification do not fit the schema of its method.
+
+    **Why it matters.** Nobody answers a notification, so nobody tells the sender that it was thrown away.
+
+    **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warn","data":"…"}}`
+
+    **Instead.** Send what the schema asks for; log levels are those of syslog, in lower case: `warning`.
+    """
+
+    id = "schema/invalid-notification"
+    source = "schema of the revision in force"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self._tell(seen)
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        # One that carries an id by mistake means the same.
+        return self._tell(seen) if _part(seen) == "notification" else ()
+
+
+class NullOptional(_Everywhere):
+    """An optional member is null.
+
+    **Why it matters.** No schema has null there. Some readers take it for absent, strict ones refuse the message.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"tools":[],"nextCursor":null}}`
+
+    **Instead.** Leave the member out: serialise without empty fields.
+    """
+
+    id = "schema/null-optional"
+    level = WARNING
+    kinds = frozenset({"null"})
+    source = "schema of the revision in force"
+
+
+class LaxScalar(_Everywhere):
+    """A number or boolean is written as another JSON type.
+
+    **Why it matters.** Lenient parsers convert it and hide the mistake; a strict one refuses the message, and in
+    JavaScript `"false"` is true.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":5,"result":{"content":[],"isError":"false"}}`
+
+    **Instead.** Write numbers and booleans as JSON does, without quotes. `5.0` is an integer.
+    """
+
+    id = "schema/lax-scalar"
+    kinds = frozenset({"scalar"})
+    replaces = ("schema/invalid-*",)
+    source = "schema of the revision in force"
+
+
+class Uri(_Everywhere):
+    """A member that has to be a URI is none.
+
+    **Why it matters.** Clients resolve, compare and store it; a bare path means something else on each machine, and
+    one with spaces is cut at the first of them.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"notes/today.md","name":"today"}]}}`
+
+    **Instead.** Write a scheme, a colon, and percent-encode all that RFC 3986 does not list: `file:///notes/a%20b.md`.
+    """
+
+    id = "schema/uri"
+    level = WARNING
+    kinds = frozenset({"uri", "resource-uri"})
+    source = "2025-06-18 server/resources; schema of the revision in force"
+
+    def level_of(self, seen: Seen, problem: Problem) -> Level | None:
+        is_must = problem.kind == "resource-uri" and seen.rank is not None and seen.rank >= _URI_MUST
+        return ERROR if is_must else None
+
+
+class Base64(_Everywhere):
+    """Binary content is not base64.
+
+    **Why it matters.** Decoders stop at the first foreign character, or skip it and give other bytes.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"uri":"file:///a","blob":"_-8="}]}}`
+
+    **Instead.** Use the standard alphabet with `+` and `/`, pad with `=`, and add no line breaks.
+    """
+
+    id = "schema/base64"
+    kinds = frozenset({"base64"})
+    source = "2024-11-05 server/resources, server/prompts, schema"
+
+
+class TextAndBlob(_Everywhere):
+    """A content of a resource has both `text` and `blob`.
+
+    **Why it matters.** They are two forms of contents, and each reader picks the one that it tries first.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"uri":"file:///a","text":"a","blob":"YQ=="}]}}`
+
+    **Instead.** Send `text` for what is text, and `blob` for the rest.
+    """
+
+    id = "schema/text-and-blob"
+    who = "server"
+    level = WARNING
+    kinds = frozenset({"both"})
+    source = "2024-11-05 server/resources"
+
+
+class MetaProgressToken(Rule):
+    """The progress token of a request is neither a string nor an integer.
+
+    **Why it matters.** The progress that it asks for cannot come, or comes under a token that nobody recognises.
+
+    **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"dig","_meta":{"progressToken":null}}}`
+
+    **Instead.** Send a string or an integer that is in use once; leave it out where no progress is wanted.
+    """
+
+    id = "schema/meta-progress-token"
+    source = "2024-11-05 basic/utilities/progress"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        params = seen.body.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        if not isinstance(meta, dict) or "progressToken" not in meta or _is_token(meta["progressToken"]):
+            return
+        text = f"the progress token is {_kind(meta['progressToken'])}, not a string or an integer"
+        yield self.finding(seen, text, pointer="/params/_meta/progressToken")
+
+
+class NonEmptyResult(Rule):
+    """A result that has nothing to say has members.
+
+    **Why it matters.** It does no harm: the answer only says that the request was carried out, and nobody reads more.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":6,"result":{"success":true}}` in answer to `logging/setLevel`
+
+    **Instead.** Answer `{}`.
+    """
+
+    id = "schema/non-empty-result"
+    versions = HANDSHAKE_ERA
+    level = NOTE
+    once = True
+    methods = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+    source = "2024-11-05 schema EmptyResult"
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        if _has_members(seen):
+            yield self.finding(seen, f"{_what(seen)} should be empty, and has members", pointer="/result")
+
+
+class PingResultNotEmpty(Rule):
+    """The answer to a ping is not empty.
+
+    **Why it matters.** A ping asks for nothing but an empty result; what is put into it is lost on every peer.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":9,"result":{"status":"ok"}}`
+
+    **Instead.** Answer `{}`. Tell of your health in a tool or a log message.
+    """
+
+    id = "schema/ping-result-not-empty"
+    versions = HANDSHAKE_ERA
+    methods = frozenset({"ping"})
+    source = "2024-11-05 basic/utilities/ping"
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        if _has_members(seen):
+            yield self.finding(seen, "the answer to a ping should be empty, and has members", pointer="/result")
+
+
+class CompletionValues(Rule):
+    """A completion has more than 100 values.
+
+    **Why it matters.** Clients may show the first hundred, or refuse the result.
+
+    **On the wire.** `< {"id":7,"result":{"completion":{"values":["a","aa",…]}}}` with 101 values
+
+    **Instead.** Send the best hundred, with `hasMore` true and `total` telling how many there are.
+    """
+
+    id = "schema/completion-values"
+    who = "server"
+    methods = frozenset({"completion/complete"})
+    source = "2024-11-05 server/utilities/completion"
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        result = seen.body.get("result")
+        completion = result.get("completion") if isinstance(result, dict) else None
+        values = completion.get("values") if isinstance(completion, dict) else None
+        if isinstance(values, list) and len(values) > _VALUES:
+            text = f"a completion has {len(values)} values, and may have {_VALUES}"
+            yield self.finding(seen, text, pointer="/result/completion/values")
+
+
+# ---- what the rules ask
+
+
+def _problems(seen: Seen) -> list[Problem]:
+    """What is wrong with the body of a message; found at the first question, and remembered for the others."""
+    memory = seen.session.memory
+    kept = memory.get(_MEMORY)
+    if kept is not None and kept[0] is seen.message:
+        return kept[1]  # type: ignore[no-any-return]
+    found = _look(seen)
+    memory[_MEMORY] = seen.message, found
+    return found
+
+
+def _look(seen: Seen) -> list[Problem]:
+    message, asked, rank = seen.message, seen.request, seen.rank
+    part, known = _part(seen), METHODS.get(_method(seen))
+    if known is None or not isinstance(message, Request | Notification | Response):
+        return []
+    if (asked or message).sender not in known.senders(rank):
+        return []  # refused for its direction already
+    is_result = isinstance(message, Response)
+    value: Any = message.result if isinstance(message, Response) else message.params
+    params: Any = asked.params if is_result and asked is not None else None
+    first, *rest = _ranks(rank, seen.era)
+    found = problems(part, known.name, first, value, params)
+    for other in rest:
+        if not found:
+            break
+        # Where the revision is not known, only what all of them refuse is wrong.
+        refused = {(one.pointer, one.kind) for one in problems(part, known.name, other, value, params)}
+        found = [one for one in found if (one.pointer, one.kind) in refused]
+    return found
+
+
+def _ranks(rank: int | None, era: Era | None) -> tuple[int, ...]:
+    """The revisions that may be in force."""
+    if rank is not None:
+        # A handshake for a revision that has none is read as the newest that has.
+        return (min(rank, MODERN - 1) if era == "handshake" else rank,)
+    if era == "modern":
+        return (MODERN,)
+    return tuple(range(MODERN if era == "handshake" else MODERN + 1))
+
+
+def _method(seen: Seen) -> str:
+    message = seen.message
+    if isinstance(message, Notification):
+        return UNPREFIXED.get(message.method, message.method)
+    return seen.request.method if seen.request is not None else ""
+
+
+def _part(seen: Seen) -> Part:
+    if isinstance(seen.message, Response):
+        return "result"
+    return "notification" if _method(seen).startswith("notifications/") else "params"
+
+
+def _what(seen: Seen) -> str:
+    method = _method(seen)
+    return f"the result of {method}" if isinstance(seen.message, Response) else method
+
+
+def _has_members(seen: Seen) -> bool:
+    result = seen.body.get("result")
+    return isinstance(result, dict) and any(name != "_meta" for name in result)
+
+
+def _is_token(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, Number):
+        return value.token.lstrip("-").isdecimal() or value.is_integer()
+    if isinstance(value, float):
+        return value.is_integer() or abs(value) >= _EXACT
+    return isinstance(value, str | int)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, float):
+        return "a fraction"
+    return "an array" if isinstance(value, list) else "an object"
