@@ -1,1 +1,382 @@
-"""The rules of the group `batch`."""
+"""The group `batch`: arrays of messages, which 2025-03-26 alone has."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from analysis.finding import Finding, Level
+from analysis.http import SEEN_KEPT, HttpExchange
+from analysis.message import Invalid, Notification, Response, Side
+from analysis.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.framing_text import is_first, is_item, items_of, reason
+from analysis.rules.jsonrpc_answers import is_hard_to_read
+from analysis.session import Seen, Session
+
+_BATCHES: Final = only("2025-03-26")
+_REFUSALS: Final = frozenset({-32600, -32700})
+_OTHER_REASONS: Final = frozenset({401, 403, 404, 429})
+"""Statuses that refuse whoever asks, and not what is asked."""
+_MOST: Final = 100
+"""Items of one array that are told of."""
+
+
+class _Except(Span):
+    """All revisions known to be spoken but those of a span."""
+
+    __slots__ = ()
+
+    def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - an era is no revision
+        """Whether it is known what is spoken, and that this is another one."""
+        return rank is not None and not self.first <= rank <= self.last
+
+    def __str__(self) -> str:
+        """As the catalogue writes it."""
+        return f"{ALL} except {Span(*self)}".removesuffix(" only")
+
+
+class ArrayRule(Rule):
+    """A rule about an array as a whole: asked once, at its first item."""
+
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+        """Of an array that begins with a message."""
+        return self.look(seen) if seen.message.index == 0 and is_item(seen.message) else iter(())
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        """Of an array that begins with something else, or is empty."""
+        is_start = seen.message.index == 0 and is_item(seen.message)
+        return self.look(seen) if is_start or reason(seen.message) == "batch/empty" else iter(())
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        """What is wrong with the array."""
+        raise NotImplementedError
+
+    def of_array(self, seen: Seen, text: str) -> Finding:
+        """What was found, of the array and none of its items."""
+        return self.finding(seen, text)._replace(item=None)
+
+
+class NotSupportedVersion(ArrayRule):
+    """An array of messages is sent where the revision has none.
+
+    **Why it matters.** 2025-03-26 had arrays, and later revisions took them away: readers refuse the whole array.
+    2024-11-05 says nothing of them, so nobody need read them there either.
+
+    **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`
+
+    **Instead.** Send each message by itself; they may still be sent at once.
+    """
+
+    id = "batch/not-supported-version"
+    versions = _Except(*_BATCHES)
+    levels: ClassVar[Mapping[Span, Level]] = {only("2024-11-05"): WARNING}
+    source = "2025-06-18 changelog, basic/transports; 2025-03-26 basic/lifecycle"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        if not _is_early(seen):
+            yield self.of_array(seen, "an array of messages, which this revision does not have")
+
+
+class BeforeNegotiation(ArrayRule):
+    """An array of messages is sent before it is agreed which revision is spoken.
+
+    **Why it matters.** Whether the other side can read arrays is only known when `initialize` has been answered.
+
+    **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"}]` as the first line
+
+    **Instead.** Wait for the result of `initialize`, and send arrays if that names 2025-03-26.
+    """
+
+    id = "batch/before-negotiation"
+    versions = HANDSHAKE_ERA
+    needs_start = True
+    source = "2025-03-26 basic/lifecycle"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        if _is_early(seen) and not any(map(_opens_batches, items_of(seen.message))):
+            yield self.of_array(seen, "an array of messages before initialize was answered")
+
+
+class ContainsInitialize(Rule):
+    """An `initialize` is sent in an array.
+
+    **Why it matters.** What stands beside it would be spoken before anything is agreed. Servers refuse it.
+
+    **On the wire.** `> [{"id":0,"method":"initialize",…},{"id":1,"method":"tools/list"}]`
+
+    **Instead.** Send `initialize` by itself, and wait for its answer.
+    """
+
+    id = "batch/contains-initialize"
+    who = "client"
+    versions = _BATCHES
+    methods = frozenset({"initialize"})
+    replaces = ("batch/before-negotiation",)
+    source = "2025-03-26 basic/lifecycle"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        if is_item(seen.message):
+            yield self.finding(seen, "initialize stands in an array")
+
+
+class Empty(Rule):
+    """An array of messages is empty.
+
+    **Why it matters.** It says nothing, and JSON-RPC forbids it: servers answer with an error that names no request.
+
+    **On the wire.** `< []`
+
+    **Instead.** Send nothing where there is nothing to say.
+    """
+
+    id = "batch/empty"
+    source = "JSON-RPC 2.0 §6"
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        if reason(seen.message) == self.id:
+            yield self.finding(seen, "an array without messages")
+
+
+class ItemNotObject(Rule):
+    """An item of an array is no object.
+
+    **Why it matters.** It is no message. The receiver owes an error for each, and nobody can tell for what.
+
+    **On the wire.** `> [1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`
+
+    **Instead.** Put messages into the array, and nothing else.
+    """
+
+    id = "batch/item-not-object"
+    versions = _BATCHES
+    source = "JSON-RPC 2.0 §6"
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        message = seen.message
+        if reason(message) != self.id or not is_item(message):
+            return
+        told: dict[str, int] = self.memory(seen.session, dict)
+        if told.get("of") != message.seq:
+            told["of"], told["count"] = message.seq, 0
+        told["count"] += 1
+        if told["count"] <= _MOST:
+            yield self.finding(seen, "an item of the array is no object")
+
+
+class MixedKinds(ArrayRule):
+    """One array holds answers, and requests or notifications.
+
+    **Why it matters.** An array is either asked or answered: readers choose by its first item what to expect of all.
+
+    **On the wire.** `> [{"jsonrpc":"2.0","id":4,"result":{}},{"jsonrpc":"2.0","id":7,"method":"ping"}]`
+
+    **Instead.** Send two arrays.
+    """
+
+    id = "batch/mixed-kinds"
+    versions = _BATCHES
+    source = "2025-03-26 basic/transports, schema JSONRPCBatchRequest and JSONRPCBatchResponse"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        kinds = {_kind(item) for item in items_of(seen.message)}
+        if "answer" in kinds and not kinds.isdisjoint({"request", "notification"}):
+            yield self.of_array(seen, "one array holds answers and what is asked or told")
+
+
+class RefusalRule(ArrayRule):
+    """A rule about what becomes of an array; on stdio the last one that could be meant is remembered for each side."""
+
+    text = ""
+
+    def on_message(self, seen: Seen) -> Iterable[Finding]:
+        """Where something else is hard to read, nobody can tell which of the two was refused."""
+        sent: dict[Side, int] | None = seen.session.memory.get(self.id)
+        if sent and not is_item(seen.message) and is_hard_to_read(seen):
+            sent.pop(seen.message.sender, None)
+        return ()
+
+    def remember(self, seen: Seen) -> None:
+        """An array was sent that may be answered in the wrong way."""
+        sent: dict[Side, int] = self.memory(seen.session, dict)
+        sent[seen.message.sender] = seen.message.seq
+
+    def answered(self, seen: Seen) -> Iterator[Finding]:
+        """It was, if one was sent."""
+        sent: dict[Side, int] = self.memory(seen.session, dict)
+        asked = sent.pop(_other(seen.message.sender), None)
+        if asked is not None:
+            yield self.found(seen, asked)
+
+    def read_on(self, seen: Seen) -> None:
+        """Who answers an item of it, or what was sent after it, has taken it."""
+        sent: dict[Side, int] | None = seen.session.memory.get(self.id)
+        other = _other(seen.message.sender)
+        if sent and seen.exchange is not None and seen.exchange.request.seq >= sent.get(other, 0):
+            sent.pop(other, None)
+
+    def found(self, at: Seen, asked: int) -> Finding:
+        """What was found; over HTTP the server is to blame where it said nothing, too."""
+        blames = "server" if at.http is not None else at.message.sender
+        return self.finding(at, self.text, related=(asked,), blames=blames)
+
+
+class EmptyResponse(RefusalRule):
+    """An array of notifications is answered.
+
+    **Why it matters.** Nothing in it wants an answer, not even an empty array: nobody waits, and readers log an error.
+
+    **On the wire.** `> [{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]` and `< []`
+
+    **Instead.** Say nothing; over HTTP 202 Accepted, without a body.
+    """
+
+    id = "batch/empty-response"
+    versions = _BATCHES
+    replaces = ("jsonrpc/notification-answered",)
+    source = "JSON-RPC 2.0 §6"
+    text = "an array of notifications is answered"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        items = items_of(seen.message)
+        if seen.http is not None:
+            return
+        if not items:
+            yield from self.answered(seen)
+        elif all(_kind(item) == "notification" for item in items):
+            self.remember(seen)
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        if seen.http is None and seen.exchange is None and _is_nameless(seen):
+            yield from self.answered(seen)
+        self.read_on(seen)
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+        first = _array_sent(http)
+        if first is None or not all(isinstance(seen.message, Notification) for seen in http.sent):
+            return
+        # The older transport answers with a word, as everybody does there.
+        has_body = bool(http.received) or ("mcp-session-id" in http.fields and http.response_size > 0)
+        is_success = http.status is not None and 200 <= http.status < 300
+        if is_success and (http.status != 202 or has_body):
+            at = next((seen for seen in http.received if isinstance(seen.message, Response)), None)
+            yield self.found(at or (http.received or http.sent)[-1], first.message.seq)
+
+
+class ReceiveUnsupported(RefusalRule):
+    """An array is refused where both sides must read arrays.
+
+    **Why it matters.** In 2025-03-26 nobody has to send arrays, but everybody has to take them.
+
+    **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"}]` and
+    `< {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`
+
+    **Instead.** Read each item as a message of its own; answer them by themselves, or in one array.
+    """
+
+    id = "batch/receive-unsupported"
+    versions = _BATCHES
+    replaces = ("batch/empty-response", "jsonrpc/notification-answered", "jsonrpc/error-without-id")
+    source = "2025-03-26 basic/index"
+    text = "an array is refused, though it is in order"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        if seen.http is None and _is_well_formed(seen):
+            self.remember(seen)
+        return iter(())
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        if seen.http is None and _is_refusal(seen):
+            yield from self.answered(seen)
+        self.read_on(seen)
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+        first = _array_sent(http)
+        if first is None or http.status is None or not _is_well_formed(first):
+            return
+        refusal = next((seen for seen in http.received if _is_refusal(seen)), None)
+        is_refused = 400 <= http.status < 500 and http.status not in _OTHER_REASONS
+        if is_refused or refusal is not None:
+            yield self.found(refusal or (http.received or http.sent)[-1], first.message.seq)
+
+
+class AnsweredIndividually(Rule):
+    """Requests that came in an array are answered one by one.
+
+    **Why it matters.** MCP permits it. Plain JSON-RPC promises one array, and a client built on such a library waits
+    for that.
+
+    **On the wire.** `> [{"id":1,…},{"id":2,…}]` and `< {"id":1,"result":{}}`, `< {"id":2,"result":{}}`
+
+    **Instead.** Answer an array by an array where that is not too slow; as a client take both.
+    """
+
+    id = "batch/answered-individually"
+    versions = _BATCHES
+    level = NOTE
+    once = True
+    source = "JSON-RPC 2.0 §6; 2025-03-26 basic/transports"
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        asked = seen.exchange.request if seen.exchange is not None else None
+        if asked is not None and seen.http is None and is_item(asked) and not is_item(seen.message):
+            yield self.finding(seen, "a request that came in an array is answered by itself", related=(asked.seq,))
+
+
+# ---- what the rules ask
+
+
+def _other(side: Side) -> Side:
+    return "server" if side == "client" else "client"
+
+
+def _is_early(seen: Seen) -> bool:
+    """Whether nothing is agreed yet on a session of which the beginning was seen."""
+    return seen.era != "modern" and seen.session.observed_start and seen.state in ("new", "init-sent")
+
+
+def _kind(item: Any) -> str | None:
+    """What an item of an array is; None for no message."""
+    if not isinstance(item, dict):
+        return None
+    if "method" in item:
+        is_named = isinstance(item["method"], str) and bool(item["method"])
+        return None if not is_named else "request" if "id" in item else "notification"
+    return "answer" if "result" in item or "error" in item else None
+
+
+def _opens_batches(item: Any) -> bool:
+    """Whether an item is the `initialize` of the revision that has arrays: that is worse than being early."""
+    params = item.get("params") if isinstance(item, dict) and item.get("method") == "initialize" else None
+    return isinstance(params, dict) and rank_of(params.get("protocolVersion")) == _BATCHES.first
+
+
+def _is_well_formed(first: Seen) -> bool:
+    """Whether an array is one that its receiver has to take."""
+    items = items_of(first.message)
+    kinds = {_kind(item) for item in items}
+    is_mixed = "answer" in kinds and len(kinds) > 1
+    is_versioned = all(isinstance(item, dict) and item.get("jsonrpc") == "2.0" for item in items)
+    is_opening = any(item.get("method") == "initialize" for item in items if isinstance(item, dict))
+    is_sound = first.message.frames[0].verdict.problem is None and len(first.message.frames) == 1
+    return is_sound and is_versioned and not (None in kinds or is_mixed or is_opening or _is_early(first))
+
+
+def _array_sent(http: HttpExchange) -> Seen | None:
+    """The first item of the array that a POST was, where 2025-03-26 is spoken and all of its items are known."""
+    if not 0 < len(http.sent) < SEEN_KEPT:
+        return None
+    first = http.sent[0]
+    is_array = is_item(first.message) and is_first(first.message) and not isinstance(first.message, Invalid)
+    return first if is_array and first.rank == _BATCHES.first else None
+
+
+def _is_nameless(seen: Seen) -> bool:
+    answer = seen.message
+    return isinstance(answer, Response) and (answer.id is None or answer.id.type == "null")
+
+
+def _is_refusal(seen: Seen) -> bool:
+    """Whether an answer says that something could not be read at all."""
+    answer = seen.message
+    error = answer.error if isinstance(answer, Response) and answer.is_error and _is_nameless(seen) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return isinstance(code, int | float) and code in _REFUSALS

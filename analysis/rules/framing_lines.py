@@ -12,6 +12,7 @@ from analysis.rules.framing_text import (
     NOT_JSON,
     SEVERAL,
     FrameRule,
+    is_beside,
     is_first,
     is_value,
     reason,
@@ -207,7 +208,7 @@ class NotAMessage(Rule):
         message = seen.message
         # A value among several on a line comes as if it were an item of an array.
         is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
-        if is_among or reason(message) == self.id:
+        if is_among or (reason(message) == self.id and not is_beside(seen)):
             yield self.finding(seen, "a JSON value that is no object, so no message")
 
 

@@ -6,13 +6,13 @@ break at half a surrogate pair. What is asked for here is asked for frames about
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from analysis.assembly import MOST_ON_A_LINE
 from analysis.finding import Finding
-from analysis.message import Invalid, Message
+from analysis.message import Invalid, Message, Request
 from analysis.rules import Rule
 from analysis.session import Seen
 from captures.envelope import judge
@@ -86,6 +86,58 @@ def raw_of(message: Message) -> bytes:
     return b"\n".join(frame.raw for frame in message.frames)
 
 
+def object_of(message: Message) -> dict[str, Any] | None:
+    """The members of a message, or of an object that is none; None where it is no object."""
+    if not isinstance(message, Invalid):
+        return message.body
+    if not is_value(message):
+        return None
+    values = _values(message.frames)
+    at = message.index or 0
+    found = values[at] if at < len(values) else None
+    return found if isinstance(found, dict) else None
+
+
+def is_beside(seen: Seen) -> bool:
+    """Whether it is the body of an answer over HTTP to what wants no message, so that it need not be one."""
+    frame, http = seen.message.frames[0], seen.http
+    if http is None or frame.unit != "http_body" or seen.message.sender != "server":
+        return False
+    return not any(isinstance(one.message, Request) for one in http.sent)
+
+
+def is_item(message: Message) -> bool:
+    """Whether a message is one of an array, and not one of several on a line."""
+    return message.index is not None and message.frames[0].verdict.problem != SEVERAL
+
+
+def items_of(message: Message) -> list[Any]:
+    """The items of the array that a message is one of; numbers in them may be rounded."""
+    return _values(message.frames)
+
+
+@lru_cache(maxsize=1)
+def _values(frames: tuple[Frame, ...]) -> list[Any]:
+    """The values of a frame that is no message: one, those of its array, or those on its line. Integers are floats."""
+    try:
+        text = b"\n".join(frame.raw for frame in frames).decode("utf-8-sig")
+        found = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
+    except (ValueError, RecursionError):
+        return []
+    return found[0] if len(found) == 1 and isinstance(found[0], list) else found
+
+
+def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
+    """The values that stand in a text one after another."""
+    found: list[Any] = []
+    at = _after_space(text, 0)
+    while at < len(text) and len(found) < MOST_ON_A_LINE:
+        value, at = decode(text, at)
+        found.append(value)
+        at = _after_space(text, at)
+    return found
+
+
 def cut(name: str) -> str:
     """A foreign name, as much of it as a finding may repeat."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
@@ -142,10 +194,10 @@ def _read_again(frames: tuple[Frame, ...]) -> Oddities:
     raw = b"\n".join(frame.raw for frame in frames)
     reading = _Reading()
     try:
-        values = reading.values(raw.decode("utf-8-sig"))
+        values = _each(raw.decode("utf-8-sig"), reading.decode)
     except (ValueError, RecursionError):
         return Oddities()
-    if not reading.is_odd and not _HALF_ESCAPED.search(raw):
+    if not values or (not reading.is_odd and not _HALF_ESCAPED.search(raw)):
         return Oddities()
     is_many = len(values) > 1
     value = values if is_many else values[0]
@@ -157,19 +209,9 @@ class _Reading:
 
     def __init__(self) -> None:
         self.is_odd = False
-        self._decode = json.JSONDecoder(
+        self.decode = json.JSONDecoder(
             object_pairs_hook=self._object, parse_int=str, parse_float=str, parse_constant=self._constant
         ).raw_decode
-
-    def values(self, text: str) -> list[Any]:
-        """The values of a text: one, or those that stand on one line."""
-        found: list[Any] = []
-        at = _after_space(text, 0)
-        while at < len(text) and len(found) < MOST_ON_A_LINE:
-            value, at = self._decode(text, at)
-            found.append(value)
-            at = _after_space(text, at)
-        return found or [None]
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)

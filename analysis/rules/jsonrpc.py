@@ -1,1 +1,55 @@
-"""The rules of the group `jsonrpc`."""
+"""The group `jsonrpc`: the envelope of JSON-RPC 2.0, as MCP narrows it."""
+
+from analysis.rules.jsonrpc_answers import (
+    ErrorCodeNotInteger,
+    ErrorMessageMissing,
+    ErrorMessageVerbose,
+    ErrorNotObject,
+    ErrorWithoutId,
+    NullErrorId,
+    NullSibling,
+    ResultAndError,
+    ResultNotObject,
+    ResultWithoutId,
+)
+from analysis.rules.jsonrpc_envelope import (
+    MethodNotString,
+    MethodWithResult,
+    MissingVersion,
+    NotificationAnswered,
+    NotificationWithId,
+    ParamsByPosition,
+    ParamsNotObject,
+    ParamsNull,
+    RequestWithoutId,
+    ReservedMethod,
+    Unclassifiable,
+    UnknownMember,
+    WrongVersion,
+)
+
+__all__ = [
+    "ErrorCodeNotInteger",
+    "ErrorMessageMissing",
+    "ErrorMessageVerbose",
+    "ErrorNotObject",
+    "ErrorWithoutId",
+    "MethodNotString",
+    "MethodWithResult",
+    "MissingVersion",
+    "NotificationAnswered",
+    "NotificationWithId",
+    "NullErrorId",
+    "NullSibling",
+    "ParamsByPosition",
+    "ParamsNotObject",
+    "ParamsNull",
+    "RequestWithoutId",
+    "ReservedMethod",
+    "ResultAndError",
+    "ResultNotObject",
+    "ResultWithoutId",
+    "Unclassifiable",
+    "UnknownMember",
+    "WrongVersion",
+]
