@@ -1,1 +1,447 @@
-"""The rules of the group `modern`."""
+"""The group `modern`: the envelope of every request since 2026-07-28, and who may send what."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from analysis.finding import Finding
+from analysis.message import Request, Response
+from analysis.methods import METHODS
+from analysis.revisions import MODERN, MODERN_ERA, rank_of
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.eras import (
+    UNSUPPORTED_VERSION,
+    VERSION_FIELD,
+    Everywhere,
+    code_of,
+    data_of,
+    envelope,
+    lacks,
+    member,
+    result_type,
+    short,
+    speaks_modern,
+)
+from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+
+_INDEX: Final = "2026-07-28 basic/index"
+_INVALID_PARAMS: Final = -32602
+_METHOD_NOT_FOUND: Final = -32601
+_HEADER_MISMATCH: Final = -32020
+_MISSING_CAPABILITY: Final = -32021
+_TYPES: Final = frozenset({"complete", "input_required", "task"})
+_TASKS: Final = META + "tasks"
+_LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_ALNUM: Final = _LETTERS | frozenset("0123456789")
+_EXTENSIONS: Final = 100
+"""Extensions of one message that are looked at."""
+_NESTED: Final = 8
+"""How deep capabilities are compared."""
+
+
+class _Request(Rule):
+    """What the rules about requests of the modern era have in common."""
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.message
+        if not isinstance(request, Request) or request.sender != "client" or not speaks_modern(seen):
+            return
+        if not request.method.startswith("notifications/"):
+            yield from self.asked(seen, request)
+
+    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        """A request of the modern era."""
+        raise NotImplementedError
+
+
+class _Answer(Rule):
+    """What the rules about answers to requests of the modern era have in common."""
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        response, exchange = seen.message, seen.exchange
+        if exchange is None or not isinstance(response, Response) or response.sender != "server":
+            return
+        if speaks_modern(seen):
+            yield from self.answered(seen, exchange.request, response)
+
+    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
+        """A result or an error."""
+        raise NotImplementedError
+
+
+class MissingMeta(_Request):
+    """A request of the modern era has no `params._meta`.
+
+    **Why it matters.** Without it the server knows neither the version nor what the client can do, and there is no
+    handshake to know it from.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":2,"method":"tools/list"}`
+
+    **Instead.** Send `params._meta` with `io.modelcontextprotocol/protocolVersion`, `…/clientCapabilities` and
+    `…/clientInfo` in every request, one without other params among them.
+    """
+
+    id = "modern/missing-meta"
+    who = "client"
+    versions = MODERN_ERA
+    source = "2026-07-28 basic/index, schema RequestParams"
+
+    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        if lacks(request) == "meta":
+            yield self.finding(seen, f"{short(request.method)} has no params._meta", pointer="/params")
+
+
+class MissingProtocolVersion(_Request):
+    """A request of the modern era does not say which version it is of.
+
+    **Why it matters.** The server has to refuse it, or take it for a request of the handshake era.
+
+    **On the wire.** `> …"_meta":{"io.modelcontextprotocol/clientCapabilities":{}}`
+
+    **Instead.** Name the version in `io.modelcontextprotocol/protocolVersion`, as a string.
+    """
+
+    id = "modern/missing-protocol-version"
+    who = "client"
+    versions = MODERN_ERA
+    source = _INDEX
+
+    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        if lacks(request) == "version":
+            yield self.finding(seen, f"{short(request.method)} names no protocol version", pointer="/params/_meta")
+
+
+class MissingClientCapabilities(_Request):
+    """A request of the modern era does not say what the client can do.
+
+    **Why it matters.** Capabilities hold for one request: what an earlier one declared does not count.
+
+    **On the wire.** `> …"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
+
+    **Instead.** Send `io.modelcontextprotocol/clientCapabilities`; `{}` says that there are none.
+    """
+
+    id = "modern/missing-client-capabilities"
+    who = "client"
+    versions = MODERN_ERA
+    source = _INDEX
+
+    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        meta = envelope(request)
+        if meta is not None and not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
+            yield self.finding(seen, f"{short(request.method)} declares no capabilities", pointer="/params/_meta")
+
+
+class MissingClientInfo(_Request):
+    """A request of the modern era does not say which program sends it.
+
+    **Why it matters.** The server's log cannot tell clients apart, and nothing else names them.
+
+    **On the wire.** `> …"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",…}` without `…/clientInfo`
+
+    **Instead.** Send `io.modelcontextprotocol/clientInfo` with a name and a version.
+    """
+
+    id = "modern/missing-client-info"
+    who = "client"
+    versions = MODERN_ERA
+    level = WARNING
+    once = True
+    source = _INDEX
+
+    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        meta = envelope(request)
+        if meta is not None and CLIENT_INFO not in meta:
+            yield self.finding(seen, f"{short(request.method)} does not name the client", pointer="/params/_meta")
+
+
+class IncompleteAccepted(_Answer):
+    """The server serves a request whose envelope is incomplete.
+
+    **Why it matters.** It guessed what the client can do. Other servers will refuse the same client.
+
+    **On the wire.** `> {"id":3,…}` without capabilities, `< {"id":3,"result":{"resultType":"complete",…}}`
+
+    **Instead.** Refuse it with -32602. A server of both eras may take a bare request for one of the handshake era, and
+    then answers without `resultType`.
+    """
+
+    id = "modern/incomplete-accepted"
+    who = "server"
+    versions = MODERN_ERA
+    source = _INDEX
+
+    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
+        lack = lacks(request)
+        if lack is not None and not response.is_error and result_type(response) is not None:
+            text = f"the request is served although it lacks {_LACKS[lack]}"
+            yield self.finding(seen, text, related=(request.seq,))
+
+
+class IncompleteWrongCode(_Answer):
+    """The server refuses a request whose envelope is incomplete, but not with -32602.
+
+    **Why it matters.** The client looks for the mistake elsewhere.
+
+    **On the wire.** `> {"id":3,…}` without capabilities, `< {"id":3,"error":{"code":-32603,…}}`
+
+    **Instead.** Send -32602. Over HTTP -32020 is right too where a header is missing as well.
+    """
+
+    id = "modern/incomplete-wrong-code"
+    who = "server"
+    versions = MODERN_ERA
+    source = _INDEX
+
+    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
+        lack, code = lacks(request), code_of(response) if response.is_error else None
+        if lack is None or code is None or not seen.session.server_is_modern:
+            return
+        fine = {_INVALID_PARAMS, UNSUPPORTED_VERSION} | ({_HEADER_MISMATCH} if seen.http is not None else set())
+        method = METHODS.get(request.method)
+        if method is None or not method.is_defined(MODERN):
+            fine.add(_METHOD_NOT_FOUND)
+        if code not in fine:
+            text = f"the request lacks {_LACKS[lack]}, and is refused with {code}"
+            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+
+
+class MissingResultType(_Answer):
+    """A result of a modern server has no `resultType`.
+
+    **Why it matters.** The client cannot tell a complete result from one that asks for more.
+
+    **On the wire.** `< {"id":2,"result":{"tools":[…]}}`
+
+    **Instead.** Say `"resultType":"complete"` in every result.
+    """
+
+    id = "modern/missing-result-type"
+    who = "server"
+    versions = MODERN_ERA
+    source = _INDEX
+
+    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
+        if response.is_error or not isinstance(response.result, dict) or result_type(response) is not None:
+            return
+        # A server of both eras takes a request without a version for one of the handshake era.
+        if seen.session.server_is_modern and PROTOCOL_VERSION in request.meta:
+            yield self.finding(seen, "the result has no resultType", pointer="/result", related=(request.seq,))
+
+
+class UnknownResultType(_Answer):
+    """`resultType` is a word that the revision does not know.
+
+    **Why it matters.** The client does not know whether the result is complete, and has to give up.
+
+    **On the wire.** `< {"id":2,"result":{"resultType":"done",…}}`
+
+    **Instead.** `complete` or `input_required`; other words are for extensions that the request has declared.
+    """
+
+    id = "modern/unknown-result-type"
+    who = "server"
+    versions = MODERN_ERA
+    source = _INDEX
+
+    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
+        type_ = None if response.is_error else result_type(response)
+        if type_ is None or type_ in _TYPES:
+            return
+        extensions = member(request.meta.get(CLIENT_CAPABILITIES), "extensions")
+        is_extended = isinstance(extensions, dict) and any(name != _TASKS for name in extensions)
+        text = f"resultType is {short(type_)!r}"
+        yield self.finding(seen, text, pointer="/result/resultType", level=NOTE if is_extended else None)
+
+
+class MissingServerInfo(_Answer):
+    """A result of a modern server does not say which program sends it.
+
+    **Why it matters.** Without a handshake it is the only place where the server is named.
+
+    **On the wire.** `< {"id":2,"result":{"resultType":"complete",…}}` without
+    `_meta["io.modelcontextprotocol/serverInfo"]`
+
+    **Instead.** Put name and version of the server into `_meta` of every result.
+    """
+
+    id = "modern/missing-server-info"
+    who = "server"
+    versions = MODERN_ERA
+    level = WARNING
+    once = True
+    source = _INDEX
+
+    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
+        if response.is_error or not isinstance(response.result, dict) or not seen.session.server_is_modern:
+            return
+        is_modern = result_type(response) is not None or PROTOCOL_VERSION in request.meta
+        meta = response.result.get("_meta")
+        if is_modern and (not isinstance(meta, dict) or SERVER_INFO not in meta):
+            yield self.finding(seen, "the result does not name the server", pointer="/result")
+
+
+class ServerRequest(Rule):
+    """The server sends a request in the modern era.
+
+    **Why it matters.** The client has nothing that answers it: the server waits for ever.
+
+    **On the wire.** `< {"id":1,"method":"roots/list"}` where every request of the client has the envelope
+
+    **Instead.** Answer the client's request with `resultType: "input_required"` and what is needed in `inputRequests`.
+    """
+
+    id = "modern/server-request"
+    who = "server"
+    versions = Everywhere(*MODERN_ERA)
+    source = "2026-07-28 basic/patterns/index, basic/transports/stdio, streamable-http"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.message
+        if not isinstance(request, Request) or request.sender != "server" or not _is_modern_connection(seen):
+            return
+        if not request.method.startswith("notifications/"):
+            text = f"the server sends the request {short(request.method)}"
+            yield self.finding(seen, text, pointer="/method")
+
+
+class ClientResponse(Rule):
+    """The client sends an answer in the modern era.
+
+    **Why it matters.** Servers send no requests there, so it answers nothing. What a server asked for belongs into
+    another request.
+
+    **On the wire.** `> {"id":1,"result":{"roots":[…]}}`
+
+    **Instead.** Send the request again, with the answers in `params.inputResponses`.
+    """
+
+    id = "modern/client-response"
+    who = "client"
+    versions = Everywhere(*MODERN_ERA)
+    source = "2026-07-28 basic/transports/stdio, streamable-http"
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender != "client":
+            return
+        if seen.http is None:
+            is_modern = _is_modern_connection(seen)
+        else:
+            is_modern = (rank_of(seen.http.fields.get(VERSION_FIELD)) or 0) >= MODERN
+        if is_modern:
+            yield self.finding(seen, "the client sends an answer, and nobody asks in this revision")
+
+
+class MissingCapabilityErrorShape(_Answer):
+    """An error says that a capability is missing, but not which.
+
+    **Why it matters.** The client cannot tell its user what to switch on, nor whether a second attempt is worth it.
+
+    **On the wire.** `< {"id":4,"error":{"code":-32021,"message":"…"}}`
+
+    **Instead.** Put what is missing, and was not declared, into `data.requiredCapabilities`.
+    """
+
+    id = "modern/missing-capability-error-shape"
+    who = "server"
+    versions = MODERN_ERA
+    source = "2026-07-28 basic/index, schema MissingRequiredClientCapabilityError"
+
+    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
+        if not response.is_error or code_of(response) != _MISSING_CAPABILITY:
+            return
+        required = data_of(response).get("requiredCapabilities")
+        if not isinstance(required, dict):
+            yield self.finding(seen, "the error names no requiredCapabilities", pointer="/error/data")
+        elif _is_declared(required, request.meta.get(CLIENT_CAPABILITIES)):
+            text = "all capabilities that the error names were declared"
+            yield self.finding(seen, text, pointer="/error/data/requiredCapabilities", related=(request.seq,))
+
+
+class ExtensionId(Rule):
+    """An extension is declared under a name without a prefix, with a broken one, or with a value that is no object.
+
+    **Why it matters.** Names without a prefix collide, and peers pass over what they cannot read: the extension is off
+    without a word.
+
+    **On the wire.** `> …"clientCapabilities":{"extensions":{"tasks":true}}`
+
+    **Instead.** A prefix of one's own, a slash, a name, and an object: `"com.example/tasks":{}`.
+    """
+
+    id = "modern/extension-id"
+    versions = MODERN_ERA
+    source = "2026-07-28 basic/versioning"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.message
+        if isinstance(request, Request) and request.sender == "client" and seen.era == "modern":
+            pointer = f"/params/_meta/{_escaped(CLIENT_CAPABILITIES)}/extensions"
+            yield from self._look(seen, member(request.meta.get(CLIENT_CAPABILITIES), "extensions"), pointer)
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        response = seen.message
+        asked = seen.exchange.request.method if seen.exchange is not None else ""
+        if isinstance(response, Response) and asked == "server/discover" and seen.era == "modern":
+            extensions = member(member(response.result, "capabilities"), "extensions")
+            yield from self._look(seen, extensions, "/result/capabilities/extensions")
+
+    def _look(self, seen: Seen, extensions: object, pointer: str) -> Iterator[Finding]:
+        if not isinstance(extensions, dict):
+            return
+        for name, value in list(extensions.items())[:_EXTENSIONS]:
+            where = f"{pointer}/{_escaped(short(name))}"
+            if not _is_extension(name):
+                yield self.finding(seen, f"the extension {short(name)!r} is not named prefix/name", pointer=where)
+            elif not isinstance(value, dict):
+                yield self.finding(seen, f"the value of the extension {short(name)} is no object", pointer=where)
+
+
+# ---- what the rules ask
+
+_LACKS: Final = {
+    "meta": "params._meta",
+    "version": "the protocol version",
+    "capabilities": "the client's capabilities",
+}
+
+
+def _is_modern_connection(seen: Seen) -> bool:
+    """Whether all that is said there is of the modern era."""
+    session = seen.session
+    if seen.http is not None:
+        return any(one.era == "modern" and isinstance(one.message, Request) for one in seen.http.sent)
+    if session.is_modern:
+        return True
+    # Of both eras: after a fallback the server is of the handshake era, if it has not said otherwise.
+    is_shaken = session.epoch > 1 or session.state in ("init-answered", "ready")
+    return "modern" in session.eras and session.server_is_modern and not is_shaken
+
+
+def _is_declared(required: dict[str, Any], declared: object, depth: int = 0) -> bool:
+    """Whether everything that is required was declared. `{}` in place of members requires nothing more."""
+    if not isinstance(declared, dict) or depth > _NESTED:
+        return False
+    return all(
+        name in declared
+        and (not isinstance(value, dict) or not value or _is_declared(value, declared[name], depth + 1))
+        for name, value in required.items()
+    )
+
+
+def _is_extension(name: str) -> bool:
+    """Whether a name is `prefix/name` by the grammar of `_meta` keys."""
+    prefix, slash, rest = name.partition("/")
+    if not slash or not all(_is_label(label) for label in prefix.split(".")):
+        return False
+    is_plain = all(character in _ALNUM or character in "-_." for character in rest)
+    return not rest or (is_plain and rest[0] in _ALNUM and rest[-1] in _ALNUM)
+
+
+def _is_label(label: str) -> bool:
+    is_plain = all(character in _ALNUM or character == "-" for character in label)
+    return bool(label) and is_plain and label[0] in _LETTERS and label[-1] in _ALNUM
+
+
+def _escaped(name: str) -> str:
+    """A name as a part of a JSON Pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
