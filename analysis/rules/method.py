@@ -1,1 +1,168 @@
-"""The rules of the group `method`."""
+"""The group `method`: the names of methods, the revisions that have them, and who may send them."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from analysis.finding import Finding
+from analysis.message import Notification, Request
+from analysis.methods import METHODS, UNPREFIXED, Method
+from analysis.revisions import MODERN, REVISIONS, rank_of, until
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.eras import short, speaks_modern
+from analysis.session import PROTOCOL_VERSION, Seen
+
+_SCHEMA: Final = "2024-11-05 schema"
+# Judged by `version/*`, or a probe that is right in any revision.
+_ELSEWHERE: Final = frozenset({"initialize", "server/discover"})
+
+
+class UnprefixedNotification(Rule):
+    """A notification is called without its `notifications/`.
+
+    **Why it matters.** No SDK knows the name: the message is dropped without a word, and the handshake hangs, the
+    progress stands still, the call is not cancelled.
+
+    **On the wire.** `> {"jsonrpc":"2.0","method":"initialized"}`
+
+    **Instead.** Write the whole name: `notifications/initialized`.
+    """
+
+    id = "method/unprefixed-notification"
+    source = _SCHEMA
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        told = seen.message
+        if isinstance(told, Notification) and told.method in UNPREFIXED:
+            text = f"{told.method} is no method: {UNPREFIXED[told.method]} is meant"
+            yield self.finding(seen, text, pointer="/method")
+
+
+class UnknownRequest(Rule):
+    """A request asks for a method that no revision and no known extension defines.
+
+    **Why it matters.** It may be an extension that both sides know. If it is a slip, the answer is -32601.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"list_tools"}`
+
+    **Instead.** Nearly all names of MCP have a group before a slash: `tools/list`.
+    """
+
+    id = "method/unknown-request"
+    level = NOTE
+    source = _SCHEMA
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.message
+        if isinstance(request, Request) and request.method not in METHODS:
+            if request.method.startswith("notifications/"):
+                return
+            text = f"no revision has the request {short(request.method)}"
+            if "/" not in request.method:
+                text += "; names of MCP look like tools/list"
+            yield self.finding(seen, text, pointer="/method")
+
+
+class UnknownNotification(Rule):
+    """A notification that no revision and no known extension defines.
+
+    **Why it matters.** It may be an extension that both sides know. If it is a slip, it is dropped without a word.
+
+    **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/tools/changed"}`
+
+    **Instead.** Look the name up, `notifications/tools/list_changed`, or agree on the extension first.
+    """
+
+    id = "method/unknown-notification"
+    level = NOTE
+    source = _SCHEMA
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        told = seen.message
+        if isinstance(told, Notification) and told.method not in METHODS and told.method not in UNPREFIXED:
+            yield self.finding(seen, f"no revision has the notification {short(told.method)}", pointer="/method")
+
+
+class NotInVersion(Rule):
+    """A method is used in a revision that does not have it.
+
+    **Why it matters.** The other side need not know it: a request is refused, a notification is dropped.
+
+    **On the wire.** under 2025-03-26 `< {"id":4,"method":"elicitation/create",…}`; without a handshake
+    `> {"id":9,"method":"ping",…}`
+
+    **Instead.** Use what the revision has that was agreed on, or agree on another one.
+    """
+
+    id = "method/not-in-version"
+    levels = {until("2025-03-26"): WARNING}  # noqa: RUF012 - as in the base class
+    source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        yield from self._look(seen)
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        yield from self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        method, rank = _method(seen), _rank(seen)
+        if method is None or rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
+            return
+        text = f"{REVISIONS[rank]} has no {method.name}"
+        yield self.finding(seen, text, pointer="/method", level=self.level_at(rank))
+
+
+class WrongDirection(Rule):
+    """A method is sent by the side that may only receive it.
+
+    **Why it matters.** The other side has nothing that handles it. Often two programs were joined the wrong way round,
+    or a library for servers runs in a client.
+
+    **On the wire.** `< {"id":1,"method":"tools/list"}`
+
+    **Instead.** Look who offers what: the server has tools, resources and prompts, the client has roots and a model.
+    """
+
+    id = "method/wrong-direction"
+    source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        yield from self._look(seen)
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        yield from self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        method, rank = _method(seen), _rank(seen)
+        if method is None or seen.message.sender in method.senders(rank):
+            return
+        # What the revision does not have is `method/not-in-version`.
+        if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
+            yield self.finding(seen, f"the {seen.message.sender} must not send {method.name}", pointer="/method")
+
+
+# ---- what the rules ask
+
+
+def _method(seen: Seen) -> Method | None:
+    """The method of a message, where a revision has it by exactly this name."""
+    message = seen.message
+    return METHODS.get(message.method) if isinstance(message, Request | Notification) else None
+
+
+def _rank(seen: Seen) -> int | None:
+    """The revision by which methods are judged; None where it is not settled."""
+    session, message = seen.session, seen.message
+    is_agreed = seen.state in ("init-answered", "ready")
+    if isinstance(message, Request) and message.sender == "client" and seen.era == "modern":
+        if message.method == "subscriptions/listen" and PROTOCOL_VERSION not in message.meta and is_agreed:
+            return _settled(rank_of(session.handshake))
+        # After a handshake it is at home in either era.
+        return MODERN if speaks_modern(seen) and not is_agreed and (seen.rank is None or seen.rank >= MODERN) else None
+    if seen.era == "modern":
+        return None if session.handshake is not None else seen.rank
+    return None if seen.state == "init-sent" else _settled(seen.rank)
+
+
+def _settled(rank: int | None) -> int | None:
+    """None for a revision that nobody can agree on by a handshake: one mistake is enough."""
+    return None if rank is None or rank >= MODERN else rank
