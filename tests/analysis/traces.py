@@ -1,7 +1,7 @@
 """Conversations as data, for the tests of rules: the corpus, and what the checker finds in one of its cases.
 
-A case is a line of `tests/corpus/traces/<group>.ndjson`, in the form that docs/commands/import.md shows. Two members
-are for the tests: `expect`, the errors and warnings that are due, each `{"rule": …, "frame": index}`, and `notes`, notes
+A case is a line of `tests/corpus/traces/<group>.ndjson`, in the form that docs/commands/import.md shows. Two members are
+for the tests: `expect`, the errors and warnings that are due, each `{"rule": …, "frame": index}`, and `notes`, notes
 that must be among the findings. A case passes when errors and warnings are exactly those that it expects.
 """
 
@@ -15,7 +15,8 @@ from orjson import loads
 
 from analysis.checker import Checker
 from analysis.finding import Finding, Level
-from captures.reader import FrameAssembler
+from captures.frame import Frame
+from captures.reader import Capture, FrameAssembler, read_frames
 from captures.record import decode
 from mcpproxy.importers.trace import Case, cases
 
@@ -60,6 +61,27 @@ def check(case: Case) -> list[Found]:
     findings += checker.finish("closed")
     assert checker.faults == {}
     return [Found(one.rule, frames[one.frame], one.level, one) for one in findings]
+
+
+def findings_of(capture: Path) -> list[Finding]:
+    """What the checker finds in a capture."""
+    checker = Checker()
+    findings = [finding for item in read_frames(Capture(capture)) for finding in checker.feed(item)]
+    findings += checker.finish("closed")
+    assert checker.faults == {}
+    return findings
+
+
+def alarms(capture: Path) -> list[tuple[str, str, str]]:
+    """Its errors and warnings in a capture, each with the message that it cites."""
+    raws = {
+        item.seq: item.raw.decode("utf-8", "replace")
+        for item in read_frames(Capture(capture))
+        if isinstance(item, Frame)
+    }
+    return [
+        (one.rule, one.message, raws.get(one.frame, "")[:300]) for one in findings_of(capture) if one.level > Level.NOTE
+    ]
 
 
 def expected(case: Case) -> Counter[tuple[str, int]]:

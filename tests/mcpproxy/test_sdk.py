@@ -29,6 +29,7 @@ from captures.frame import Frame
 from captures.integrity import inspect
 from captures.reader import Capture, read_frames
 from captures.record import Record
+from tests.analysis.traces import alarms
 
 SERVER = [sys.executable, str(Path(__file__).parents[1] / "peers/sdk_server.py")]
 DEADLINE_S = 90
@@ -157,6 +158,10 @@ def test_no_frame_of_the_sdk_is_found_fault_with(talked: tuple[str, Path]) -> No
     frames = understand(talked[1]).frames
     assert [(frame.raw, frame.verdict) for frame in frames if frame.verdict.problem or not frame.whole] == []
     assert {frame.verdict.kind for frame in frames} <= {"request", "response", "error", "notification"}
+
+
+def test_no_rule_raises_a_false_alarm(talked: tuple[str, Path]) -> None:
+    assert alarms(talked[1]) == []
 
 
 def test_peers_and_revision_are_named(talked: tuple[str, Path]) -> None:

@@ -36,6 +36,7 @@ from mcp_types import (
 )
 
 from captures.frame import Frame
+from tests.analysis.traces import alarms
 from tests.harness import DEADLINE_S, ROOT, Place, frames, members_of, wait_until
 from tests.http_harness import Upstream, answering, serving
 
@@ -393,6 +394,10 @@ def test_every_message_is_recorded_once_in_its_exchange(run: Run) -> None:
 def test_no_message_of_the_sdk_is_found_fault_with(run: Run) -> None:
     odd = [frame for found in run.frames().values() for frame in found if frame.verdict.problem or not frame.whole]
     assert [(frame.raw, frame.verdict) for frame in odd] == []
+
+
+def test_no_rule_raises_a_false_alarm(run: Run) -> None:
+    assert alarms(run.capture) == []
 
 
 def test_capture_is_whole_and_nothing_leads_around(run: Run) -> None:
