@@ -61,7 +61,7 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
     if arm is None:
         return []
     if value is MISSING and part != "result":
-        return _absent(arm, method, rank)
+        return _absent(arm, rank)
     if not isinstance(value, dict):
         return []  # the envelope's matter
     found = _problems(arm, rank, value, at)
@@ -73,12 +73,12 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
     return found
 
 
-def _absent(arm: Any, method: str, rank: int) -> list[Problem]:
+def _absent(arm: Any, rank: int) -> list[Problem]:
     form = _form(arm, rank)
     needs = sorted(form.required) if isinstance(form, _Object) else ["message"]
     if not needs or "_meta" in needs:
         return []
-    return [Problem("/params", f"{method} came without params: it needs {', '.join(needs)}")]
+    return [Problem("/params", f"params are missing: it needs {', '.join(needs)}")]
 
 
 def _problems(arm: Any, rank: int, value: dict[str, Any], at: str) -> list[Problem]:
