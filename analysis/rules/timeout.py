@@ -1,1 +1,415 @@
-"""The rules of the group `timeout`."""
+"""The group `timeout`: requests that get no answer, or a late one."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from analysis.addressing import Key
+from analysis.exchange import Exchange, IdState, Outcome
+from analysis.finding import Finding
+from analysis.http import HttpExchange
+from analysis.message import Id, Invalid, Message, Request, Response, Side, id_of
+from analysis.revisions import HANDSHAKE_ERA, since
+from analysis.rules import NOTE, RACE_NS, WARNING, Ending, Rule
+from analysis.rules.pipes import pipes_of
+from analysis.session import Seen, Session
+from captures.record import Record
+
+SLOW_NS: Final = 30_000_000_000
+"""After which an answer is called slow."""
+SLOW_PING_NS: Final = 5_000_000_000
+"""The same of a ping."""
+PING_NS: Final = 10_000_000_000
+"""How long a side that speaks may leave a ping without an answer."""
+ABANDONED_NS: Final = 60_000_000_000
+"""After which a request that nobody waits for should have been cancelled."""
+
+_KEPT: Final = 10_000
+_WATCHED: Final = 1_000
+_ENDLESS: Final = frozenset({"subscriptions/listen"})
+_BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
+_OVER: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+class _Course:
+    """What several rules have to remember of a session."""
+
+    def __init__(self) -> None:
+        self.carried: OrderedDict[int, HttpExchange] = OrderedDict()
+        """What carried the requests that are open over HTTP, by their numbers."""
+        self.last_request: dict[Side, int] = {}
+        """The number of the last request of a side."""
+        self.initialize = -1
+        """The number of the last `initialize`."""
+        self.unjudged: dict[Side, int] = {}
+        """The number of the last message of a side that could not be looked into: it may be any answer."""
+        self.is_legacy = False
+        """Whether answers come on the one stream of the older transport, and not in the exchange of their request."""
+        self.last_ns = 0
+        """Over HTTP: when something was said in the session at last."""
+
+    def take(self, seen: Seen) -> None:
+        """Learn from a message; a second time changes nothing."""
+        message = seen.message
+        if isinstance(message, Request):
+            self.last_request[message.sender] = message.seq
+            if message.method == "initialize" and message.sender == "client":
+                self.initialize = message.seq
+            if seen.http is not None:
+                self.carried[message.seq] = seen.http
+                if len(self.carried) > _KEPT:
+                    self.carried.popitem(last=False)
+        elif isinstance(message, Response) and seen.http is not None and seen.exchange is not None:
+            self.carried.pop(seen.exchange.request.seq, None)
+        elif isinstance(message, Invalid) and _is_unjudged(message):
+            self.unjudged[message.sender] = message.seq
+        if seen.http is not None:
+            self.last_ns = message.t_ns
+            self.is_legacy = self.is_legacy or (seen.http.method == "GET" and seen.http.uri_key is not None)
+
+    def is_for_http(self, http: HttpExchange | None, sender: Side) -> bool:
+        """Whether a request has no answer because its exchange ended without one, which the rules of HTTP tell."""
+        return sender == "client" and not self.is_legacy and http is not None and http.ended_by is not None
+
+
+class Late(NamedTuple):
+    """A request that is open at the end."""
+
+    exchange: Exchange
+    seen: Seen
+    """The request, with the revision that was in force for it."""
+    waited_ns: int
+    """How long an answer could have been received."""
+
+
+class _AtEnd(Rule):
+    """A rule about what is open at the end."""
+
+    at_end = True
+
+    def on_message(self, seen: Seen) -> Iterator[Finding]:
+        _course(seen.session).take(seen)
+        return iter(())
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes_of(session).take(record, session)
+        return iter(())
+
+    def open(self, session: Session, ending: Ending) -> Iterator[Late]:
+        """The requests that may be missed: not cancelled, and with no other reason to have no answer."""
+        course, pipes = _course(session), pipes_of(session)
+        for exchange in ending.left:
+            request = exchange.request
+            if exchange.outcome is not Outcome.UNANSWERED or request.method in _ENDLESS or pipes.has_gap:
+                continue
+            if course.unjudged.get(_other(request.sender), -1) > request.seq:
+                continue  # an answer may be in there
+            until_ns = ending.t_ns
+            if session.is_http:
+                http = course.carried.get(request.seq)
+                if http is None or course.is_for_http(http, request.sender):
+                    continue
+                if http.ended_by is not None or request.sender == "server":
+                    until_ns = course.last_ns  # nothing else shows that anybody was there to hear
+            gone_ns = [one for one in (pipes.client_gone_ns, pipes.server_gone_ns) if one is not None]
+            yield Late(exchange, _asked(session, request), min([until_ns, *gone_ns]) - exchange.started_ns)
+
+    def unanswered(self, session: Session, ending: Ending) -> Iterator[Late]:
+        """Those of them whose sender has waited long enough, and whose receiver could have answered."""
+        if ending.reason == "open":
+            return
+        course, pipes = _course(session), pipes_of(session)
+        for late in self.open(session, ending):
+            request = late.exchange.request
+            is_probe = request.method == "server/discover" and course.initialize > request.seq
+            has_died = pipes.has_died or (pipes.is_server_first and request.sender == "client")
+            if late.waited_ns >= RACE_NS and not is_probe and not has_died:
+                yield late
+
+
+class Unanswered(_AtEnd):
+    """A request has no answer when the session ends.
+
+    **Why it matters.** Whoever asked waits for ever, or until a limit of its own.
+
+    **On the wire.** `> {"id":6,"method":"tools/call",…}`, and nothing with that id
+
+    **Instead.** Answer every request once, if only with an error. A caller that does not want the answer any more
+    cancels.
+    """
+
+    id = "timeout/unanswered"
+    level = WARNING
+    source = "JSON-RPC 2.0 §4, §5"
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        self._learn(seen, seen.body.get("result"))
+        return iter(())
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        if seen.body.get("method") == "notifications/tasks/status":
+            self._learn(seen, seen.body.get("params"))
+        return iter(())
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        if ending.reason == "open":
+            for late in self.open(session, ending):
+                text = f"{_name(late.exchange.request)} is still pending"
+                yield self.finding(late.seen, text, level=NOTE, blames="unknown")
+            return
+        told = session.memory.get(PingUnanswered.id) or _Pings()
+        over: dict[str, None] = session.memory.get(self.id) or {}
+        for late in self.unanswered(session, ending):
+            request = late.exchange.request
+            if request.method == "tasks/result" and _task(request) not in over:
+                continue  # it waits for its task
+            if request.seq not in told.told:
+                text = f"{_name(request)} has no answer after {_seconds(late.waited_ns)}"
+                yield self.finding(late.seen, text, blames=_other(request.sender))
+
+    def _learn(self, seen: Seen, told: Any) -> None:
+        """Remember the tasks that are said to be over."""
+        if not isinstance(told, dict):
+            return
+        inner = told.get("task")
+        several = told.get("tasks")
+        for task in (told, inner, *(several if isinstance(several, list) else ())):
+            name = task.get("taskId") if isinstance(task, dict) else None
+            status = task.get("status") if isinstance(task, dict) else None
+            if isinstance(name, str) and len(name) <= 256 and isinstance(status, str) and status in _OVER:
+                over: dict[str, None] = self.memory(seen.session, dict)
+                over[name] = None
+                if len(over) > _KEPT:
+                    del over[next(iter(over))]
+
+
+class InitializeUnanswered(_AtEnd):
+    """`initialize` has no answer when the session ends.
+
+    **Why it matters.** Nothing can follow: for its user, the server does not work at all.
+
+    **On the wire.** `> {"id":0,"method":"initialize",…}`, and nothing more
+
+    **Instead.** Answer at once, and do what takes time later; write nothing but messages to stdout, and flush it.
+    """
+
+    id = "timeout/initialize-unanswered"
+    who = "server"
+    versions = HANDSHAKE_ERA
+    replaces = ("timeout/unanswered",)
+    source = "2024-11-05 basic/lifecycle"
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        for late in self.unanswered(session, ending):
+            request = late.exchange.request
+            if request.method == "initialize" and request.sender == "client" and _holds(self, late.seen):
+                yield self.finding(late.seen, f"initialize has no answer after {_seconds(late.waited_ns)}")
+
+
+class _Pings:
+    """Pings that are looked at again, and those that were told of."""
+
+    def __init__(self) -> None:
+        self.watched = 0
+        self.told: set[int] = set()
+        self.heard: dict[Side, int] = {}
+        """The number of the last message of a side."""
+
+
+class PingUnanswered(_AtEnd):
+    """A ping has no answer, though its receiver speaks.
+
+    **Why it matters.** A ping asks whether the other side is alive. Hosts that get no answer close the connection.
+
+    **On the wire.** `> {"id":7,"method":"ping"}`, then other messages of the server for ten seconds
+
+    **Instead.** Answer `ping` at once with an empty result, also while something else is under way.
+    """
+
+    id = "timeout/ping-unanswered"
+    level = WARNING
+    versions = HANDSHAKE_ERA
+    needs_time = True
+    replaces = ("timeout/unanswered",)
+    source = "2024-11-05 basic/utilities/ping"
+
+    def on_message(self, seen: Seen) -> Iterator[Finding]:
+        pings: _Pings | None = seen.session.memory.get(self.id)
+        if pings is not None:
+            pings.heard[seen.message.sender] = seen.message.seq
+        return super().on_message(seen)
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.request
+        if request is None or request.method != "ping" or not request.id.pairs:
+            return
+        pings: _Pings = self.memory(seen.session, _Pings)
+        if pings.watched < _WATCHED:
+            pings.watched += 1
+            session, sender, http = seen.session, request.sender, seen.http
+            key, seq, due_ns = Key(request.frames[0].exchange, request.id), request.seq, request.t_ns + PING_NS
+            self.later(due_ns, lambda: self._look(session, sender, key, seq, http))
+        yield from ()
+
+    def _look(self, session: Session, sender: Side, key: Key, seq: int, http: HttpExchange | None) -> Iterator[Finding]:
+        """Ten seconds are over."""
+        pings: _Pings = self.memory(session, _Pings)
+        pings.watched -= 1
+        table, other, pipes = session.tables[sender], _other(sender), pipes_of(session)
+        waiting = table.get(key)
+        if waiting is None or waiting.request.seq != seq or table.state(key) is IdState.CANCELLED:
+            return
+        is_gone = pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
+        course = _course(session)
+        is_over = course.is_for_http(http, sender) or course.unjudged.get(other, -1) > seq
+        if is_gone or is_over or pings.heard.get(other, -1) < seq:
+            return
+        if len(pings.told) < _KEPT:
+            pings.told.add(seq)
+        text = f"{_name(waiting.request)} has no answer after 10 s, though the {other} goes on to speak"
+        seen = Seen(waiting.request, session, revision=waiting.revision, era=waiting.era)
+        yield self.finding(seen, text, blames=other, related=(pings.heard[other],))
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        told = (session.memory.get(self.id) or _Pings()).told
+        for late in self.unanswered(session, ending):
+            request = late.exchange.request
+            if request.method == "ping" and request.seq not in told and _holds(self, late.seen):
+                text = f"{_name(request)} has no answer after {_seconds(late.waited_ns)}"
+                yield self.finding(late.seen, text, blames=_other(request.sender))
+
+
+class Slow(Rule):
+    """An answer takes longer than half a minute; that to a ping, longer than five seconds.
+
+    **Why it matters.** Many callers give up before, and cancel what was nearly done. Progress gives them a reason to
+    wait.
+
+    **On the wire.** `> {"id":8,"method":"tools/call",…}`, and 45 seconds later `< {"id":8,"result":{…}}`
+
+    **Instead.** Report progress where a token was given; answer early and let the client ask again where that is
+    possible.
+    """
+
+    id = "timeout/slow"
+    level = NOTE
+    needs_time = True
+    source = "2025-03-26 basic/lifecycle"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.request
+        token = request.meta.get("progressToken") if request is not None else None
+        if request is not None and (isinstance(token, str) or type(token) is int):
+            tokens: _Tokens = self.memory(seen.session, OrderedDict)
+            tokens[request.sender, id_of(token)] = (request.seq, request.t_ns)
+            if len(tokens) > _KEPT:
+                tokens.popitem(last=False)
+        return iter(())
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        tokens: _Tokens | None = seen.session.memory.get(self.id)
+        method, params = seen.body.get("method"), seen.body.get("params")
+        if tokens and method in ("notifications/progress", "progress") and isinstance(params, dict):
+            key = _other(seen.message.sender), id_of(params.get("progressToken"))
+            if key in tokens:
+                tokens[key] = (tokens[key][0], seen.message.t_ns)
+        return iter(())
+
+    def on_response(self, seen: Seen) -> Iterator[Finding]:
+        exchange = seen.exchange
+        if exchange is None or exchange.ended_ns is None:
+            return
+        request, since_ns = exchange.request, exchange.started_ns
+        tokens: _Tokens | None = seen.session.memory.get(self.id)
+        if tokens:
+            token = request.meta.get("progressToken")
+            key = request.sender, id_of(token)
+            seq, progress_ns = tokens.get(key, (-1, 0))
+            if seq == request.seq:
+                del tokens[key]
+                since_ns = max(since_ns, progress_ns)
+        limit = SLOW_PING_NS if request.method == "ping" else SLOW_NS
+        if exchange.ended_ns - since_ns > limit and request.method not in _BLOCKING:
+            what = "its request" if since_ns == exchange.started_ns else "the last progress"
+            text = f"{_name(request)} is answered {_seconds(exchange.ended_ns - since_ns)} after {what}"
+            yield self.finding(seen, text, related=(request.seq,))
+
+
+_Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
+
+
+class Abandoned(_AtEnd):
+    """A request stays open for more than a minute while its sender goes on with others, and is never cancelled.
+
+    **Why it matters.** The receiver works on, or holds what belongs to the request, for nobody.
+
+    **On the wire.** `> {"id":3,"method":"tools/call",…}`, a minute of other requests, and no cancellation of 3
+
+    **Instead.** Set a limit to every request, and send `notifications/cancelled` when it is over.
+    """
+
+    id = "timeout/abandoned"
+    level = NOTE
+    versions = since("2025-03-26")
+    needs_time = True
+    source = "2025-03-26 basic/lifecycle"
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        if ending.reason == "open":
+            return
+        course = _course(session)
+        for late in self.open(session, ending):
+            request = late.exchange.request
+            is_passed_over = course.last_request.get(request.sender, -1) > request.seq
+            is_due = is_passed_over and request.method not in _BLOCKING and _holds(self, late.seen)
+            if is_due and late.waited_ns > ABANDONED_NS:
+                text = f"{_name(request)} is open for {_seconds(late.waited_ns)}, and was never cancelled"
+                yield self.finding(late.seen, text)
+
+
+# ---- what the rules ask
+
+
+def _course(session: Session) -> _Course:
+    kept: _Course | None = session.memory.get("timeout")
+    if kept is None:
+        kept = session.memory["timeout"] = _Course()
+    return kept
+
+
+def _asked(session: Session, request: Request) -> Seen:
+    """A request that is open, with the revision that was in force for it."""
+    waiting = session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
+    if waiting is None:
+        return Seen(request, session)
+    return Seen(request, session, revision=waiting.revision, era=waiting.era)
+
+
+def _holds(rule: Rule, seen: Seen) -> bool:
+    return rule.versions.holds(seen.rank, seen.era)
+
+
+def _other(side: Side) -> Side:
+    return "server" if side == "client" else "client"
+
+
+def _is_unjudged(message: Message) -> bool:
+    """Whether it may be a message, and could not be looked into; events of other types are none."""
+    frame = message.frames[0]
+    is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
+    return frame.verdict.kind == "unjudged" and not is_beside
+
+
+def _task(request: Request) -> object:
+    params = request.params
+    name = params.get("taskId") if isinstance(params, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _name(request: Request) -> str:
+    texts = [text if len(text) <= 60 else f"{text[:57]}…" for text in (request.method, request.id.text)]
+    return f"{texts[0]} (id {texts[1]})"
+
+
+def _seconds(span_ns: int) -> str:
+    return f"{span_ns / 1e9:.0f} s"
