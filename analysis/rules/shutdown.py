@@ -1,1 +1,278 @@
-"""The rules of the group `shutdown`."""
+"""The group `shutdown`: how a session on stdio ends."""
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Final
+
+from analysis.exchange import Outcome
+from analysis.finding import Finding, Level
+from analysis.message import Invalid
+from analysis.revisions import HANDSHAKE_ERA, Span, rank_of
+from analysis.rules import NOTE, WARNING, Ending, Rule
+from analysis.rules.pipes import Pipes, pipes_of
+from analysis.session import Seen, Session, era_in_force
+from captures.record import Record
+
+LINGERING_NS: Final = 5_000_000_000
+"""How long a server may live on after its stdin was closed."""
+PATIENT_NS: Final = 1_000_000_000
+"""How long a server must have been given before a signal to end counts as a need to kill it."""
+HASTY_NS: Final = 100_000_000
+"""How long a client must wait at least after it has closed the server's stdin."""
+
+
+class ServerDied(Rule):
+    """The server ends while the client waits for answers.
+
+    **Why it matters.** Those calls never get an answer; hosts show them as hanging, or as "connection closed".
+
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, and then nothing more: stdout is closed
+
+    **Instead.** Look at the exit status and at the last lines on stderr, whose records are named. A server that has to
+    stop answers first.
+    """
+
+    id = "shutdown/server-died"
+    who = "server"
+    source = "2024-11-05 basic/lifecycle; 2026-07-28 basic/transports/stdio"
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes = pipes_of(session)
+        pipes.take(record, session)
+        if record is pipes.exited:
+            yield from self._told(pipes, session)
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+        pipes = pipes_of(session)
+        if pipes.exited is None:
+            yield from self._told(pipes, session)
+
+    def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
+        if not pipes.has_died or pipes.server_end is None:
+            return
+        asked = ", ".join(f"{_cut(one.request.id.text)} {_cut(one.request.method)}" for one in pipes.open[:3])
+        more = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
+        text = f"the server {_how(pipes)} while the client waits for an answer to {asked}{more}"
+        if pipes.stderr:
+            text += f"; its last words on stderr are in record {pipes.stderr[-1]}"
+        related = (*(one.request.seq for one in pipes.open), *pipes.stderr)
+        yield self.finding(pipes.server_end, text, session=session, related=related)
+
+
+class ServerLeft(Rule):
+    """The server ends before the client has closed anything, with nothing left to answer.
+
+    **Why it matters.** It is legal, but usually the client decides when a session is over; its next call will fail.
+
+    **On the wire.** End of file from the server, while the client still holds its side open
+
+    **Instead.** Run until stdin is closed.
+    """
+
+    id = "shutdown/server-left"
+    who = "server"
+    level = NOTE
+    source = "2024-11-05 basic/lifecycle"
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes = pipes_of(session)
+        pipes.take(record, session)
+        if record is pipes.exited:
+            yield from self._told(pipes, session)
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+        pipes = pipes_of(session)
+        if pipes.exited is None:
+            yield from self._told(pipes, session)
+
+    def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
+        if pipes.is_server_first and not pipes.has_died and pipes.server_end is not None:
+            yield self.finding(pipes.server_end, f"the server {_how(pipes)} before the client did", session=session)
+
+
+class ExitStatus(Rule):
+    """The server ends with a status other than 0, or by a signal that nobody sent through the recorder.
+
+    **Why it matters.** Some hosts take it for a crash and start the server again, or give it up.
+
+    **On the wire.** Exit status 1 after an orderly end, or SIGKILL from the system, for want of memory
+
+    **Instead.** Leave with 0 when stdin is closed.
+    """
+
+    id = "shutdown/exit-status"
+    who = "server"
+    level = NOTE
+    source = "2024-11-05 basic/lifecycle"
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes = pipes_of(session)
+        pipes.take(record, session)
+        if record is not pipes.exited:
+            return
+        status, signal = record.members.get("status"), record.members.get("signal")
+        is_odd = (type(status) is int and status != 0) or (isinstance(signal, str) and signal not in pipes.signals)
+        if is_odd:
+            yield self.finding(record, f"the server {_how(pipes)}", session=session)
+
+
+class ServerLingers(Rule):
+    """The server lives on after its stdin was closed.
+
+    **Why it matters.** Closing stdin is how a client says goodbye. Servers that do not hear it pile up, or hold up the
+    end of their host until they are killed.
+
+    **On the wire.** End of file to the server, and five seconds later it still runs; or it takes a signal to end it
+
+    **Instead.** End when stdin ends: stop timers and threads that keep the process alive.
+    """
+
+    id = "shutdown/server-lingers"
+    who = "server"
+    level = WARNING
+    levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: NOTE}
+    needs_time = True
+    source = "2026-07-28 basic/transports/stdio"
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes = pipes_of(session)
+        pipes.take(record, session)
+        if record is pipes.exited:
+            yield from self._told(pipes, session, record, record.t_ns)
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        pipes = pipes_of(session)
+        if pipes.exited is None:
+            # Where nobody tells of processes, the end of stdout is that of the server.
+            at = pipes.server_closed or pipes.client_closed
+            yield from self._told(pipes, session, at, ending.t_ns if at is pipes.client_closed else None)
+
+    def _told(self, pipes: Pipes, session: Session, at: Record | None, until_ns: int | None) -> Iterator[Finding]:
+        closed = pipes.client_closed
+        if closed is None or at is None or pipes.is_server_first:
+            return
+        lived_ns = (at.t_ns if until_ns is None else until_ns) - closed.t_ns
+        killed_ns = [one - closed.t_ns for one in pipes.ending_ns if PATIENT_NS <= one - closed.t_ns <= lived_ns]
+        if lived_ns > LINGERING_NS:
+            text = f"the server lives on for {lived_ns // 10**9} s after its stdin was closed"
+        elif killed_ns:
+            text = f"the server is told to end by a signal, {killed_ns[-1] // 10**9} s after its stdin was closed"
+        else:
+            return
+        level = self.level_at(rank_of(session.in_force), era_in_force(session, session.in_force))
+        yield self.finding(at, text, session=session, level=level, related=(closed.seq,) if at is not closed else ())
+
+
+class KilledFirst(Rule):
+    """The client sends a signal to end before it has closed the server's stdin, or right after.
+
+    **Why it matters.** The server has no time to finish its answers and to write what it holds.
+
+    **On the wire.** SIGTERM while stdin is open
+
+    **Instead.** Close stdin, wait for the process to end, and signal only where it does not.
+    """
+
+    id = "shutdown/killed-first"
+    who = "client"
+    level = WARNING
+    source = "2024-11-05 basic/lifecycle"
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes = pipes_of(session)
+        pipes.take(record, session)
+        members = record.members
+        if record.rec != "signal" or members.get("event") != "received" or members.get("origin") == "terminal":
+            return
+        is_first = pipes.ending_ns[:1] == [record.t_ns] and pipes.server_gone_ns is None
+        closed = pipes.client_closed
+        if members.get("name") not in ("SIGTERM", "SIGKILL") or not is_first:
+            return
+        if closed is None:
+            text = "the client signals the server to end, whose stdin it has not closed"
+            yield self.finding(record, text, session=session)
+        elif record.t_ns - closed.t_ns < HASTY_NS:
+            text = f"the client waits {(record.t_ns - closed.t_ns) // 10**6} ms before it signals the server to end"
+            yield self.finding(record, text, session=session, related=(closed.seq,))
+
+
+class WriteAfterClose(Rule):
+    """The server sends something other than an awaited answer after its stdin was closed.
+
+    **Why it matters.** It is legal, but likely that nobody reads it any more.
+
+    **On the wire.** End of file to the server, then `< {"method":"notifications/message",…}`
+
+    **Instead.** Finish the answers that are due, and end.
+    """
+
+    id = "shutdown/write-after-close"
+    who = "server"
+    level = NOTE
+    source = "2024-11-05 basic/lifecycle"
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes_of(session).take(record, session)
+        return iter(())
+
+    def on_message(self, seen: Seen) -> Iterator[Finding]:
+        message = seen.message
+        if message.sender != "server" or not seen.session.closed_ns or isinstance(message, Invalid):
+            return
+        closed = pipes_of(seen.session).client_closed
+        if closed is not None and closed.seq < message.seq and seen.exchange is None:
+            text = "the client has closed the server's stdin, and this answers nothing that is open"
+            yield self.finding(seen, text, related=(closed.seq,))
+
+
+class RequestWhileClosing(Rule):
+    """The client closes the session while requests of its own are open.
+
+    **Why it matters.** It is legal, but what the server does for them is done for nobody.
+
+    **On the wire.** `> {"id":9,"method":"tools/call",…}` and end of file
+
+    **Instead.** Wait for the answers, or cancel what is not wanted any more, and close then.
+    """
+
+    id = "shutdown/request-while-closing"
+    who = "client"
+    level = NOTE
+    at_end = True
+    source = "2024-11-05 basic/lifecycle"
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes_of(session).take(record, session)
+        return iter(())
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        pipes = pipes_of(session)
+        closed = pipes.client_closed
+        if closed is None or ending.reason == "open" or pipes.is_server_first:
+            return
+        left = [
+            one.request
+            for one in ending.left
+            if one.request.sender == "client" and one.outcome is Outcome.UNANSWERED and one.request.seq < closed.seq
+        ]
+        asked = [request for request in left if request.method != "subscriptions/listen"]
+        if asked:
+            text = f"the client closes while {len(asked)} of its requests {'is' if len(asked) == 1 else 'are'} open"
+            yield self.finding(closed, text, session=session, related=[request.seq for request in asked[:_NAMED]])
+
+
+# ---- what the rules ask
+
+_NAMED: Final = 8
+
+
+def _how(pipes: Pipes) -> str:
+    """How the server ended."""
+    members = pipes.exited.members if pipes.exited is not None else {}
+    status, signal = members.get("status"), members.get("signal")
+    if isinstance(signal, str):
+        return f"ends by {_cut(signal)}"
+    return f"ends with status {status}" if type(status) is int else "closes its stdout"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}…"
