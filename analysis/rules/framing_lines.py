@@ -81,7 +81,7 @@ class Bom(FrameRule):
     source = "RFC 8259 §8.1"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
-        if seen.message.frames[0].raw.startswith(BOM) and is_value(seen.message):
+        if seen.message.frames[0].raw.startswith(BOM) and reason(seen.message) != "framing/invalid-utf8":
             yield self.of_frame(seen, "the message begins with a byte order mark")
 
 

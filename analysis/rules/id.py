@@ -1,17 +1,20 @@
 """The group `id`: identity and correlation of requests and responses."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from analysis.addressing import Key
 from analysis.exchange import IdState
 from analysis.finding import Finding
-from analysis.message import Id, Number, Request, Response, Side
+from analysis.message import Id, Number, Request, Response, Side, number_text
 from analysis.methods import METHODS
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.session import Seen
 from captures.limits import SAFE
+
+_LONGEST: Final = 60
+"""Characters of an id in a message."""
 
 
 class Null(Rule):
@@ -49,7 +52,9 @@ class NotStringOrInteger(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = _asked(seen)
-        if request is not None and not _is_named(request.id) and request.id.type != "null":
+        if request is None or request.id.type in ("null", "string") or isinstance(request.body.get("id"), str):
+            return
+        if not _is_integer(_number(request)):
             yield self.finding(seen, f"the id is {_kind(request)}, not a string or an integer", pointer="/id")
 
 
@@ -69,9 +74,8 @@ class FloatInteger(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = _asked(seen)
-        value = request.body.get("id") if request is not None else None
-        if isinstance(value, float) and request is not None and _is_integer(request.id):
-            yield self.finding(seen, f"the id {request.id.text} is written as a fraction", pointer="/id")
+        if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_number(request)):
+            yield self.finding(seen, f"the id {_id(seen)} is written as a fraction", pointer="/id")
 
 
 class UnsafeInteger(Rule):
@@ -91,7 +95,8 @@ class UnsafeInteger(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = _asked(seen)
-        if request is not None and _is_integer(request.id) and _is_beyond(request.id):
+        number = _number(request) if request is not None else None
+        if number is not None and _is_integer(number) and _is_beyond(number):
             yield self.finding(seen, "the id is an integer that JavaScript cannot hold", pointer="/id")
 
 
@@ -198,7 +203,7 @@ class TypeChanged(Rule):
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
         if seen.is_converted and seen.request is not None:
-            text = f"request {seen.request.id.text} is answered as {_id(seen)}: the id changed its JSON type"
+            text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
             yield self.finding(seen, text, pointer="/id", related=(seen.request.seq,))
 
 
@@ -241,7 +246,7 @@ class EchoedFrame(Rule):
             return
         asked = seen.session.tables[other].get(Key(request.frames[0].exchange, request.id))
         if asked is not None and asked.request.body == request.body and not _may_send(seen, request.method):
-            text = f"the request {request.id.text} comes back as it was sent: an echo, no peer"
+            text = f"the request {_id(seen)} comes back as it was sent: an echo, no peer"
             yield self.finding(seen, text, related=(asked.request.seq,))
 
 
@@ -260,19 +265,28 @@ def _may_send(seen: Seen, method: str) -> bool:
     return known is None or (known.is_defined(seen.rank) and seen.message.sender in known.senders(seen.rank))
 
 
-def _is_integer(id_: Id) -> bool:
-    return id_.type == "number" and id_.value.lstrip("-").isdecimal()
+def _number(request: Request) -> str | None:
+    """The id in one form, however long it is and however it was written; None where it is no number."""
+    value = request.body.get("id")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if request.id.type == "number":
+        return request.id.value
+    return number_text(value.token if isinstance(value, Number) else str(value)).lower()
 
 
-def _is_beyond(id_: Id) -> bool:
-    return len(id_.value) > len(str(SAFE)) + 1 or abs(int(id_.value)) > SAFE
+def _is_integer(number: str | None) -> bool:
+    return number is not None and number[-1:].isdecimal() and "." not in number and "e-" not in number
 
 
-def _is_named(id_: Id) -> bool:
-    """Whether an id is a string or an integer, also one too long to be kept, or too large to be written out."""
-    mantissa, _, power = id_.value.partition("e")
-    is_huge = id_.type == "number" and "." not in mantissa and power.isdecimal()
-    return id_.type in ("string", "digest") or _is_integer(id_) or is_huge
+def _is_beyond(number: str) -> bool:
+    # With a power of ten, or with more digits, it is far beyond.
+    return "e" in number or len(number) > len(str(SAFE)) + 1 or abs(int(number)) > SAFE
+
+
+def _is_fraction(value: object) -> bool:
+    """Whether a number was written with a point or an exponent; `Number` also holds integers of many digits."""
+    return isinstance(value, float) and (not isinstance(value, Number) or not value.token.lstrip("-").isdecimal())
 
 
 def _kind(request: Request) -> str:
@@ -287,8 +301,11 @@ def _kind(request: Request) -> str:
 def _id(seen: Seen) -> str:
     message = seen.message
     ident = message.id if isinstance(message, Request | Response) else None
-    text = ident.text if ident is not None else "(none)"
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return "(none)" if ident is None else _cut(ident)
+
+
+def _cut(ident: Id) -> str:
+    return ident.text if len(ident.text) <= _LONGEST else f"{ident.text[: _LONGEST - 1]}…"
 
 
 def _is_unknown(seen: Seen) -> bool:
