@@ -145,17 +145,21 @@ class Checker:
     def _run(self, hook: str, where: Seen, what: object, method: str) -> list[Finding]:
         session = where.session
         known = method if method in METHODS else ""
-        key = (hook, where.revision, where.era, session.observed_start, session.transport, known)
+        key = (hook, where.revision, where.era, where.state, session.observed_start, session.transport, known)
         table = self._tables.get(key)
         if table is None:
             table = self._tables[key] = self._table(hook, where, method)
             if len(self._tables) > 10_000:  # of peers that invent revisions
                 self._tables.clear()
-        if not table:
-            return []
         found: list[Finding] = []
         for rule, call in table:
-            found += self._ask(rule, call, what)
+            # `_ask`, written out: nearly all that a check does is to ask rules that have nothing to say.
+            self._asking = rule
+            try:
+                for one in call(what):
+                    found.append(one)  # noqa: PERF402 - what came before an exception stays
+            except Exception as error:  # noqa: BLE001 - what a rule gets wrong must not hide what the others find
+                self._switch_off(rule, error)
         return found
 
     def _table(self, hook: str, where: Seen, method: str) -> tuple[tuple[Rule, Hook], ...]:
@@ -163,7 +167,9 @@ class Checker:
         return tuple(
             (rule, call)
             for rule, call in self._hooks(hook, where.session)
-            if rule.versions.holds(rank, era) and (rule.methods is None or method in rule.methods)
+            if rule.versions.holds(rank, era)
+            and (rule.methods is None or method in rule.methods)
+            and (rule.states is None or where.state in rule.states)
         )
 
     def _hooks(self, hook: str, session: Session) -> list[tuple[Rule, Hook]]:
@@ -171,7 +177,8 @@ class Checker:
         return [
             (rule, getattr(rule, name))
             for rule in self._rules
-            if getattr(type(rule), name) is not getattr(Rule, name)
+            if rule.id not in self.faults
+            and getattr(type(rule), name) is not getattr(Rule, name)
             and (session.observed_start or not rule.needs_start)
             and (session.is_http or not rule.needs_http)
         ]
@@ -182,9 +189,13 @@ class Checker:
         self._asking = rule
         try:
             return [*call(*what)]
-        except Exception as error:  # noqa: BLE001 - what a rule gets wrong must not hide what the others find
-            self.faults[rule.id] = f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - as above
+            self._switch_off(rule, error)
             return []
+
+    def _switch_off(self, rule: Rule, error: Exception) -> None:
+        self.faults[rule.id] = f"{type(error).__name__}: {error}"
+        self._tables.clear()
 
     def _later(self, t_ns: int, ask: Later) -> None:
         assert self._asking is not None

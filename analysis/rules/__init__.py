@@ -1,4 +1,4 @@
-"""Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
+'''Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
 
 A rule is its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are its row in the catalogue, and
 a hook or two, which ask one question. Where and when it holds, how bad it is in which revision, what it must have seen,
@@ -25,7 +25,7 @@ and which other findings it replaces, is said by attributes and done by `analysi
             yield self.finding(seen, "…")
 
 Hooks never raise on purpose; one that does is switched off by the checker, which tells so.
-"""
+'''
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from analysis.finding import Blames, Finding, Level
 from analysis.http import HttpExchange
 from analysis.revisions import ALL, Era, Span
-from analysis.session import Seen, Session
+from analysis.session import Seen, Session, State
 from captures.record import Record
 
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
@@ -83,6 +83,8 @@ class Rule:
     """Rules whose findings about the same message this one makes superfluous; of `schema/*` those at the same place."""
     methods: ClassVar[frozenset[str] | None] = None
     """Methods of the requests, results and notifications that it is asked about; None for all."""
+    states: ClassVar[frozenset[State] | None] = None
+    """States of the handshake before the message in which it is asked; None for all. Spares what cannot be."""
     source: ClassVar[str] = ""
     """What obliges: a page of the specification, or an RFC."""
 

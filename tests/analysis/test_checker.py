@@ -247,19 +247,35 @@ def renamed(value: Any) -> Any:
         return value
     names = ("id", "requestId", "progressToken", "io.modelcontextprotocol/subscriptionId")
     return {
-        name: (inner + 7_000 if type(inner) is int else f"r-{inner}")
+        name: (inner + 7_000 if type(inner) is int else _renamed_text(inner))
         if name in names and type(inner) in (int, str)
         else renamed(inner)
         for name, inner in value.items()
     }
 
 
-@pytest.mark.parametrize(("group", "case"), STDIO, ids=[f"{group}:{case.name}" for group, case in STDIO])
+def _renamed_text(text: str) -> str:
+    """A string of digits stays one: an answer to 7 as "7" is still one to 7."""
+    return str(int(text) + 7_000) if text.isascii() and text.isdigit() else f"r-{text}"
+
+
+def is_json(case: Case) -> bool:
+    """Whether every message is on a line of its own."""
+    try:
+        return [json.loads(frame["raw"]) for frame in case.members["frames"] if frame["raw"]] != []
+    except (ValueError, KeyError):
+        return False
+
+
+SOUND = [(group, case) for group, case in STDIO if is_json(case)]
+
+
+@pytest.mark.parametrize(("group", "case"), SOUND, ids=[f"{group}:{case.name}" for group, case in SOUND])
 def test_other_ids_change_no_finding(group: str, case: Case) -> None:
     assert grave(check(changed(case, renamed))) == grave(check(case))
 
 
-@pytest.mark.parametrize(("group", "case"), STDIO, ids=[f"{group}:{case.name}" for group, case in STDIO])
+@pytest.mark.parametrize(("group", "case"), SOUND, ids=[f"{group}:{case.name}" for group, case in SOUND])
 def test_another_order_of_members_changes_no_finding(group: str, case: Case) -> None:
     def turned(value: Any) -> Any:
         if isinstance(value, dict):
