@@ -316,8 +316,10 @@ class OversizedMessage(Rule):
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
         frames = seen.message.frames
+        if not is_first(seen.message):
+            return ()
         size = len(frames[0].raw) if len(frames) == 1 else sum(len(frame.raw) for frame in frames)
-        if size <= _MIB or not is_first(seen.message):
+        if size <= _MIB:
             return ()
         limit = 10 if size > 10 * _MIB else 1
         found = self.finding(seen, f"the message is larger than {limit} MiB, which some readers refuse")

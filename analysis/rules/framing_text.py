@@ -7,8 +7,7 @@ break at half a surrogate pair. What is asked for here is asked for frames about
 import json
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from analysis.assembly import MOST_ON_A_LINE
 from analysis.finding import Finding
@@ -33,6 +32,29 @@ _NO_VALUE: Final = NOT_JSON | {
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _HALF_ESCAPED: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
+
+
+T = TypeVar("T")
+
+
+class _LastRead(Generic[T]):
+    """What was made of the frames that were asked about last: all rules ask, and of each item of an array.
+
+    By identity, as to compare or to hash ten thousand lines for each of as many items takes minutes.
+    """
+
+    def __init__(self, make: Callable[[tuple[Frame, ...]], T]) -> None:
+        self._make = make
+        self._last: tuple[tuple[Frame, ...], T] | None = None
+
+    def __call__(self, frames: tuple[Frame, ...]) -> T:
+        """What is made of some frames."""
+        last = self._last
+        if last is not None and last[0][0] is frames[0] and len(last[0]) == len(frames):
+            return last[1]
+        made = self._make(frames)
+        self._last = (frames, made)
+        return made
 
 
 class FrameRule(Rule):
@@ -61,8 +83,9 @@ def is_first(message: Message) -> bool:
     return message.index in (None, 0)
 
 
-@lru_cache(maxsize=1)
-def _behind_bom(frame: Frame) -> str:
+@_LastRead
+def _behind_bom(frames: tuple[Frame, ...]) -> str:
+    frame = frames[0]
     verdict = judge(frame.raw.removeprefix(BOM), frame.dir, frame.unit, whole=frame.whole, limit=READER_LIMIT)
     return verdict.problem or verdict.kind
 
@@ -71,7 +94,7 @@ def reason(message: Message) -> str | None:
     """Why something is no message, a byte order mark apart; None where it is one."""
     if not isinstance(message, Invalid):
         return None
-    return _behind_bom(message.frames[0]) if message.reason == "framing/bom" else message.reason
+    return _behind_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
 
 
 def is_value(message: Message) -> bool:
@@ -116,7 +139,7 @@ def items_of(message: Message) -> list[Any]:
     return _values(message.frames)
 
 
-@lru_cache(maxsize=1)
+@_LastRead
 def _values(frames: tuple[Frame, ...]) -> list[Any]:
     """The values of a frame that is no message: one, those of its array, or those on its line. Integers are floats."""
     try:
@@ -189,7 +212,7 @@ def oddities(message: Message) -> Oddities:
     return _read_again(message.frames) if is_value(message) else Oddities()
 
 
-@lru_cache(maxsize=1)
+@_LastRead
 def _read_again(frames: tuple[Frame, ...]) -> Oddities:
     raw = b"\n".join(frame.raw for frame in frames)
     reading = _Reading()
