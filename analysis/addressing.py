@@ -41,7 +41,9 @@ class Addressing:
         number = members.get("exchange")
         if type(number) is not int:
             return
-        session = _session(members.get("response")) or _session(members.get("request")) or members.get("uri_key")
+        session = _session(members.get("response")) or _session(members.get("request"))
+        if session is None and number not in self._sessions:
+            session = members.get("uri_key")
         if isinstance(session, str) and self._sessions.get(number) != session:
             self._sessions[number] = session
             if len(self._sessions) > KEPT:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
+from analysis.exchange import Exchange
 from analysis.finding import Finding
 from analysis.fold import Fold
 from analysis.http import HttpExchange
@@ -81,9 +82,12 @@ class Checker:
         found += self.advance(self.fold.t_ns)
         left = self.fold.finish()
         ended: list[Finding] = []
+        by_session: dict[int, list[Exchange]] = {}
+        for exchange in left:
+            by_session.setdefault(self.fold.session_of(exchange.request).number, []).append(exchange)
         for session in self.fold.routing.open():
-            own = tuple(one for one in left if self.fold.session_of(one.request) is session)
-            ending = Ending(reason, self.fold.t_ns, own)
+            own = tuple(by_session.get(session.number, ()))
+            ending = Ending(reason, self.fold.t_ns, own, is_clear=self.fold.is_clear)
             for rule, hook in self._hooks("end", session):
                 ended += self._ask(rule, hook, session, ending)
         return found + self._settled(ended)
@@ -235,16 +239,15 @@ def _is_odd(message: Request | Notification | Response) -> bool:
 
 
 def _without_replaced(found: list[Finding]) -> list[Finding]:
-    kept = []
+    by_message: dict[tuple[int, int | None], list[Finding]] = {}
     for one in found:
-        rivals = [
-            other
-            for other in found
-            if other is not one and (other.frame, other.item) == (one.frame, one.item) and other.rule != one.rule
-        ]
-        if not any(_replaces(other, one) for other in rivals):
-            kept.append(one)
-    return kept
+        by_message.setdefault((one.frame, one.item), []).append(one)
+
+    def is_replaced(one: Finding) -> bool:
+        rivals = by_message[one.frame, one.item]
+        return len(rivals) > 1 and any(_replaces(other, one) for other in rivals if other.rule != one.rule)
+
+    return [one for one in found if not is_replaced(one)]
 
 
 def _replaces(finding: Finding, other: Finding) -> bool:

@@ -312,7 +312,7 @@ class Fold:
         frame = message.frames[0]
         # No client of MCP looks into an event of another type, or without data: no answer is in there.
         is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
-        self.unjudged += message.reason == "unjudged" and not is_beside
+        self.unjudged += frame.verdict.kind == "unjudged" and not is_beside
         revision, era = self._around(message, session)
         return Seen(message, session, revision=revision, era=era)
 
@@ -334,10 +334,7 @@ class Fold:
     def _note(self, record: Record) -> tuple[Seen, ...]:
         members = record.members
         if record.rec == "header" and self.capture is None:
-            self.name, self.capture = _text(members.get("name")), _text(members.get("capture"))
-            self.transport, self.wall_ns = _text(members.get("transport")), _integer(members.get("wall_ns"))
-            self.observed_start = self.routing.observed_start = members.get("observed_start") is True
-            self.routing.transport = self.transport
+            self._open(record)
         elif record.rec == "exchange":
             self._addressing.note(members)
             http = self.exchanges.take(members)
@@ -362,10 +359,19 @@ class Fold:
             self.ending, self.closed_ns = _text(members.get("ending")) or "unknown", record.t_ns
         return ()
 
+    def _open(self, record: Record) -> None:
+        members = record.members
+        self.name, self.capture = _text(members.get("name")), _text(members.get("capture"))
+        self.transport, self.wall_ns = _text(members.get("transport")), _integer(members.get("wall_ns"))
+        self.observed_start = self.routing.observed_start = members.get("observed_start") is True
+        self.routing.transport = self.transport
+        if self.transport == "stdio":
+            self.routing.begin(record.t_ns)
+
     def _end_of_stream(self, record: Record) -> tuple[Seen, ...]:
         direction = record.members.get("dir")
         left = tuple([self._see(message) for message in self._assembly.end(direction)])
-        if direction in ("c2s", "s2c"):
+        if direction in ("c2s", "s2c") and record.members.get("by") != "receiver":
             for session in self.routing.open():
                 session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)
         return left
@@ -379,7 +385,8 @@ def _step(seen: Seen) -> None:
         session.state, session.initialize, session.has_initialized = "init-sent", message, False
         params = message.params if isinstance(message.params, dict) else {}
         session.client_capabilities = _object(params.get("capabilities"))
-    elif isinstance(message, Notification) and message.sender == "client":
+    elif isinstance(message, Request | Notification) and message.sender == "client":
+        # With an id it is a mistake, and means the same.
         if UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and seen.era != "modern":
             session.has_initialized = True
             if session.state == "init-answered":
@@ -463,9 +470,9 @@ def _object(value: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _code(response: Response) -> object:
+def _code(response: Response) -> int | None:
     error = response.error
-    return error.get("code") if isinstance(error, dict) else None
+    return _integer(error.get("code")) if isinstance(error, dict) else None
 
 
 def _converted(id_: Id) -> Id:

@@ -49,6 +49,12 @@ class Routing:
         }
         return sorted(found.values(), key=lambda one: one.number)
 
+    def begin(self, t_ns: int) -> Session:
+        """The one session of a pipe, which is there before a word is said."""
+        if self._only is None:
+            self._only = self._new(t_ns, observed_start=self.observed_start)
+        return self._only
+
     def session_of(self, message: Message, http: HttpExchange | None, *, is_modern: bool) -> Session:
         """The session of a message; a new one where it opens one.
 
@@ -58,9 +64,7 @@ class Routing:
             is_modern: whether it is a request of the modern era.
         """
         if http is None:
-            if self._only is None:
-                self._only = self._new(message.t_ns, observed_start=self.observed_start)
-            return self._only
+            return self.begin(message.t_ns)
         known = self._by_exchange.get(http.number)
         if known is None:
             known = self._found(message, http, is_modern=is_modern)

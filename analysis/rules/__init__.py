@@ -1,4 +1,4 @@
-'''Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
+"""Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
 
 A rule is its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are its row in the catalogue, and
 a hook or two, which ask one question. Where and when it holds, how bad it is in which revision, what it must have seen,
@@ -25,7 +25,7 @@ and which other findings it replaces, is said by attributes and done by `analysi
             yield self.finding(seen, "…")
 
 Hooks never raise on purpose; one that does is switched off by the checker, which tells so.
-'''
+"""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,6 +33,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
+from analysis.exchange import Exchange
 from analysis.finding import Blames, Finding, Level
 from analysis.http import HttpExchange
 from analysis.revisions import ALL, Era, Span
@@ -217,13 +218,22 @@ class Rule:
 class Ending:
     """How a capture ended, and which requests are left."""
 
-    def __init__(self, reason: Literal["closed", "killed", "open"], t_ns: int, left: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        reason: Literal["closed", "killed", "open"],
+        t_ns: int,
+        left: tuple[Exchange, ...],
+        *,
+        is_clear: bool = True,
+    ) -> None:
         self.reason = reason
         """`open` where it was merely stopped looking at: nothing that is missing is a fault."""
         self.t_ns = t_ns
         """Stamp of the last item."""
         self.left = left
-        """Open requests: analysis.exchange.Exchange without a response, in the order in which they were sent."""
+        """Requests of the session without an answer, in the order in which they were sent."""
+        self.is_clear = is_clear
+        """Whether every frame was seen and understood, so that an answer that is missing is really missing."""
 
 
 def group_of(rule_id: str) -> str:

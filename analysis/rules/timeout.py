@@ -116,8 +116,8 @@ class _AtEnd(Rule):
 
     def unanswered(self, session: Session, ending: Ending) -> Iterator[Late]:
         """Those of them whose sender has waited long enough, and whose receiver could have answered."""
-        if ending.reason == "open":
-            return
+        if ending.reason == "open" or not ending.is_clear:
+            return  # the answer may be among what is lost
         course, pipes = _course(session), pipes_of(session)
         for late in self.open(session, ending):
             request = late.exchange.request

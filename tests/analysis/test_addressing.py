@@ -3,8 +3,10 @@
 import json
 from typing import Any
 
+from analysis.addressing import Addressing
 from analysis.exchange import Outcome
 from analysis.fold import Fold
+from analysis.message import id_of
 from analysis.session import Seen
 from captures.envelope import judge
 from captures.frame import UNJUDGED, Direction, Frame
@@ -162,3 +164,16 @@ def test_an_error_without_an_id_answers_the_only_request_of_its_exchange() -> No
     talk.ask(3, 1)
     talk.ask(3, 2)
     assert asked_in(talk.say(3, "s2c", error={"code": -32700, "message": "no"})) is None
+
+
+def test_a_record_without_heads_does_not_take_the_session_away() -> None:
+    """The request's head is told once; the address that every POST has is no session where an id is known."""
+    addressing = Addressing()
+    headers = [["Mcp-Session-Id", "s1"]]
+    addressing.note({"exchange": 1, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
+    addressing.note({"exchange": 1, "stage": "response", "response": {"headers": []}, "uri_key": "u"})
+    addressing.note({"exchange": 2, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
+    frame = Frame(1, 1, "s2c", b"{}", judge(b"{}"), exchange=1)
+    key = addressing.request("server", frame, id_of(5))
+    answer = Frame(2, 2, "c2s", b"{}", judge(b"{}"), exchange=2)
+    assert key in list(addressing.answer("server", answer, id_of(5)))

@@ -1,8 +1,8 @@
 """Conversations as data, for the tests of rules: the corpus, and what the checker finds in one of its cases.
 
-A case is a line of `tests/corpus/traces/<group>.ndjson`, in the form that docs/commands/import.md shows. Two members are
-for the tests: `expect`, the errors and warnings that are due, each `{"rule": …, "frame": index}`, and `notes`, notes
-that must be among the findings. A case passes when errors and warnings are exactly those that it expects.
+A case is a line of `tests/corpus/traces/<group>.ndjson`, in the form that docs/commands/import.md shows. Members for
+the tests: `expect`, the errors and warnings that are due, each `{"rule": …, "frame": index}`; `notes`, notes that must
+be among the findings; `silent`, rules that must not be. A case passes when errors and warnings are just those.
 """
 
 import json
@@ -92,6 +92,11 @@ def expected(case: Case) -> Counter[tuple[str, int]]:
 def due_notes(case: Case) -> set[tuple[str, int]]:
     """Notes that must be among the findings."""
     return {(one["rule"], one["frame"]) for one in case.members.get("notes", [])}
+
+
+def silent(case: Case) -> set[str]:
+    """Rules that must find nothing."""
+    return set(case.members.get("silent", []))
 
 
 def grave(found: list[Found]) -> Counter[tuple[str, int]]:
