@@ -231,6 +231,7 @@ def _is_odd(message: Request | Notification | Response) -> bool:
         frame.verdict.problem is not None
         or message.body.get("jsonrpc") != "2.0"
         or not _ENVELOPE.issuperset(message.body)
+        or type(message.body.get("id", 0)) not in (int, str)
         or message.index is not None
         or len(message.frames) > 1
         or (isinstance(message, Response) and message.is_error)

@@ -1,4 +1,4 @@
-"""Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
+'''Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
 
 A rule is its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are its row in the catalogue, and
 a hook or two, which ask one question. Where and when it holds, how bad it is in which revision, what it must have seen,
@@ -25,7 +25,7 @@ and which other findings it replaces, is said by attributes and done by `analysi
             yield self.finding(seen, "…")
 
 Hooks never raise on purpose; one that does is switched off by the checker, which tells so.
-"""
+'''
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -104,7 +104,7 @@ class Rule:
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        """A message whose envelope is not flawless, or has members of its own."""
+        """A message of which something beside its meaning is odd: envelope, id, line; an error, or one of a batch."""
         return ()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:

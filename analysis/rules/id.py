@@ -31,7 +31,7 @@ class Null(Rule):
     id = "id/null"
     source = "2024-11-05 basic/messages"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
         request = _asked(seen)
         if request is not None and request.id.type == "null":
             yield self.finding(seen, "a request has the id null: nobody can answer it", pointer="/id")
@@ -50,7 +50,7 @@ class NotStringOrInteger(Rule):
     id = "id/not-string-or-integer"
     source = "2024-11-05 basic/messages"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
         request = _asked(seen)
         if request is None or request.id.type in ("null", "string") or isinstance(request.body.get("id"), str):
             return
@@ -72,7 +72,7 @@ class FloatInteger(Rule):
     level = NOTE
     source = "2024-11-05 schema RequestId"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
         request = _asked(seen)
         if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_number(request)):
             yield self.finding(seen, f"the id {_id(seen)} is written as a fraction", pointer="/id")
@@ -93,7 +93,7 @@ class UnsafeInteger(Rule):
     level = WARNING
     source = "RFC 8259 §6"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
         request = _asked(seen)
         number = _number(request) if request is not None else None
         if number is not None and _is_integer(number) and _is_beyond(number):
@@ -255,8 +255,10 @@ class EchoedFrame(Rule):
 
 def _asked(seen: Seen) -> Request | None:
     """The request, unless it is a notification that has an id: that asks for nothing."""
-    request = seen.request
-    return None if request is None or request.method.startswith("notifications/") else request
+    request = seen.message
+    if not isinstance(request, Request) or request.method.startswith("notifications/"):
+        return None
+    return request
 
 
 def _may_send(seen: Seen, method: str) -> bool:

@@ -111,6 +111,7 @@ class NotificationBeforeInitialize(Rule):
     """
 
     id = "lifecycle/notification-before-initialize"
+    states = frozenset({"new"})
     who = "client"
     versions = Everywhere(*HANDSHAKE_ERA)
     level = WARNING
@@ -171,6 +172,7 @@ class EarlyInitialized(_Handshake):
     """
 
     id = "lifecycle/early-initialized"
+    states = frozenset({"new", "init-sent"})
     who = "client"
     versions = Everywhere(*HANDSHAKE_ERA)
     needs_start = True
@@ -312,6 +314,7 @@ class ServerRequestBeforeInitialized(_Handshake):
     """
 
     id = "lifecycle/server-request-before-initialized"
+    states = frozenset({"new", "init-sent", "init-answered"})
     who = "server"
     versions = HANDSHAKE_ERA
     level = WARNING
@@ -337,6 +340,7 @@ class ServerFrameBeforeInitialize(Rule):
     """
 
     id = "lifecycle/server-frame-before-initialize"
+    states = frozenset({"new"})
     who = "server"
     versions = Everywhere(*HANDSHAKE_ERA)
     level = WARNING
