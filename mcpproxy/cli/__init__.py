@@ -13,6 +13,8 @@ COMMANDS = {
     "ls": "list captures",
     "info": "sum one capture up: header, counts, duration, state",
     "show": "print the conversation of a capture",
+    "check": "find what breaks the rules of the protocol",
+    "rule": "list the rules, or show what one means",
     "verify": "prove that a capture is whole, or say what is missing",
     "repair": "write a clean copy of everything whole in a damaged capture",
     "prune": "delete old captures",

@@ -133,6 +133,7 @@ def _bash_value(command: Grammar, option: Option) -> str | None:
         "words": _bash_words(option.words),
         "captures": '_mcpproxy_captures "$current"',
         "folders": '_mcpproxy_folders "$current"',
+        "files": '_mcpproxy_files "$current"',
         "text": ":",
     }[option.values]
     names = " | ".join(f"'{command.name} {name}'" for name in option.names)
@@ -202,7 +203,12 @@ def zsh(commands: list[Grammar]) -> str:
 def _zsh_option(option: Option) -> str:
     takes = option.values != "none"
     names = [name + ("" if not takes else "=" if name.startswith("--") else "+") for name in option.names]
-    action = {"words": f"({' '.join(option.words)})", "captures": "_mcpproxy_captures", "folders": "_files -/"}
+    action = {
+        "words": f"({' '.join(option.words)})",
+        "captures": "_mcpproxy_captures",
+        "folders": "_files -/",
+        "files": "_files",
+    }
     value = f":{_zsh_text(option.metavar or 'value')}:{action.get(option.values, ' ')}" if takes else ""
     text = shlex.quote(f"[{_zsh_text(option.help)}]{value}")
     if "--help" in option.names:
@@ -282,6 +288,7 @@ def _fish_option(option: Option) -> str:
         "words": f" -x -a '{' '.join(option.words)}'",
         "captures": f" -x -a {_FISH_CAPTURES}",
         "folders": f" -x -a {_FISH_FOLDERS}",
+        "files": " -r -F",
         "text": " -x",
     }[option.values]
     return f"{' '.join(names)}{value} -d {_fish_text(option.help)}"

@@ -9,15 +9,16 @@ import re
 from importlib import import_module
 from typing import Final, Literal, NamedTuple
 
+from analysis.rules import rules
 from mcpproxy.cli import COMMANDS, module_of
 
 Operands = Literal["captures", "files", "server", "words", "nothing"]
 """What stands beside the options: captures and folders, a file, a server's command after `--`, a few words, nothing."""
 
-Values = Literal["none", "words", "captures", "folders", "text"]
-"""What an option takes: nothing, one of a few words, a capture or a folder, a folder, or what cannot be guessed."""
+Values = Literal["none", "words", "captures", "folders", "files", "text"]
+"""What an option takes: nothing, one of a few words, a capture or a folder, a folder, a file, or anything."""
 
-_VALUES: Final[dict[str, Values]] = {"FILE": "captures", "FILE|DIR/": "captures", "DIR": "folders"}
+_VALUES: Final[dict[str, Values]] = {"FILE": "captures", "FILE|DIR/": "captures", "DIR": "folders", "F": "files"}
 _ROW: Final = re.compile(
     r"^  (?P<name>--[a-z-]+)(?: (?P<metavar>\S+))? {2,}(?P<help>\S.*(?:\n {8,}\S.*)*)$", re.MULTILINE
 )
@@ -70,6 +71,7 @@ def _of_parser(name: str, summary: str) -> Grammar:
     for action in parser._actions:
         if not action.option_strings:
             words += map(str, action.choices or ())
+            words += rules() if action.metavar == "RULE" else ()
             operands = "words" if words else "files" if action.metavar == "FILE" else "captures"
     return Grammar(name, summary, options, operands, tuple(words))
 

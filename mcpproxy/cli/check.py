@@ -1,0 +1,214 @@
+"""Find what breaks the rules of the protocol, in captures or, with --trace, in conversations that were noted down.
+
+Exit code: 1 where something was found at or above --fail-on (default: error), 2 where something could not be checked.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from analysis.baseline import Baseline, BaselineError, read
+from analysis.catalogue import catalogue
+from analysis.filter import FilterError, parse
+from analysis.finding import Level
+from analysis.rules import rules
+from captures.errors import CaptureError
+from captures.file import is_live
+from captures.follow import follow
+from captures.reader import Capture, Damage
+from captures.record import Record
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.selection import selected
+from mcpproxy.cli.traces import check_traces
+from mcpproxy.examination import Examination, Wanted
+from mcpproxy.importers.source import read_lines
+from mcpproxy.report.findings import Text
+from mcpproxy.report.findings_json import Json
+from mcpproxy.report.found import Report, Totals
+from mcpproxy.report.github import Github
+from mcpproxy.report.junit import Junit
+from mcpproxy.report.sarif import Sarif
+from mcpproxy.report.text import Style
+from mcpproxy.sanitise import sanitise
+
+_LEVELS = {**{str(level): level for level in reversed(Level)}, "never": None}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `check`."""
+    made = Parser("check", __doc__)
+    made.add_argument(
+        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
+    )
+    made.add_argument(
+        "--fail-on", choices=tuple(_LEVELS), default="error", help="exit with 1 from this level on (default: error)"
+    )
+    made.add_argument("--rule", action="append", metavar="G", help="only these rules: an id, or a pattern such as id/*")
+    made.add_argument("--ignore", action="append", metavar="G", help="not these rules")
+    made.add_argument("--filter", metavar="EXPR", help="only findings about messages that EXPR selects")
+    made.add_argument("--baseline", metavar="F", help="findings to accept: what --format json printed before")
+    made.add_argument("--notes", action="store_true", help="tell notes, too; text and github only count them otherwise")
+    made.add_argument("-f", "--follow", action="store_true", help="go on with what is being recorded, until it ends")
+    made.add_argument(
+        "--trace", metavar="F", help="check the conversations in F, or - for stdin, against what they expect"
+    )
+    made.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR"
+    )
+    made.add_argument(
+        "--format",
+        choices=("text", "json", "junit", "sarif", "github"),
+        default="text",
+        help="text for people (default), JSON lines, or a form that other tools read",
+    )
+    made.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Check captures, or traces."""
+    options = parser().parse_args(arguments)
+    for pattern in (*(options.rule or ()), *(options.ignore or ())):
+        if not any(fnmatchcase(rule, pattern) for rule in (*rules(), *catalogue())):
+            return fail(f"no rule fits {sanitise(pattern, 100)}; `mcpproxy rule` lists them all")
+    if options.trace is not None:
+        return _check_traces(options)
+    try:
+        wanted = Wanted(
+            lambda rule: _is_picked(rule, options),
+            _baseline(options.baseline),
+            None if options.filter is None else parse(options.filter),
+        )
+    except FilterError as error:
+        for line in f"--filter: {error}".split("\n"):
+            say(line)
+        return int(Exit.USAGE)
+    return _Check(options, wanted).run()
+
+
+def _is_picked(rule: str, options: argparse.Namespace) -> bool:
+    return (not options.rule or any(fnmatchcase(rule, pattern) for pattern in options.rule)) and not any(
+        fnmatchcase(rule, pattern) for pattern in options.ignore or ()
+    )
+
+
+def _baseline(name: str | None) -> Baseline:
+    if name is None:
+        return Baseline()
+    try:
+        with open(name, "rb") as file:
+            return read(read_lines(file))
+    except OSError as error:
+        raise CaptureError(f"cannot read the baseline {name}: {error.strerror}") from error
+    except BaselineError as error:
+        raise CaptureError(f"cannot read the baseline {name}: {error}") from error
+
+
+def _check_traces(options: argparse.Namespace) -> int:
+    has_more = options.capture or options.baseline or options.filter or options.follow
+    if has_more or options.format not in ("text", "json"):
+        return fail("--trace goes with --rule, --ignore, and --format text or json; see mcpproxy check --help")
+    if options.trace == "-":
+        if sys.stdin is None:
+            return fail("cannot read traces from stdin: it is closed")
+        return check_traces(sys.stdin.buffer, "stdin", lambda rule: _is_picked(rule, options), options.format)
+    try:
+        file = open(options.trace, "rb")  # noqa: SIM115 - only what goes wrong here is about the name
+    except OSError as error:
+        return fail(f"cannot read {options.trace}: {error.strerror}")
+    with file:
+        return check_traces(file, options.trace, lambda rule: _is_picked(rule, options), options.format)
+
+
+class _Check:
+    """One run over all captures."""
+
+    def __init__(self, options: argparse.Namespace, wanted: Wanted) -> None:
+        self._options = options
+        self._wanted = wanted
+        self._totals = Totals()
+        self._report = self._made()
+        self._failed = False
+
+    def run(self) -> int:
+        with selected(self._options.capture) as paths:
+            for path in paths:
+                try:
+                    self._check(path)
+                except CaptureError as error:
+                    self._failed = True
+                    say(str(error))
+            _write(self._report.close(self._totals))
+        if self._failed:
+            return int(Exit.USAGE)
+        bound, worst = _LEVELS[self._options.fail_on], self._totals.worst
+        return int(Exit.FINDINGS if bound is not None and worst is not None and worst >= bound else Exit.FINE)
+
+    def _made(self) -> Report:
+        options = self._options
+        asked = {rule: made for rule, made in rules().items() if self._wanted.picks(rule)}
+        if options.format == "json":
+            return Json()
+        if options.format == "junit":
+            return Junit(asked, _LEVELS[options.fail_on])
+        if options.format == "sarif":
+            return Sarif(asked)
+        if options.format == "github":
+            return Github(notes=options.notes)
+        auto = options.color == "auto"
+        style = Style.of(sys.stdout, os.environ) if auto else Style(colour=options.color == "always")
+        return Text(style, notes=options.notes, live=options.follow)
+
+    def _check(self, path: Path) -> None:
+        if self._options.follow:
+            asyncio.run(self._follow(path))
+            return
+        capture = Capture(path)
+        examination = self._begun(path)
+        for item in capture:
+            self._feed(examination, item)
+        self._end(examination, still_open=is_live(capture.segments[-1]))
+
+    async def _follow(self, path: Path) -> None:
+        examination: Examination | None = None
+        async for item in follow(path):
+            examination = examination or self._begun(path)
+            if item is None:
+                sys.stdout.flush()
+            else:
+                self._feed(examination, item)
+        if examination is not None:
+            self._end(examination, still_open=False)
+
+    def _begun(self, path: Path) -> Examination:
+        _write(self._report.begin(path))
+        return Examination(path, self._wanted)
+
+    def _feed(self, examination: Examination, item: Record | Damage) -> None:
+        if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
+            say(f"{sanitise(str(item))}; `mcpproxy verify` tells all, `mcpproxy repair` copies what is whole")
+        for found in examination.feed(item):
+            self._totals.add(found)
+            _write(self._report.add(found))
+
+    def _end(self, examination: Examination, *, still_open: bool) -> None:
+        for found in examination.finish(still_open=still_open):
+            self._totals.add(found)
+            _write(self._report.add(found))
+        ended = examination.ended
+        self._totals.frames += examination.frames
+        self._totals.sessions += examination.sessions
+        _write(self._report.end(ended))
+        for rule, fault in ended.faults.items():
+            say(f"the rule {rule} itself failed on {sanitise(str(ended.capture))}, please report it: {sanitise(fault)}")
+        self._failed = self._failed or ended.damaged or bool(ended.faults)
+
+
+def _write(pieces: Iterable[str]) -> None:
+    for piece in pieces:
+        sys.stdout.write(piece)

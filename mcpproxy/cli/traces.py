@@ -1,0 +1,163 @@
+"""`check --trace`: conversations as data, each against the findings that it expects.
+
+A case is as expected when its errors and warnings are just those of `expect`, and all of `notes` are among its notes.
+The records are those of an import, and are checked from memory.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from orjson import loads
+
+from analysis.checker import Checker
+from analysis.finding import Finding, Level
+from captures.reader import FrameAssembler
+from captures.record import decode
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.output import json_line
+from mcpproxy.importers.source import read_lines
+from mcpproxy.importers.trace import Case, Refused, cases
+from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
+
+Due = Counter[tuple[str, int | None]]
+"""Rules, each with the index of a frame in its case, and how often."""
+
+
+class _Malformed(ValueError):
+    """What a case expects makes no sense."""
+
+
+class _Told(NamedTuple):
+    """A finding in terms of its case."""
+
+    finding: Finding
+    frame: int | None
+    """Index of the frame; None where it shows at the capture's own begin or end."""
+    related: list[int]
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        return self.finding.rule, self.frame
+
+
+def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: str) -> int:
+    """Check all cases of a file.
+
+    Args:
+        file: the lines.
+        name: what to call it in errors.
+        picks: whether a rule is wanted, by its id.
+        form: `json` for a line a finding, `text` for a table of the cases.
+    """
+    count = good = 0
+    failed = False
+    for case in cases(read_lines(file)):
+        if isinstance(case, Refused):
+            failed = True
+            say(f"cannot check {name}: line {case.line}: {case.reason}")
+            continue
+        found, faults = _findings(case)
+        for rule, fault in faults.items():
+            failed = True
+            say(f"the rule {rule} itself failed on {sanitise(case.name)}, please report it: {sanitise(fault)}")
+        try:
+            is_good = _told(case, [one for one in found if picks(one.finding.rule)], picks, form)
+        except _Malformed as error:
+            failed = True
+            say(f"cannot check {name}: line {case.line}: {error}")
+            continue
+        count += 1
+        good += is_good
+    if not count and not failed:
+        return fail(f"cannot check {name}: there is no case in it")
+    if form == "text":
+        sys.stdout.write(f"{good:,} of {count_text(count, 'case')} as expected.\n")
+    return int(Exit.USAGE if failed else Exit.FINE if good == count else Exit.FINDINGS)
+
+
+def _findings(case: Case) -> tuple[list[_Told], dict[str, str]]:
+    checker, assembler = Checker(), FrameAssembler()
+    frames: dict[int, int] = {}
+    found: list[Finding] = []
+    for index, line in case.records():
+        record = decode(line.removesuffix(b"\n"), 0, loads)
+        if record is None:
+            continue
+        if index is not None:
+            frames[record.seq] = index
+        item = assembler.feed(record)
+        if item is not None:
+            found += checker.feed(item)
+    for item in assembler.end():
+        found += checker.feed(item)
+    found += checker.finish("closed")
+    told = [_Told(one, frames.get(one.frame), [frames[seq] for seq in one.related if seq in frames]) for one in found]
+    return told, checker.faults
+
+
+def _told(case: Case, found: list[_Told], picks: Callable[[str], bool], form: str) -> bool:
+    """Print a case; whether it is as expected."""
+    due, notes = _due(case, "expect", picks), _due(case, "notes", picks)
+    grave = [one for one in found if one.finding.level > Level.NOTE]
+    missed = due - Counter(one.key for one in grave)
+    missed += Counter(dict.fromkeys(notes.keys() - {one.key for one in found}, 1))
+    left = Counter(one.key for one in grave) - due
+    unexpected = list(_taken(grave, left))
+    if form == "json":
+        for one in found:
+            sys.stdout.write(json_line(_row(case, one)))
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(case, missed, unexpected)))
+    return not missed and not unexpected
+
+
+def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
+    rows = case.members.get(member, [])
+    due: Due = Counter()
+    for row in rows if isinstance(rows, list) else [None]:
+        rule, frame = (row.get("rule"), row.get("frame")) if isinstance(row, dict) else (None, None)
+        if not isinstance(rule, str) or type(frame) is not int:
+            raise _Malformed(f"expected a list of objects with `rule` and `frame` in `{member}`")
+        due[rule, frame] += picks(rule)
+    return +due
+
+
+def _taken(grave: list[_Told], left: Due) -> Iterator[_Told]:
+    """The findings that nobody expected: of several alike, the last ones."""
+    for one in reversed(grave):
+        if left[one.key] > 0:
+            left[one.key] -= 1
+            yield one
+
+
+def _lines(case: Case, missed: Due, unexpected: list[_Told]) -> Iterator[str]:
+    verdict = "as expected" if not missed and not unexpected else "missed" if not unexpected else "unexpected"
+    yield f"{verdict:<11}  {sanitise(case.name)}"
+    for (rule, frame), count in sorted(missed.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
+        times = f" ×{count}" if count > 1 else ""
+        yield f"  missed      frame {frame}  {sanitise(rule, 100)}{times}"
+    for one in reversed(unexpected):
+        finding = one.finding
+        where = "at the end" if one.frame is None else f"frame {one.frame}"
+        yield f"  unexpected  {where}  {finding.level} {finding.rule}: {sanitise(finding.message, 200)}"
+
+
+def _row(case: Case, one: _Told) -> dict[str, Any]:
+    finding = one.finding
+    return {
+        "case": case.name,
+        "rule": finding.rule,
+        "level": str(finding.level),
+        "blames": finding.blames,
+        "session": finding.session,
+        "frame": one.frame,
+        "item": finding.item,
+        "related": one.related,
+        "message": finding.message,
+        "pointer": finding.pointer,
+        "source": finding.source,
+        "t_ns": finding.t_ns,
+    }

@@ -1,0 +1,146 @@
+"""Excerpts: the part of a payload that a finding is about, in one line, with carets below the place.
+
+The place is looked for in the bytes themselves, by one pass over their tokens, so any size and any nesting takes linear
+time, and an excerpt shows what crossed and not what a parser made of it.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+import orjson
+
+from mcpproxy.report.text import cells, fit
+from mcpproxy.sanitise import sanitise_bytes
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', re.DOTALL)
+_LONGEST_KEY: Final = 4096
+"""Bytes of a member's name that is compared with one of a pointer."""
+_CONTEXT: Final = 24
+"""Bytes before the place that are shown, where not all fits."""
+
+
+class Excerpt(NamedTuple):
+    """A payload, or as much of it as fits, safe on a screen."""
+
+    text: str
+    indent: int = 0
+    """Cells before the carets."""
+    carets: int = 0
+    """How many; 0 where no place is known."""
+
+
+def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
+    """A line of at most `width` cells of a payload, with carets for the value of a pointer where it is found.
+
+    Without a pointer it is the whole of it that is wrong; carets are worth a line then only where it is no JSON.
+    """
+    span = locate(raw, pointer) if pointer else None
+    if span is None:
+        text = fit(sanitise_bytes(raw, width + 1), width)
+        return Excerpt(text) if pointer or raw.lstrip()[:1] in (b"{", b"[") else Excerpt(text, 0, cells(text))
+    start, end = span
+    before = _before(raw, start, width * 2 // 3)
+    inside = sanitise_bytes(raw[start:end], width + 1)
+    text = fit(before + inside + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
+    indent = cells(before)
+    return Excerpt(text, indent, max(1, min(cells(inside), width - indent)))
+
+
+def _before(raw: bytes, start: int, width: int) -> str:
+    """What stands before a place: all of it, or as much as leaves room for the place itself."""
+    if start <= width:
+        text = sanitise_bytes(raw[:start], None)
+        if cells(text) <= width:
+            return text
+    for context in (_CONTEXT, _CONTEXT // 4, 0):
+        begin = max(0, start - context)
+        while begin < start and 0x80 <= raw[begin] < 0xC0:
+            begin += 1
+        text = "…" + sanitise_bytes(raw[begin:start], None)
+        if cells(text) <= width:
+            return text
+    return ""
+
+
+def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
+    """From where to where the value of a JSON Pointer stands, in bytes; None where there is none.
+
+    Of two members of one name it is the first. What is no JSON may have places in its beginning.
+    """
+    if pointer and not pointer.startswith("/"):
+        return None
+    search = _Search([part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
+    for token in _TOKEN.finditer(raw):
+        if search.feed(token):
+            return search.found
+    return None
+
+
+class _Search:
+    """Follows a path through the tokens of a value."""
+
+    def __init__(self, path: list[str]) -> None:
+        self.found: tuple[int, int] | None = None
+        self._left = path[::-1]
+        """Steps still to be taken, the next one last."""
+        self._step = ""
+        """The one that leads on in the container that is looked at."""
+        self._wanted = True
+        """Whether the value that comes lies on the path."""
+        self._in_array = self._at_key = False
+        self._index = 0
+        self._depth = 0
+        """Containers that are open in a value that is passed over, or is the one that is looked for."""
+        self._start: int | None = None
+
+    def feed(self, token: "re.Match[bytes]") -> bool:
+        """The next token; True where the search is over."""
+        mark = token[0][:1]
+        if token[0] == b'"':
+            return True  # a string without an end
+        if self._depth:
+            return self._pass_over(mark, token)
+        if mark in b",:":
+            if mark == b",":
+                self._turn_to_next()
+            return False
+        if mark in b"]}":
+            return True
+        if self._at_key:
+            self._at_key = False
+            self._wanted = len(token[0]) <= _LONGEST_KEY and _text(token[0]) == self._step
+            return False
+        return self._value(mark, token)
+
+    def _pass_over(self, mark: bytes, token: "re.Match[bytes]") -> bool:
+        self._depth += (mark in b"[{") - (mark in b"]}")
+        if self._depth or self._start is None:
+            return False
+        self.found = self._start, token.end()
+        return True
+
+    def _turn_to_next(self) -> None:
+        self._index += 1
+        self._at_key = not self._in_array
+        self._wanted = self._in_array and self._step == str(self._index)
+
+    def _value(self, mark: bytes, token: "re.Match[bytes]") -> bool:
+        opens = mark in b"[{"
+        if not self._wanted:
+            self._depth = int(opens)
+            return False
+        if not self._left:
+            self.found = None if opens else token.span()
+            self._start, self._depth = token.start(), int(opens)
+            return not opens
+        if opens:
+            self._step, self._index, self._in_array = self._left.pop(), 0, mark == b"["
+            self._at_key, self._wanted = not self._in_array, self._in_array and self._step == "0"
+        return not opens
+
+
+def _text(token: bytes) -> object:
+    try:
+        return orjson.loads(token)
+    except ValueError:
+        return None

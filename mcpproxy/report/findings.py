@@ -1,0 +1,173 @@
+"""Findings as text, as a good compiler tells them: what is wrong, whose doing it is, and the very place.
+
+Grouped by capture, then by rule, the worst first; of one rule and session so many are shown, and the rest is counted.
+While a capture is followed each finding is told as it comes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from analysis.finding import Blames, Level
+from mcpproxy.report.excerpts import excerpt
+from mcpproxy.report.found import Ended, Found, Report, Totals
+from mcpproxy.report.sites import payload_at
+from mcpproxy.report.text import Role, Span, Style, cells, count_text
+from mcpproxy.report.wrapping import wrapped
+from mcpproxy.sanitise import sanitise
+
+SHOWN: Final = 20
+"""Findings of one rule and session that are told."""
+SHOWN_OF_RULE: Final = 200
+"""The same of one rule, however many sessions there are."""
+WIDTH: Final = 80
+
+_ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
+_SIDES: Final[tuple[Blames, ...]] = ("server", "client", "transport", "unknown")
+
+
+class _Group:
+    """The findings of one rule in a capture."""
+
+    def __init__(self) -> None:
+        self.shown: list[Found] = []
+        self.per_session: Counter[int] = Counter()
+        self.count = 0
+
+    def takes(self, found: Found) -> bool:
+        """Count a finding; whether it is one of those that are told."""
+        session = found.finding.session
+        self.count += 1
+        if self.per_session[session] >= SHOWN or len(self.shown) >= SHOWN_OF_RULE:
+            return False
+        self.per_session[session] += 1
+        self.shown.append(found)
+        return True
+
+
+class Text(Report):
+    """Writes for people."""
+
+    def __init__(self, style: Style, *, notes: bool = False, live: bool = False, width: int = WIDTH) -> None:
+        """Prepare.
+
+        Args:
+            style: colours or none.
+            notes: whether notes are told, too; they are counted in any case.
+            live: whether each finding is told as it comes.
+            width: cells of a line; 60 at least.
+        """
+        self._style = style
+        self._least = Level.NOTE if notes else Level.WARNING
+        self._live = live
+        self._width = max(60, width)
+        self._groups: dict[str, _Group] = {}
+        self._path = Path()
+
+    def begin(self, capture: Path) -> Iterable[str]:
+        """Forget the capture before."""
+        self._groups, self._path = {}, capture
+        return ()
+
+    def add(self, found: Found) -> Iterable[str]:
+        """Keep a finding for its group, or tell it at once."""
+        if found.accepted or found.finding.level < self._least:
+            return
+        is_first = not self._groups
+        group = self._groups.setdefault(found.finding.rule, _Group())
+        if group.takes(found) and self._live:
+            yield from self._heading() if is_first else ()
+            yield from self._finding(found, 1, sessions=found.finding.session > 1)
+            yield from self._source(found)
+            yield "\n"
+
+    def end(self, ended: Ended) -> Iterable[str]:
+        """The groups of a capture; nothing where it has none."""
+        if self._live:
+            for rule, group in self._groups.items():
+                yield from self._more(group, f" of {rule}", "  ")
+            return
+        if self._groups:
+            yield from self._heading()
+        for group in sorted(self._groups.values(), key=lambda one: -max(found.finding.level for found in one.shown)):
+            yield from self._group(group, ended)
+
+    def close(self, totals: Totals) -> Iterable[str]:
+        """The sums, in one line."""
+        yield summary(totals) + "\n"
+
+    def _heading(self) -> Iterator[str]:
+        yield self._style.paint([Span(sanitise(str(self._path), None), "accent")]) + "\n\n"
+
+    def _group(self, group: _Group, ended: Ended) -> Iterator[str]:
+        sessions = len(group.per_session) > 1 or any(found.finding.session > 1 for found in group.shown)
+        for found in group.shown:
+            finding = found.finding
+            times = ended.counts.get((finding.rule, finding.session, finding.blames), 1)
+            yield from self._finding(found, times, sessions=sessions)
+        yield from self._more(group, "", "    ")
+        yield from self._source(group.shown[0])
+        yield "\n"
+
+    @staticmethod
+    def _more(group: _Group, what: str, indent: str) -> Iterator[str]:
+        if group.count > len(group.shown):
+            yield f"{indent}and {group.count - len(group.shown):,} more{what}\n"
+
+    def _finding(self, found: Found, times: int, *, sessions: bool) -> Iterator[str]:
+        finding = found.finding
+        head = [Span(f"  {finding.level!s:<7}  ", _ROLES[finding.level]), Span(finding.rule)]
+        if times > 1:
+            head.append(Span(f"  ×{times:,}"))
+        where = f"session {finding.session}  " if sessions else ""
+        where = f"{finding.blames}  {where}frame {finding.frame}  +{finding.t_ns / 1e9:.3f}"
+        room = self._width - sum(cells(span.text) for span in head) - len(where)
+        if room < 2:
+            yield self._style.paint(head) + "\n"
+            head, room = [], self._width - len(where)
+        yield self._style.paint([*head, Span(" " * room + where, "dim")]) + "\n"
+        for line in wrapped(sanitise(finding.message), self._width - 4):
+            yield f"    {line}\n"
+        yield from self._excerpt(found)
+
+    def _excerpt(self, found: Found) -> Iterator[str]:
+        raw = payload_at(found.place) if found.place is not None else None
+        if not raw:
+            return
+        finding = found.finding
+        is_batched = finding.item is not None and raw.lstrip()[:1] == b"["
+        pointer = f"/{finding.item}{finding.pointer}" if is_batched else finding.pointer
+        shown = excerpt(raw, pointer, self._width - 6)
+        yield f"      {shown.text}\n"
+        if shown.carets:
+            yield self._style.paint([Span(" " * (6 + shown.indent)), Span("^" * shown.carets, "bad")]) + "\n"
+
+    def _source(self, found: Found) -> Iterator[str]:
+        finding = found.finding
+        page = f"mcpproxy rule {finding.rule}"
+        lines = [f"{finding.source} · {page}" if finding.source else page]
+        if cells(lines[0]) > self._width - 4:
+            lines = [*wrapped(finding.source, self._width - 4), page]
+        for line in lines:
+            yield self._style.paint([Span(f"    {line}", "dim")]) + "\n"
+
+
+def summary(totals: Totals) -> str:
+    """All in one line: how many of what, in how much, and whose doing."""
+    errors, warnings, notes = (totals.at(level) for level in (Level.ERROR, Level.WARNING, Level.NOTE))
+    what = _counted(errors, warnings, notes) or "no findings"
+    text = f"{what} in {count_text(totals.frames, 'frame')} of {count_text(totals.sessions, 'session')}."
+    if totals.accepted:
+        text += f" {totals.accepted:,} accepted by the baseline."
+    if errors or warnings:
+        for side in _SIDES:
+            own = _counted(totals.at(Level.ERROR, side), totals.at(Level.WARNING, side))
+            if own or side in ("server", "client"):
+                text += f" {side.capitalize()}: {own or 'none'}."
+    return text[0].upper() + text[1:]
+
+
+def _counted(errors: int, warnings: int, notes: int = 0) -> str:
+    counts = ((errors, "error"), (warnings, "warning"), (notes, "note"))
+    return ", ".join(count_text(count, noun) for count, noun in counts if count)

@@ -1,0 +1,48 @@
+"""Findings as JSON, one object a line; the form of a baseline, too."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from mcpproxy.cli.output import json_line
+from mcpproxy.report.found import Found, Report
+from mcpproxy.report.units import utc
+
+_LATEST_NS = 1 << 62
+
+
+def row(found: Found) -> dict[str, Any]:
+    """The members of one finding. Foreign text is as it came."""
+    finding = found.finding
+    return {
+        "capture": str(found.capture),
+        "rule": finding.rule,
+        "level": str(finding.level),
+        "blames": finding.blames,
+        "session": finding.session,
+        "frame": finding.frame,
+        "item": finding.item,
+        "related": list(finding.related),
+        "method": found.method or None,
+        "message": finding.message,
+        "pointer": finding.pointer,
+        "source": finding.source,
+        "t_ns": finding.t_ns,
+        "at": _at(found),
+        "fingerprint": found.fingerprint,
+    }
+
+
+def _at(found: Found) -> str | None:
+    wall_ns, t_ns = found.wall_ns, found.finding.t_ns
+    if wall_ns is None or not 0 <= wall_ns < _LATEST_NS:
+        return None
+    return utc(wall_ns + min(t_ns, _LATEST_NS))
+
+
+class Json(Report):
+    """Writes for programs; what the baseline has is left out."""
+
+    def add(self, found: Found) -> Iterable[str]:
+        """A line."""
+        if not found.accepted:
+            yield json_line(row(found))

@@ -1,0 +1,98 @@
+"""What a report is told: a finding with all that was learnt beside it, how a capture ended, and the sums.
+
+A report takes these one by one and gives back text for stdout, so that its memory need not grow with a capture.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from analysis.finding import Blames, Finding, Level
+
+
+class Place(NamedTuple):
+    """Where a record stands."""
+
+    path: Path
+    """The file of its segment."""
+    offset: int
+    """Where its line begins, in bytes."""
+    size: int
+    """Bytes of the line, its LF apart."""
+    line: int
+    """Number of the line, from 1."""
+
+
+class Found(NamedTuple):
+    """A finding, and what is known beside it."""
+
+    finding: Finding
+    capture: Path
+    method: str = ""
+    """Of the message; of an answer, that of its request; empty where there is none."""
+    wall_ns: int | None = None
+    """Wall clock when the capture opened."""
+    place: Place | None = None
+    """Of the record at which it shows; None where its number stands twice, or it is gone."""
+    fingerprint: str = ""
+    """What it has in common with the same finding of other sessions (analysis.baseline)."""
+    accepted: bool = False
+    """Whether the baseline has it."""
+
+
+class Ended(NamedTuple):
+    """What is known of a capture once it has been checked."""
+
+    capture: Path
+    counts: Mapping[tuple[str, int, str], int]
+    """How often rules that tell of the first time only were broken, by rule, session and side."""
+    faults: Mapping[str, str]
+    """Rules that failed, by id: what went wrong. Bugs of ours."""
+    damaged: bool
+    """Whether it holds bytes that are no record."""
+
+
+class Totals:
+    """Sums over all captures."""
+
+    def __init__(self) -> None:
+        self.frames = self.sessions = self.accepted = 0
+        self.by: Counter[tuple[Level, Blames]] = Counter()
+        """Findings that were not accepted, by level and side."""
+
+    def add(self, found: Found) -> None:
+        """Count a finding."""
+        if found.accepted:
+            self.accepted += 1
+        else:
+            self.by[found.finding.level, found.finding.blames] += 1
+
+    def at(self, level: Level, blames: Blames | None = None) -> int:
+        """How many there are of a level, of one side or of all."""
+        return sum(count for (one, side), count in self.by.items() if one == level and blames in (None, side))
+
+    @property
+    def worst(self) -> Level | None:
+        """The highest level among them."""
+        return max((level for (level, _), count in self.by.items() if count), default=None)
+
+
+class Report:
+    """Reports findings in one format. Each method gives back text that is ready for stdout."""
+
+    def begin(self, capture: Path) -> Iterable[str]:  # noqa: ARG002
+        """A capture is opened."""
+        return ()
+
+    def add(self, found: Found) -> Iterable[str]:  # noqa: ARG002
+        """Something was found in it."""
+        return ()
+
+    def end(self, ended: Ended) -> Iterable[str]:  # noqa: ARG002
+        """It has been checked."""
+        return ()
+
+    def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
+        """All captures have been checked."""
+        return ()

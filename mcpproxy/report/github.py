@@ -1,0 +1,57 @@
+"""Findings as annotations of GitHub Actions: workflow commands on stdout, and the sums in words.
+
+A line of output that begins with `::` is a command to the runner, so no foreign text may begin one or end it: it is
+made visible first, and then escaped as the runner reads it.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from analysis.finding import Level
+from mcpproxy.report.findings import summary
+from mcpproxy.report.found import Found, Report, Totals
+from mcpproxy.sanitise import sanitise
+
+_COMMANDS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
+
+
+class Github(Report):
+    """Writes for the log of a workflow."""
+
+    def __init__(self, *, notes: bool = False) -> None:
+        """`notes`: whether notes become annotations, of which a step may have ten."""
+        self._least = Level.NOTE if notes else Level.WARNING
+
+    def add(self, found: Found) -> Iterable[str]:
+        """A command, which is a line."""
+        finding = found.finding
+        if found.accepted or finding.level < self._least:
+            return
+        path = found.place.path if found.place is not None else found.capture
+        values = {"title": finding.rule, "file": relative(path)}
+        if found.place is not None:
+            values["line"] = str(found.place.line)
+        told = ",".join(f"{name}={_value(text)}" for name, text in values.items())
+        text = f"{finding.blames}, frame {finding.frame}: {sanitise(finding.message)}"
+        yield f"::{_COMMANDS[finding.level]} {told}::{_data(text)}\n"
+
+    def close(self, totals: Totals) -> Iterable[str]:
+        """The sums, for the log."""
+        yield summary(totals) + "\n"
+
+
+def relative(path: Path) -> str:
+    """A path as seen from the working directory, where it lies below; viewers look files up from there."""
+    full = os.path.abspath(path)
+    here = os.path.join(os.getcwd(), "")
+    return full.removeprefix(here) if full.startswith(here) else str(path)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _value(text: str) -> str:
+    return _data(sanitise(text, None)).replace(":", "%3A").replace(",", "%2C")

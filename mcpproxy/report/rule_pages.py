@@ -1,0 +1,153 @@
+"""The pages of the rules, made from their classes: for `mcpproxy rule ID`, and for the reference in docs/rules.
+
+python -m mcpproxy.report.rule_pages docs/rules     writes the reference anew, and removes pages that are no more
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from analysis.catalogue import MARKS, Row, catalogue
+from analysis.rules import Rule, group_of, rules
+from mcpproxy.report.text import Span, Style, count_text
+from mcpproxy.report.wrapping import wrapped
+
+WHO: Final = {"either": "client or server", "client": "client", "server": "server"}
+_HEADING: Final = re.compile(r"\*\*(?P<name>[^*]+)\.\*\* ?")
+_INDEX: Final = "README.md"
+_NOTICE: Final = "This page is made from the rules themselves."
+
+
+def row_of(rule: type[Rule]) -> Row:
+    """The row of the catalogue that a rule's class is."""
+    marks = (
+        ("S", rule.needs_start),
+        ("E", rule.at_end),
+        ("T", rule.needs_time),
+        ("H", rule.needs_http),
+        ("L", rule.needs_lists),
+        ("O", rule.once),
+    )
+    level = ", ".join([str(rule.level), *(f"{level} {span}" for span, level in rule.levels.items())])
+    return Row(rule.id, rule.who, str(rule.versions), level, "".join(mark for mark, has in marks if has))
+
+
+def page(rule: type[Rule]) -> str:
+    """What a rule says about itself: a sentence, then why it matters, how it looks and what to do instead."""
+    return inspect.getdoc(rule) or ""
+
+
+def summary_of(rule: type[Rule]) -> str:
+    """The sentence."""
+    return " ".join(page(rule).partition("\n\n")[0].split())
+
+
+def sections(rule: type[Rule]) -> Iterator[tuple[str, str]]:
+    """The other parts of the page with their headings, each in one line."""
+    for paragraph in page(rule).split("\n\n")[1:]:
+        text = " ".join(paragraph.split())
+        heading = _HEADING.match(text)
+        yield (heading["name"], text[heading.end() :]) if heading else ("", text)
+
+
+def facts(rule: type[Rule]) -> list[tuple[str, str]]:
+    """What is said by its attributes, in words."""
+    row = row_of(rule)
+    return [
+        ("level", row.level),
+        ("broken by", WHO[row.who]),
+        ("revisions", row.versions),
+        *(("", MARKS[mark]) for mark in row.marks),
+        *([("replaces", ", ".join(rule.replaces))] if rule.replaces else []),
+        *([("source", rule.source)] if rule.source else []),
+    ]
+
+
+def as_text(rule: type[Rule], style: Style, width: int) -> Iterator[str]:
+    """The page for a terminal, line by line."""
+    yield style.paint([Span(rule.id, "accent")])
+    yield ""
+    yield from wrapped(summary_of(rule), width)
+    for heading, text in sections(rule):
+        yield ""
+        if heading:
+            yield style.paint([Span(heading, "accent")])
+        yield from (f"  {line}" for line in wrapped(text, width - 2))
+    yield ""
+    for name, text in facts(rule):
+        for number, line in enumerate(wrapped(text, width - 12)):
+            yield style.paint([Span(f"{'' if number else name:<12}", "dim"), Span(line)]).rstrip()
+
+
+# ---- docs/rules
+
+
+def reference() -> dict[str, str]:
+    """The files of the reference: name → text."""
+    groups = {group: list(own) for group, own in groupby(rules().values(), lambda rule: group_of(rule.id))}
+    return {_INDEX: _index(groups), **{f"{group}.md": _group_page(group, own) for group, own in groups.items()}}
+
+
+def _index(groups: dict[str, list[type[Rule]]]) -> str:
+    built = sum(map(len, groups.values()))
+    lines = [
+        "# Rules",
+        "",
+        f"What `mcpproxy check` finds: {count_text(built, 'rule')}, of {len(catalogue())} in the catalogue. {_NOTICE}",
+        "`mcpproxy rule` lists them, `mcpproxy rule ID` shows one, `mcpproxy rule --missing` lists all not yet built.",
+        "",
+        "| group | is about | rules |",
+        "|---|---|---|",
+        *(f"| [{group}]({group}.md) | {about(group)} | {len(own)} |" for group, own in groups.items()),
+        "",
+        "Levels: an `error` is something that the revision in force forbids, a `warning` something that should not be",
+        "or is very suspicious, a `note` legal and worth knowing. Marks of a rule:",
+        "",
+        "| mark | means |",
+        "|---|---|",
+        *(f"| {mark} | {text} |" for mark, text in MARKS.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def about(group: str) -> str:
+    """What the rules of a group are about."""
+    text = " ".join((inspect.getdoc(import_module(f"analysis.rules.{group}")) or "").partition("\n\n")[0].split())
+    return text.partition(": ")[2].removesuffix(".") or group
+
+
+def _group_page(group: str, own: list[type[Rule]]) -> str:
+    lines = [f"# Rules: {group}", "", f"{about(group)[:1].upper()}{about(group)[1:]}. {_NOTICE}"]
+    lines += ["", "| rule | level | broken by | revisions | marks |", "|---|---|---|---|---|"]
+    for rule in own:
+        row = row_of(rule)
+        anchor = re.sub(r"[^\w-]", "", rule.id)
+        lines.append(f"| [{rule.id}](#{anchor}) | {row.level} | {WHO[row.who]} | {row.versions} | {row.marks} |")
+    for rule in own:
+        lines += ["", f"## {rule.id}", "", page(rule)]
+        told = [f"`{name}`" for name in rule.replaces]
+        if told:
+            lines += ["", f"Told instead of {', '.join(told)}."]
+        if rule.source:
+            lines += ["", f"Source: {rule.source}"]
+    return "\n".join(lines) + "\n"
+
+
+def write(folder: Path) -> None:
+    """Write the reference into a folder, and remove pages that are no part of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = reference()
+    for path in folder.glob("*.md"):
+        if path.name not in files:
+            path.unlink()
+    for name, text in files.items():
+        (folder / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,125 @@
+"""Findings as SARIF 2.1.0, for code scanning and editors: one run, its rules with their pages, a result a finding.
+
+Written as it comes, so that a million findings need no memory. A result names the file of the capture, with the line
+and the bytes of the record. Rules have their page as text and no address: they are shipped with the program. Brackets
+and braces have a meaning in SARIF's messages; in foreign text they are escaped, so that it makes no links.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from analysis.finding import Level
+from analysis.rules import Rule
+from mcpproxy import __version__
+from mcpproxy.cli.output import json_line
+from mcpproxy.report.found import Ended, Found, Report, Totals
+from mcpproxy.report.github import relative
+from mcpproxy.report.rule_pages import page, summary_of
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+"""What a document says that it is; nobody fetches it here."""
+
+_LINKING: Final = re.compile(r"[\\\[\]]")
+
+
+class Sarif(Report):
+    """Writes one run over all captures."""
+
+    def __init__(self, rules: Mapping[str, type[Rule]]) -> None:
+        """`rules`: those that were asked, by id."""
+        self._index = {rule: number for number, rule in enumerate(rules)}
+        self._rules = rules
+        self._count = 0
+        self._faults: list[dict[str, Any]] = []
+
+    def add(self, found: Found) -> Iterable[str]:
+        """A result; what the baseline has is marked as suppressed."""
+        yield self._opening() if not self._count else ",\n"
+        self._count += 1
+        yield _json(self._result(found))
+
+    def end(self, ended: Ended) -> Iterable[str]:
+        """Nothing, but for rules that failed, which the end of the document tells."""
+        self._faults += [
+            {"level": "error", "message": {"text": plain(f"{rule} failed on {ended.capture}: {fault}")}}
+            for rule, fault in ended.faults.items()
+        ]
+        return ()
+
+    def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
+        """The rest of the document; all of it where nothing was found."""
+        if not self._count:
+            yield self._opening()
+        invocation = {"executionSuccessful": not self._faults, "toolExecutionNotifications": self._faults}
+        yield f'\n],"columnKind":"unicodeCodePoints","invocations":{_json([invocation])}}}]}}\n'
+
+    def _opening(self) -> str:
+        driver = {
+            "name": "mcpproxy",
+            "version": __version__,
+            "rules": [_descriptor(rule) for rule in self._rules.values()],
+        }
+        return f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{_json({"driver": driver})},"results":[\n'
+
+    def _result(self, found: Found) -> dict[str, Any]:
+        finding = found.finding
+        result: dict[str, Any] = {
+            "ruleId": finding.rule,
+            "level": str(finding.level),
+            "message": {"text": plain(finding.message)},
+            "locations": [_location(found)],
+            "partialFingerprints": {"finding/v1": found.fingerprint},
+            "properties": {
+                "blames": finding.blames,
+                "session": finding.session,
+                "frame": finding.frame,
+                "related": list(finding.related),
+                "pointer": finding.pointer,
+            },
+        }
+        if finding.rule in self._index:
+            result["ruleIndex"] = self._index[finding.rule]
+        if found.accepted:
+            result["suppressions"] = [{"kind": "external", "status": "accepted"}]
+        return result
+
+
+def plain(text: str) -> str:
+    """A text that means itself in a message of SARIF."""
+    return _LINKING.sub(r"\\\g<0>", text).replace("{", "{{").replace("}", "}}")
+
+
+def address(path: Path) -> str:
+    """A file as a URI reference: from the working directory where it lies below, otherwise absolute."""
+    shown = relative(path)
+    if os.path.isabs(shown):
+        return "file://" + quote(os.fsencode(shown))
+    # A first segment with a colon would be a scheme.
+    return quote(os.fsencode(shown), safe="/")
+
+
+def _descriptor(rule: type[Rule]) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": plain(summary_of(rule))},
+        "help": {"text": f"See `mcpproxy rule {rule.id}`.", "markdown": page(rule)},
+        "defaultConfiguration": {"level": str(Level(rule.level))},
+    }
+
+
+def _location(found: Found) -> dict[str, Any]:
+    place = found.place
+    if place is None:
+        return {"physicalLocation": {"artifactLocation": {"uri": address(found.capture)}}}
+    region = {"startLine": place.line, "byteOffset": place.offset, "byteLength": place.size}
+    return {"physicalLocation": {"artifactLocation": {"uri": address(place.path)}, "region": region}}
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, dict):
+        return json_line(value).removesuffix("\n")
+    return json_line({"": value}).removesuffix("\n").removeprefix('{"":').removesuffix("}")

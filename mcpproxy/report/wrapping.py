@@ -1,0 +1,30 @@
+"""Text over several lines of a terminal. Text comes here sanitised, as everywhere in this package."""
+
+from collections.abc import Iterator
+
+from mcpproxy.report.text import cells, fit
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Lines of at most `width` cells, broken at spaces, and inside of words that are longer than a line."""
+    line = ""
+    used = 0
+    for word in _words(text, width):
+        size = cells(word)
+        if line and used + 1 + size > width:
+            yield line
+            line, used = word, size
+        else:
+            line, used = (f"{line} {word}", used + 1 + size) if line else (word, size)
+    yield line
+
+
+def _words(text: str, width: int) -> Iterator[str]:
+    for word in text.split(" "):
+        rest = word
+        while cells(rest) > width:
+            # Two cells a character at most, and eight marks on one: progress is certain, and the piece fits.
+            piece = fit(rest, width).removesuffix("…") or rest[:1]
+            yield piece
+            rest = rest[len(piece) :]
+        yield rest

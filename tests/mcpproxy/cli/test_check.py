@@ -1,0 +1,406 @@
+"""`mcpproxy check` as a process: what it finds, in which form, and how it ends."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.reader import Capture
+from captures.record import Record, members
+from mcpproxy.examination import Examination, Wanted
+from mcpproxy.importers.trace import Case
+from mcpproxy.report.found import Found
+from tests.analysis.traces import CORPUS, grave, read
+from tests.analysis.traces import check as checked
+from tests.captures.samples import frame, header, in_pieces, lines
+from tests.mcpproxy.cli.test_follow import DEADLINE_S, Growing, Output
+from tests.mcpproxy.cli.typed import mcpproxy, started
+from tests.mcpproxy.report.findings import twisted
+
+IDS = ("--rule", "id/*")
+"""What tests look at, so that no other rule changes what they see."""
+CLOSE = ("close", members(ending="server", status=0, totals={}))
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """Three answers whose ids have become strings."""
+    return twisted(tmp_path / "three.mcpcap", 3)
+
+
+def rows(output: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.split(b"\n")[:-1]]
+
+
+def rules_in(output: bytes) -> list[str]:
+    return [row["rule"] for row in rows(output)]
+
+
+# ---- captures
+
+
+def test_findings_are_told_and_counted(capture: Path) -> None:
+    done = mcpproxy("check", *IDS, capture)
+    text = done.stdout.decode()
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert text.startswith(f"{capture}\n\n  error    id/type-changed ")
+    assert text.count('      {"jsonrpc":"2.0","id":"') == 3
+    assert text.splitlines()[-1] == "3 errors in 6 frames of 1 session. Server: 3 errors. Client: none."
+
+
+def test_nothing_is_said_of_a_flawless_capture_but_that(tmp_path: Path) -> None:
+    done = mcpproxy("check", *IDS, twisted(tmp_path / "none.mcpcap", 0))
+    assert done.returncode == 0
+    assert re.fullmatch(rb"No findings in 0 frames of \d sessions?\.\n", done.stdout)
+
+
+def test_json_tells_each_finding_with_its_record(capture: Path) -> None:
+    done = mcpproxy("check", "--json", *IDS, capture)
+    first, *others = rows(done.stdout)
+    assert done.returncode == 1
+    assert len(others) == 2
+    assert (first["rule"], first["level"], first["blames"]) == ("id/type-changed", "error", "server")
+    assert (first["session"], first["frame"], first["related"], first["pointer"]) == (1, 2, [1], "/id")
+    assert (first["capture"], first["method"]) == (str(capture), "tools/call")
+    assert first["at"] == "2026-11-18T11:06:40.002000000Z"
+
+
+@pytest.mark.parametrize(("level", "code"), [("error", 1), ("warning", 1), ("note", 1), ("never", 0)])
+def test_the_level_that_fails_is_chosen(capture: Path, level: str, code: int) -> None:
+    assert mcpproxy("check", "--fail-on", level, *IDS, capture).returncode == code
+
+
+def test_a_note_fails_where_notes_do(tmp_path: Path) -> None:
+    path = tmp_path / "float.mcpcap"
+    path.write_bytes(
+        b"".join(lines([("header", header()), ("frame", frame("c2s", b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}'))]))
+    )
+    assert mcpproxy("check", *IDS, path).returncode == 0
+    assert mcpproxy("check", "--fail-on", "note", *IDS, path).returncode == 1
+    assert "id/float-integer" not in mcpproxy("check", *IDS, path).stdout.decode()
+    assert "id/float-integer" in mcpproxy("check", "--notes", *IDS, path).stdout.decode()
+
+
+def test_rules_are_chosen_and_left_out_by_patterns(capture: Path) -> None:
+    assert (
+        rules_in(mcpproxy("check", "--json", "--rule", "id/t*", "--rule", "id/null", capture).stdout)
+        == ["id/type-changed"] * 3
+    )
+    assert rules_in(mcpproxy("check", "--json", *IDS, "--ignore", "id/type-*", capture).stdout) == []
+    assert "id/type-changed" not in rules_in(mcpproxy("check", "--json", "--ignore", "id/*", capture).stdout)
+
+
+def test_a_pattern_that_fits_no_rule_is_a_mistake(capture: Path) -> None:
+    for option in ("--rule", "--ignore"):
+        done = mcpproxy("check", option, "ids/*", capture)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"no rule fits ids/*" in done.stderr
+
+
+def test_a_choice_brings_nothing_back_that_another_rule_takes_away(tmp_path: Path) -> None:
+    path = tmp_path / "echo.mcpcap"
+    request = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
+    path.write_bytes(
+        b"".join(lines([("header", header()), ("frame", frame("c2s", request)), ("frame", frame("s2c", request))]))
+    )
+    everything = rules_in(mcpproxy("check", "--json", path).stdout)
+    assert "id/echoed-frame" in everything
+    assert "method/wrong-direction" not in everything
+    assert rules_in(mcpproxy("check", "--json", "--rule", "method/*", path).stdout) == []
+
+
+def test_a_filter_selects_findings_by_their_messages(tmp_path: Path) -> None:
+    path = twisted(tmp_path / "three.mcpcap", 3)
+
+    def seen(expression: str) -> list[int]:
+        return [row["frame"] for row in rows(mcpproxy("check", "--json", *IDS, "--filter", expression, path).stdout)]
+
+    assert seen('id:"2"') == [4]
+    assert seen("method:tools/* level>=error") == [2, 4, 6]
+    assert seen("rule:id/null") == []
+    done = mcpproxy("check", "--filter", "level>=bad", path)
+    assert done.returncode == 2
+    assert b"expected note, warning or error" in done.stderr
+
+
+def test_a_filter_knows_requests_that_were_never_answered(tmp_path: Path) -> None:
+    path = tmp_path / "null.mcpcap"
+    path.write_bytes(
+        b"".join(lines([("header", header()), ("frame", frame("c2s", b'{"jsonrpc":"2.0","id":null,"method":"ping"}'))]))
+    )
+    for expression, count in (("method:ping", 1), ("method:pong", 0)):
+        assert len(rows(mcpproxy("check", "--json", *IDS, "--filter", expression, path).stdout)) == count
+
+
+def test_what_the_baseline_has_is_accepted(capture: Path, tmp_path: Path) -> None:
+    baseline = tmp_path / "accepted.jsonl"
+    baseline.write_bytes(mcpproxy("check", "--json", *IDS, capture).stdout)
+    # The same fault in another session, under other ids and with one of its own.
+    other = twisted(tmp_path / "other.mcpcap", 2, first=70)
+    done = mcpproxy("check", "--baseline", baseline, *IDS, other)
+    assert done.returncode == 0
+    assert done.stdout == b"No findings in 4 frames of 1 session. 2 accepted by the baseline.\n"
+    assert mcpproxy("check", "--json", "--baseline", baseline, *IDS, other).stdout == b""
+    baseline.write_bytes(baseline.read_bytes().replace(b"tools/call", b"tools/list"))
+    assert mcpproxy("check", "--baseline", baseline, *IDS, other).returncode == 1
+
+
+def test_a_baseline_that_cannot_be_read_is_told(capture: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text('{"rule":"id/null"}\n')
+    for path, reason in (
+        (wrong, "line 1: expected a finding"),
+        (tmp_path / "none", "No such file"),
+        (tmp_path, "directory"),
+    ):
+        done = mcpproxy("check", "--baseline", path, capture)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert reason in done.stderr.decode()
+
+
+def test_several_captures_have_one_sum(capture: Path, tmp_path: Path) -> None:
+    other = twisted(tmp_path / "one.mcpcap", 1)
+    text = mcpproxy("check", *IDS, capture, other).stdout.decode()
+    assert re.findall(r"^/.*mcpcap$", text, re.MULTILINE) == [str(capture), str(other)]
+    assert "4 errors in 8 frames of 2 sessions." in text
+
+
+def test_the_newest_capture_and_stdin_are_taken(capture: Path, tmp_path: Path) -> None:
+    assert mcpproxy("check", *IDS, MCPPROXY_CAPTURES=str(tmp_path), HOME=str(tmp_path)).returncode == 1
+    done = mcpproxy("check", "--json", *IDS, "-", stdin=capture.read_bytes())
+    assert rules_in(done.stdout) == ["id/type-changed"] * 3
+
+
+def test_damage_comes_before_findings_and_hides_none(capture: Path) -> None:
+    whole = capture.read_bytes().splitlines(keepends=True)
+    whole[3] = whole[3].replace(b"c2s", b"s2c", 1)
+    capture.write_bytes(b"".join(whole))
+    done = mcpproxy("check", "--json", "--rule", "id/type-changed", capture)
+    assert done.returncode == 2
+    assert b"damaged" in done.stderr
+    assert [row["frame"] for row in rows(done.stdout)] == [2, 6]
+
+
+def test_a_capture_that_cannot_be_read_keeps_no_other_from_being_checked(capture: Path, tmp_path: Path) -> None:
+    done = mcpproxy("check", *IDS, tmp_path / "gone.mcpcap", capture)
+    assert done.returncode == 2
+    assert b"gone.mcpcap" in done.stderr
+    assert b"3 errors" in done.stdout
+
+
+def test_every_form_is_written(capture: Path) -> None:
+    for form, begins in (("junit", b"<?xml"), ("sarif", b'{"$schema"'), ("github", b"::error title=id/type-changed,")):
+        done = mcpproxy("check", "--format", form, *IDS, capture)
+        assert (done.returncode, done.stderr) == (1, b"")
+        assert done.stdout.startswith(begins)
+    run = json.loads(mcpproxy("check", "--format", "sarif", *IDS, capture.name, cwd=capture.parent).stdout)["runs"][0]
+    places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["three.mcpcap"] * 3
+    whole = capture.read_bytes()
+    for place, seq in zip(places, (2, 4, 6), strict=True):
+        region = place["region"]
+        line = whole[region["byteOffset"] :][: region["byteLength"]]
+        assert json.loads(line)["seq"] == seq
+        assert whole.splitlines()[region["startLine"] - 1] == line
+
+
+def test_a_closed_pipe_ends_it_silently(capture: Path) -> None:
+    with started("check", "--json", *IDS, capture) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(DEADLINE_S) in (0, 1)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+# ---- places
+
+
+def found_in(path: Path) -> list[Found]:
+    examination = Examination(path, Wanted(lambda rule: rule == "id/type-changed"))
+    found = [one for item in Capture(path) for one in examination.feed(item)]
+    return found + list(examination.finish(still_open=False))
+
+
+def line_at(one: Found) -> Any:
+    assert one.place is not None
+    line = one.place.path.read_bytes()[one.place.offset :][: one.place.size]
+    assert one.place.path.read_bytes().splitlines()[one.place.line - 1] == line
+    return json.loads(line)
+
+
+def test_places_are_right_over_segments_and_behind_damage(tmp_path: Path) -> None:
+    path = twisted(tmp_path / "a.mcpcap", 2)
+    first = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*first[:3], b"no record\n\n" * 3, *first[3:]]))
+    second = [
+        ("header", header(2)),
+        ("frame", frame("c2s", b'{"jsonrpc":"2.0","id":9,"method":"ping"}')),
+        ("frame", frame("s2c", b'{"jsonrpc":"2.0","id":"9","result":{}}')),
+    ]
+    (tmp_path / "a.2.mcpcap").write_bytes(b"".join(lines(second, len(first))))
+    found = found_in(path)
+    assert [line_at(one)["seq"] for one in found] == [one.finding.frame for one in found] == [2, 4, len(first) + 2]
+    assert [one.place.path.name for one in found if one.place] == ["a.mcpcap", "a.mcpcap", "a.2.mcpcap"]
+
+
+def test_a_record_whose_number_came_before_has_no_place(tmp_path: Path) -> None:
+    path = twisted(tmp_path / "a.mcpcap", 1)
+    whole = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*whole, *whole[1:]]))
+    assert all(one.place is None or line_at(one)["seq"] == one.finding.frame for one in found_in(path))
+
+
+def test_a_giant_frame_is_found_and_shown_without_an_excerpt(tmp_path: Path) -> None:
+    giant = b'{"jsonrpc":"2.0","result":{"x":"%b"},"id":"1"}' % (b"y" * 5000)
+    middles = [
+        ("header", header()),
+        ("frame", frame("c2s", b'{"jsonrpc":"2.0","id":1,"method":"ping"}')),
+        *in_pieces("s2c", giant, 1000),
+    ]
+    path = tmp_path / "a.mcpcap"
+    path.write_bytes(b"".join(lines(middles)))
+    text = mcpproxy("check", "--rule", "id/type-changed", path).stdout.decode()
+    assert "request 1 is answered" in text
+    assert "yyy" not in text
+
+
+# ---- while it is recorded
+
+
+def test_follow_tells_findings_as_they_come(tmp_path: Path) -> None:
+    growing = Growing(tmp_path / "growing.mcpcap")
+    try:
+        growing.add(("header", header()), ("frame", frame("c2s", b'{"jsonrpc":"2.0","id":1,"method":"ping"}')))
+        with started("check", "--follow", *IDS, growing.file.path) as process:
+            output = Output(process)
+            growing.add(("frame", frame("s2c", b'{"jsonrpc":"2.0","id":"1","result":{}}')))
+            output.wait_for("mcpproxy rule id/type-changed")
+            growing.add(CLOSE)
+            growing.end()
+            assert "1 error in 2 frames of 1 session." in output.rest()
+            assert process.wait(DEADLINE_S) == 1
+    finally:
+        growing.end()
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "junit", "github"])
+def test_a_closed_capture_gives_the_same_followed_or_not(capture: Path, form: str) -> None:
+    followed = mcpproxy("check", "--format", form, "--follow", capture)
+    assert followed.stdout == mcpproxy("check", "--format", form, capture).stdout
+
+
+def test_what_is_still_recorded_is_not_blamed_for_what_may_come(tmp_path: Path) -> None:
+    file = CaptureFile(tmp_path / "live.mcpcap")
+    try:
+        for line in lines(
+            [("header", header()), ("frame", frame("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'))]
+        ):
+            file.append(line)
+        found = rows(mcpproxy("check", "--json", tmp_path / "live.mcpcap").stdout)
+        ended = [row for row in found if row["rule"].startswith(("timeout/", "shutdown/"))]
+        assert {row["level"] for row in ended} <= {"note"}
+    finally:
+        file.close()
+
+
+# ---- traces
+
+
+def trace(*frames: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps({"name": "case", "transport": "stdio", "frames": [*frames], **more}).encode() + b"\n"
+
+
+CALL = {"dir": "c2s", "raw": '{"jsonrpc":"2.0","id":1,"method":"ping"}'}
+TWISTED = {"dir": "s2c", "raw": '{"jsonrpc":"2.0","id":"1","result":{}}'}
+DUE = {"rule": "id/type-changed", "frame": 1}
+
+
+def test_a_case_is_as_expected_or_not() -> None:
+    done = mcpproxy("check", "--trace", "-", *IDS, stdin=trace(CALL, TWISTED, expect=[DUE]))
+    assert (done.returncode, done.stdout) == (0, b"as expected  case\n1 of 1 case as expected.\n")
+    done = mcpproxy("check", "--trace", "-", *IDS, stdin=trace(CALL, TWISTED))
+    assert done.returncode == 1
+    assert b"unexpected   case\n  unexpected  frame 1  error id/type-changed: request 1" in done.stdout
+    done = mcpproxy(
+        "check", "--trace", "-", *IDS, stdin=trace(CALL, TWISTED, expect=[DUE, {"rule": "id/null", "frame": 0}])
+    )
+    assert done.returncode == 1
+    assert b"missed       case\n  missed      frame 0  id/null\n0 of 1 case" in done.stdout
+    done = mcpproxy("check", "--trace", "-", *IDS, stdin=trace(CALL, TWISTED, expect=[DUE, DUE]))
+    assert done.returncode == 1
+
+
+def test_json_of_a_trace_names_case_and_frame() -> None:
+    done = mcpproxy("check", "--trace", "-", "--json", *IDS, stdin=trace(CALL, TWISTED, expect=[DUE]))
+    (row,) = rows(done.stdout)
+    assert (row["case"], row["rule"], row["level"], row["frame"], row["related"]) == (
+        "case",
+        "id/type-changed",
+        "error",
+        1,
+        [0],
+    )
+
+
+def test_the_corpus_gives_what_its_own_test_finds() -> None:
+    path = CORPUS / "id.ndjson"
+    done = mcpproxy("check", "--trace", path, "--json")
+    assert done.returncode == 0
+    told: dict[str, list[tuple[str, int]]] = {}
+    for row in rows(done.stdout):
+        if row["level"] != "note":
+            told.setdefault(row["case"], []).append((row["rule"], row["frame"]))
+    cases: list[Case] = read(path)
+    for case in cases:
+        assert sorted(told.get(case.name, [])) == sorted(grave(checked(case)).elements()), case.name
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"nonsense\n", "line 1: no JSON"),
+        (b"", "there is no case in it"),
+        (trace(CALL, expect=7), "line 1: expected a list of objects with `rule` and `frame` in `expect`"),
+        (trace(CALL, expect=[DUE, None]), "in `expect`"),
+        (trace(CALL, notes=[{"rule": 1, "frame": 1}]), "in `notes`"),
+    ],
+)
+def test_what_is_no_trace_is_told(line: bytes, reason: str) -> None:
+    done = mcpproxy("check", "--trace", "-", stdin=line)
+    assert done.returncode == 2
+    assert reason in done.stderr.decode()
+
+
+def test_a_wrong_line_keeps_no_case_from_being_checked() -> None:
+    done = mcpproxy("check", "--trace", "-", *IDS, stdin=b"nonsense\n" + trace(CALL, TWISTED, expect=[DUE]))
+    assert done.returncode == 2
+    assert done.stdout == b"as expected  case\n1 of 1 case as expected.\n"
+
+
+@pytest.mark.parametrize(
+    "more", [["x.mcpcap"], ["--baseline", "x"], ["--follow"], ["--filter", "x"], ["--format", "sarif"]]
+)
+def test_traces_go_with_little_else(more: list[str]) -> None:
+    done = mcpproxy("check", "--trace", "-", *more, stdin=trace(CALL))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--trace goes with" in done.stderr
+
+
+# ---- a rule that fails
+
+
+def test_a_rule_that_fails_is_told_and_hides_nothing(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from analysis.rules.id import UnknownResponse
+
+    def fail(*_: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(UnknownResponse, "on_response", fail)
+    examination = Examination(capture, Wanted(lambda rule: rule.startswith("id/")))
+    found = [one for item in Capture(capture) if isinstance(item, Record) for one in examination.feed(item)]
+    assert [one.finding.rule for one in found] == ["id/type-changed"] * 3
+    assert dict(examination.ended.faults) == {"id/unknown-response": "KeyError: 'a bug'"}

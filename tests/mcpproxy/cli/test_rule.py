@@ -1,0 +1,119 @@
+"""`mcpproxy rule`: the list, the pages, and the reference that is made of them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.catalogue import MARKS, catalogue
+from analysis.revisions import REVISIONS
+from analysis.rules import Rule, rules
+from mcpproxy.report.rule_pages import facts, page, reference, row_of, sections, summary_of
+from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
+
+ROOT = Path(__file__).parents[3]
+
+
+def listed(*arguments: str) -> list[dict[str, Any]]:
+    done = mcpproxy("rule", "--json", *arguments)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def ids(*arguments: str) -> list[str]:
+    return [row["id"] for row in listed(*arguments)]
+
+
+def test_the_list_holds_every_rule_under_its_group() -> None:
+    text = mcpproxy("rule").stdout.decode()
+    assert re.findall(r"^  (?:error|warning|note) +(\S+)", text, re.MULTILINE) == list(rules())
+    assert "id  identity and correlation of requests and responses\n" in text
+    assert ids() == list(rules())
+
+
+def test_a_list_fits_on_a_terminal() -> None:
+    shown = re.sub(rb"\x1b\[[0-9;]*m", b"", on_terminal("rule")).decode()
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert "…" in shown
+    assert "…" not in mcpproxy("rule").stdout.decode()
+
+
+def test_rules_are_chosen_by_group_level_version_and_mark() -> None:
+    assert ids("--group", "id", "--level", "warning") == ["id/unsafe-integer"]
+    assert "id/duplicate-request" not in ids("--version", "2026-07-28")
+    assert "id/duplicate-request" in ids("--version", "2025-11-25")
+    assert ids("--group", "id", "--mark", "S") == ["id/unknown-response", "id/self-answered"]
+    assert ids("--group", "id", "--mark", "O") == []
+
+
+def test_missing_is_what_the_catalogue_has_and_nobody_built() -> None:
+    missing = ids("--missing")
+    assert sorted([*missing, *rules()]) == sorted(catalogue())
+    assert all(row["built"] is False for row in listed("--missing"))
+
+
+def test_an_unknown_group_is_a_mistake_and_an_empty_one_is_not() -> None:
+    done = mcpproxy("rule", "--group", "ids")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"there is no group ids" in done.stderr
+    assert mcpproxy("rule", "--group", "id", "--missing").returncode == 0
+
+
+def test_a_page_says_what_why_how_and_instead() -> None:
+    text = mcpproxy("rule", "id/type-changed").stdout.decode()
+    lines = text.splitlines()
+    assert lines[0] == "id/type-changed"
+    assert lines[2] == "The id of a response is that of its request, but of another JSON type."
+    headings = [line for line in lines if line in ("Why it matters", "On the wire", "Instead")]
+    assert headings == ["Why it matters", "On the wire", "Instead"]
+    assert "source      2024-11-05 basic/messages" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_pages_of_several_rules_follow_each_other() -> None:
+    done = mcpproxy("rule", "id/null", "id/nil", "id/type-changed")
+    assert done.returncode == 2
+    assert re.findall(r"^id/\S+$", done.stdout.decode(), re.MULTILINE) == ["id/null", "id/type-changed"]
+    assert b"there is no rule id/nil; perhaps id/null" in done.stderr
+
+
+def test_a_page_as_json() -> None:
+    (row,) = listed("id/type-changed")
+    assert row["id"] == "id/type-changed"
+    assert list(row["sections"]) == ["Why it matters", "On the wire", "Instead"]
+    assert row["page"].startswith(row["summary"])
+
+
+def test_a_rule_that_is_not_built_is_told_apart_from_one_that_is_not() -> None:
+    missing = [rule for rule in catalogue() if rule not in rules()]
+    if not missing:
+        pytest.skip("every row of the catalogue is built")
+    assert f"{missing[0]} is not built yet" in mcpproxy("rule", missing[0]).stderr.decode()
+    assert b"there is no rule \\x1b[31m;" in mcpproxy("rule", "\x1b[31m").stderr
+
+
+@pytest.mark.parametrize("rule", rules().values(), ids=lambda rule: rule.id)
+def test_every_rule_has_a_whole_page(rule: type[Rule]) -> None:
+    assert re.fullmatch(r"[A-Z`].*\.", summary_of(rule)), summary_of(rule)
+    assert [heading for heading, _ in sections(rule)] == ["Why it matters", "On the wire", "Instead"]
+    assert all(text for _, text in sections(rule))
+    assert rule.source
+
+
+def test_marks_and_levels_of_a_page_are_those_of_the_class() -> None:
+    assert row_of(rules()["id/unknown-response"]).marks == "S"
+    assert ("", MARKS["S"]) in facts(rules()["id/unknown-response"])
+    assert ("revisions", f"≤{REVISIONS[3]}") in facts(rules()["id/duplicate-request"])
+
+
+def test_the_reference_is_up_to_date() -> None:
+    there = {path.name: path.read_text("utf-8") for path in (ROOT / "docs/rules").glob("*.md")}
+    assert sorted(there) == sorted(reference()), "run `make rules-docs`"
+    assert [name for name, text in reference().items() if there[name] != text] == [], "run `make rules-docs`"
+
+
+def test_the_reference_holds_every_page() -> None:
+    text = "".join(reference().values())
+    assert [rule for rule, made in rules().items() if f"\n## {rule}\n\n{page(made)}\n" not in text] == []

@@ -1,0 +1,288 @@
+"""Findings for other programs: JSON, JUnit, SARIF and GitHub's commands, each held to what its readers demand.
+
+No package carries the schemas of SARIF and JUnit, so what of them concerns our documents stands here, and stricter: no
+member that is not named may occur.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.finding import Level
+from analysis.rules import rules
+from mcpproxy.report.findings_json import Json
+from mcpproxy.report.found import Found, Place
+from mcpproxy.report.github import Github
+from mcpproxy.report.junit import SHOWN, Junit
+from mcpproxy.report.sarif import Sarif, address, plain
+from mcpproxy.sanitise import sanitise
+from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
+
+ASKED = {rule: made for rule, made in rules().items() if rule.startswith("id/")}
+FOUNDS = st.lists(anything, max_size=6)
+
+
+# ---- JSON
+
+
+@given(FOUNDS)
+def test_json_is_an_object_a_line_with_all_its_members(founds: list[Found]) -> None:
+    rows = [json.loads(line) for line in written(Json(), founds).split("\n")[:-1]]
+    told = [one for one in founds if not one.accepted]
+    assert [row["rule"] for row in rows] == [one.finding.rule for one in told]
+    names = "capture rule level blames session frame item related method message pointer source t_ns at fingerprint"
+    for row, one in zip(rows, told, strict=True):
+        assert list(row) == names.split()
+        assert row["frame"] == one.finding.frame
+        assert row["message"].encode("utf-8", "replace") == one.finding.message.encode("utf-8", "replace")
+
+
+def test_json_tells_wall_time_where_it_is_known() -> None:
+    assert json.loads(written(Json(), [found()]))["at"] is None
+    at = json.loads(written(Json(), [found(wall_ns=1_795_000_000_000_000_000)]))["at"]
+    assert at == "2026-11-18T11:06:40.001500000Z"
+    assert json.loads(written(Json(), [found(wall_ns=-5)]))["at"] is None
+
+
+# ---- JUnit
+
+
+def checked(document: str) -> ET.Element:
+    """A document of JUnit, which has the form that its readers know."""
+    root = ET.fromstring(document)
+    assert (root.tag, set(root.attrib)) == ("testsuites", {"name", "tests", "failures", "errors"})
+    for suite in root:
+        assert (suite.tag, set(suite.attrib)) == ("testsuite", {"name", "tests", "failures", "errors"})
+        for tag, name in (("failure", "failures"), ("error", "errors")):
+            assert len(suite.findall(f"testcase/{tag}")) == int(suite.attrib[name])
+        assert len(suite) == int(suite.attrib["tests"])
+        names = [(case.attrib["classname"], case.attrib["name"]) for case in suite]
+        assert len(set(names)) == len(names)
+        for case in suite:
+            assert (case.tag, set(case.attrib)) == ("testcase", {"classname", "name"})
+            assert [child.tag for child in case] in (
+                [],
+                ["failure"],
+                ["error"],
+                ["system-out"],
+                ["failure", "system-out"],
+            )
+            for child in case:
+                assert set(child.attrib) == (set() if child.tag == "system-out" else {"message", "type"})
+    for name in ("tests", "failures", "errors"):
+        assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
+    return root
+
+
+@given(FOUNDS, st.sampled_from([*Level, None]))
+def test_junit_is_well_formed_whatever_was_found(founds: list[Found], bound: Level | None) -> None:
+    root = checked(written(Junit(ASKED, bound), founds))
+    failing = {
+        one.finding.rule for one in founds if not one.accepted and bound is not None and one.finding.level >= bound
+    }
+    cases = root.findall("testsuite/testcase[failure]")
+    assert {f"{case.attrib['classname']}/{case.attrib['name']}" for case in cases} == failing
+
+
+def test_junit_has_a_case_for_each_rule_and_tells_the_first_of_many() -> None:
+    founds = [found(seq=seq) for seq in range(SHOWN + 5)]
+    root = checked(written(Junit(ASKED, Level.ERROR), [*founds, found("id/float-integer", Level.NOTE)]))
+    assert int(root.attrib["tests"]) == len(ASKED)
+    failure = root.find("testsuite/testcase[@name='null']/failure")
+    assert failure is not None
+    assert failure.text is not None
+    assert failure.text.splitlines()[-1] == "and 5 more"
+    assert len(failure.text.splitlines()) == SHOWN + 1
+    note = root.find("testsuite/testcase[@name='float-integer']/system-out")
+    assert note is not None
+    assert note.text is not None
+    assert "it is wrong" in note.text
+
+
+def test_junit_tells_a_rule_that_failed_as_an_error() -> None:
+    root = checked(written(Junit(ASKED, Level.ERROR), [], faults={"id/null": f"KeyError: {FOREIGN}"}))
+    assert root.attrib["errors"] == "1"
+
+
+# ---- SARIF
+
+TEXT = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "markdown": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+LEVEL = {"enum": ["none", "note", "warning", "error"]}
+
+
+def one_of(required: str, optional: str = "", **properties: Any) -> dict[str, Any]:
+    """An object with these members and no others."""
+    assert set(properties) == {*required.split(), *optional.split()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required.split(),
+        "additionalProperties": False,
+    }
+
+
+RULE = one_of(
+    "id shortDescription help defaultConfiguration",
+    id={"type": "string"},
+    shortDescription=TEXT,
+    help=TEXT,
+    defaultConfiguration=one_of("level", level=LEVEL),
+)
+LOCATION = one_of(
+    "physicalLocation",
+    physicalLocation=one_of(
+        "artifactLocation",
+        "region",
+        artifactLocation=one_of("uri", uri={"type": "string", "pattern": r"^(?:[\w.~!$&'()*+,;=:@/-]|%[0-9A-F]{2})+$"}),
+        region=one_of(
+            "startLine byteOffset byteLength",
+            startLine={"type": "integer", "minimum": 1},
+            byteOffset={"type": "integer", "minimum": 0},
+            byteLength={"type": "integer", "minimum": 0},
+        ),
+    ),
+)
+RESULT = one_of(
+    "ruleId level message locations partialFingerprints properties",
+    "ruleIndex suppressions",
+    ruleId={"type": "string"},
+    ruleIndex={"type": "integer", "minimum": 0},
+    level=LEVEL,
+    message=TEXT,
+    locations={"type": "array", "items": LOCATION},
+    partialFingerprints={"type": "object", "additionalProperties": {"type": "string"}},
+    properties={"type": "object"},
+    suppressions={
+        "type": "array",
+        "items": one_of(
+            "kind status",
+            kind={"enum": ["inSource", "external"]},
+            status={"enum": ["accepted", "underReview", "rejected"]},
+        ),
+    },
+)
+INVOCATION = one_of(
+    "executionSuccessful toolExecutionNotifications",
+    executionSuccessful={"type": "boolean"},
+    toolExecutionNotifications={"type": "array", "items": one_of("level message", level=LEVEL, message=TEXT)},
+)
+DRIVER = one_of(
+    "name version rules",
+    name={"type": "string"},
+    version={"type": "string"},
+    rules={"type": "array", "items": RULE, "uniqueItems": True},
+)
+SARIF = {
+    "type": "object",
+    "properties": {
+        "$schema": {"type": "string", "format": "uri"},
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 1,
+            "items": one_of(
+                "tool results columnKind invocations",
+                tool=one_of("driver", driver=DRIVER),
+                results={"type": "array", "items": RESULT},
+                columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                invocations={"type": "array", "items": INVOCATION},
+            ),
+        },
+    },
+    "required": ["$schema", "version", "runs"],
+    "additionalProperties": False,
+}
+"""What SARIF 2.1.0 demands of the members that we write."""
+
+
+def run_in(document: str) -> Any:
+    """The run in a document of SARIF, which is valid."""
+    read = json.loads(document)
+    jsonschema.Draft7Validator(SARIF).validate(read)
+    return read["runs"][0]
+
+
+def test_the_schema_refuses_what_is_no_sarif() -> None:
+    read = json.loads(written(Sarif(ASKED), [found()]))
+    read["runs"][0]["results"][0]["level"] = "fatal"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft7Validator(SARIF).validate(read)
+
+
+@given(FOUNDS)
+def test_sarif_is_valid_whatever_was_found(founds: list[Found]) -> None:
+    run = run_in(written(Sarif(ASKED), founds))
+    assert len(run["results"]) == len(founds)
+    for result, one in zip(run["results"], founds, strict=True):
+        assert result["ruleId"] == one.finding.rule
+        assert ("suppressions" in result) == one.accepted
+        if "ruleIndex" in result:
+            assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == one.finding.rule
+
+
+def test_sarif_names_file_line_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = found(place=Place(tmp_path / "a b.2.mcpcap", 305, 127, 2))
+    (result,) = run_in(written(Sarif(ASKED), [one]))["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "a%20b.2.mcpcap"
+    assert place["region"] == {"startLine": 2, "byteOffset": 305, "byteLength": 127}
+
+
+def test_sarif_says_that_a_rule_failed() -> None:
+    (invocation,) = run_in(written(Sarif(ASKED), [], faults={"id/null": FOREIGN}))["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert len(invocation["toolExecutionNotifications"]) == 1
+
+
+def test_foreign_text_makes_neither_links_nor_placeholders_in_sarif() -> None:
+    assert plain(r"[click](http://x) \[ {0}") == r"\[click\](http://x) \\\[ {{0}}"
+
+
+@pytest.mark.parametrize("name", ["a:b.mcpcap", "%41.mcpcap", "größer.mcpcap", "a?b#c.mcpcap", "a\nb.mcpcap"])
+def test_the_address_of_a_file_means_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = address(tmp_path / name)
+    assert unquote(shown) == name
+    assert not re.match(r"[^/]*:", shown)
+    assert address(Path("/elsewhere") / name) == f"file:///elsewhere/{shown}"
+
+
+# ---- GitHub
+
+COMMAND = re.compile(r"::(?:error|warning|notice) title=[^,:]+,file=[^,:]+(?:,line=\d+)?::[^\r\n]*")
+
+
+@given(FOUNDS, st.booleans())
+def test_github_gets_one_command_for_a_finding_and_no_other(founds: list[Found], notes: bool) -> None:
+    *commands, sums = written(Github(notes=notes), founds).split("\n")[:-1]
+    least = Level.NOTE if notes else Level.WARNING
+    assert len(commands) == sum(not one.accepted and one.finding.level >= least for one in founds)
+    for command in commands:
+        assert COMMAND.fullmatch(command)
+        assert sanitise(command, None) == command
+    assert not sums.startswith("::")
+
+
+def test_github_reads_back_what_was_written() -> None:
+    (command,) = written(Github(), [found(message="50% of it\nis wrong")]).split("\n")[:1]
+    assert command == "::error title=id/null,file=some.mcpcap::server, frame 1: 50%25 of it\\nis wrong"
+
+
+def test_github_knows_file_and_line() -> None:
+    one = found(place=Place(Path("a,b:c.mcpcap"), 305, 127, 2), level=Level.WARNING)
+    assert written(Github(), [one]).startswith("::warning title=id/null,file=a%2Cb%3Ac.mcpcap,line=2::")
