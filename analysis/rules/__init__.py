@@ -1,18 +1,11 @@
-'''Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
+"""Rules: what the catalogue of the protocol forbids, advises against, or finds worth knowing; one class each.
 
 A rule is its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are its row in the catalogue, and
 a hook or two, which ask one question. Where and when it holds, how bad it is in which revision, what it must have seen,
 and which other findings it replaces, is said by attributes and done by `analysis.checker`: no hook decides that.
 
     class UnknownResponse(Rule):
-        \"""A response carries an id that the other side never used in a request.
-
-        **Why it matters.** …
-
-        **On the wire.** …
-
-        **Instead.** …
-        \"""
+        (docstring: what is wrong in a sentence, then **Why it matters.** **On the wire.** **Instead.**)
 
         id = "id/unknown-response"
         who = "either"
@@ -25,7 +18,7 @@ and which other findings it replaces, is said by attributes and done by `analysi
             yield self.finding(seen, "…")
 
 Hooks never raise on purpose; one that does is switched off by the checker, which tells so.
-'''
+"""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
