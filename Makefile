@@ -31,7 +31,7 @@ bench: $(VENV)/.check
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.serve
 
-# The long loops: 500 kills, 65,536 truncations, 10,000 bit flips.
+# The long loops: 500 kills, 65,536 truncations, 10,000 bit flips, 100,000 conversations at random for the checker.
 soak: $(VENV)/.check
 	$(BIN)/pytest -m soak -n 2 --timeout 3600
 

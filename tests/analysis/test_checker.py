@@ -2,13 +2,12 @@
 
 import contextlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from analysis.checker import Checker
@@ -22,9 +21,6 @@ from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.traces import check, corpus, grave, stdio
-
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "300"))
-"""`make soak` sets more."""
 
 # ---- any input
 
@@ -175,9 +171,7 @@ def run(found: list[Frame | Record]) -> list[Finding]:
     return findings
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(st.lists(frames | others, max_size=12), st.booleans())
-def test_it_raises_nothing_and_cites_what_exists(script: list[Any], over_http: bool) -> None:
+def holds(script: list[Any], over_http: bool) -> None:
     found = items(script, over_http=over_http)
     numbers = {item.seq for item in found}
     for finding in run(found):
@@ -188,7 +182,20 @@ def test_it_raises_nothing_and_cites_what_exists(script: list[Any], over_http: b
         assert finding.pointer == "" or finding.pointer.startswith("/")
 
 
-@settings(max_examples=EXAMPLES // 3, deadline=None)
+@settings(max_examples=300, deadline=None)
+@given(st.lists(frames | others, max_size=12), st.booleans())
+def test_it_raises_nothing_and_cites_what_exists(script: list[Any], over_http: bool) -> None:
+    holds(script, over_http)
+
+
+@pytest.mark.soak
+@settings(max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(frames | others, max_size=12), st.booleans())
+def test_it_raises_nothing_in_the_long_run(script: list[Any], over_http: bool) -> None:
+    holds(script, over_http)
+
+
+@settings(max_examples=100, deadline=None)
 @given(st.lists(frames | others, max_size=10), st.integers(0, 10))
 def test_followed_live_it_says_the_same(script: list[Any], pause: int) -> None:
     found = items(script, over_http=False)
