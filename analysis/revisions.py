@@ -16,6 +16,7 @@ MODERN: Final = 4
 Era: TypeAlias = Literal["handshake", "modern"]
 """Whether a session is opened by `initialize`, or every request stands for itself."""
 
+_RANKS: Final = {revision: rank for rank, revision in enumerate(REVISIONS)}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
 
 
@@ -26,8 +27,9 @@ def rank_of(version: object) -> int | None:
     """
     if not isinstance(version, str):
         return None
-    if version in REVISIONS:
-        return REVISIONS.index(version)
+    rank = _RANKS.get(version)
+    if rank is not None:
+        return rank
     if version == DRAFT or version.startswith("DRAFT-"):
         return len(REVISIONS) - 1
     if not _DATE(version):
