@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from analysis.finding import Finding, Level
+from analysis.forms import Kind, Problem
 from analysis.message import Notification, Number, Request, Response
 from analysis.methods import METHODS, UNPREFIXED
 from analysis.revisions import HANDSHAKE_ERA, MODERN, Era
 from analysis.rules import ERROR, NOTE, WARNING, Rule
 from analysis.session import Seen
-from analysis.shapes import Kind, Part, Problem, problems
+from analysis.shapes import Part, problems
 
 _MEMORY = "schema/*"
 _URI_MUST = 2  # rank of 2025-06-18

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.forms import ELEMENTS, MEMBERS_SINCE, MOST, Problem
 from analysis.message import MISSING, Number
 from analysis.methods import METHODS
 from analysis.revisions import MODERN, REVISIONS
 from analysis.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from analysis.shapes import ELEMENTS, MEMBERS_SINCE, MOST, Part, Problem, problems
+from analysis.shapes import Part, problems
 from tests.analysis.traces import SHARED
 
 SCHEMAS = SHARED.parent / "schema"
