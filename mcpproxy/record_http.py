@@ -30,7 +30,7 @@ from captures.writer import Writer
 from mcpproxy.header import Header
 from mcpproxy.record_exchange import Exchange
 from mcpproxy.record_fields import FieldRedactor, redacted_target
-from mcpproxy.relay.http import EndedBy
+from mcpproxy.relay.observer import EndedBy
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
 from mcpproxy.wire.response import Event as ResponseEvent

@@ -21,9 +21,10 @@ import time
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, cast
 
 from mcpproxy.relay.admission import Admission
+from mcpproxy.relay.observer import ConnectionTap, EndedBy, Observer, Telling
 from mcpproxy.relay.rewrite import Origin, Rewriter
 from mcpproxy.relay.upstream import Upstream, connect, error_text, reset_on_close
 from mcpproxy.wire import http1, response
@@ -49,36 +50,6 @@ _LINGERING: Final = 4  # clients beyond the most that may be served, which would
 _UNREAD: Final = 256 << 10
 
 _TOLD: Final = (502, 503, 504)  # told by whoever found the upstream away, or us too busy
-
-EndedBy = Literal["client", "server", "proxy", "error"]
-Telling = Callable[["ConnectionTap", int], None]
-"""Tells the observer of a connection what happened then."""
-
-
-class ConnectionTap(Protocol):
-    """Sees one connection of a client; `at_ns` is when it happened, on the monotonic clock."""
-
-    def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
-        """Pieces of requests went on to the upstream; a `Refusal` says that one did not."""
-
-    def response(self, at_ns: int, events: Sequence[response.Event]) -> None:
-        """Pieces of responses went on to the client."""
-
-    def answered(self, at_ns: int, status: int, reason: str) -> None:
-        """We ourselves answered the oldest request that has no answer yet."""
-
-    def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
-        """The connection is over."""
-
-
-class Observer(Protocol):
-    """Is told what crosses."""
-
-    def connected(self, peer: str) -> ConnectionTap:
-        """A client has connected."""
-
-    def failed(self, error: Exception) -> None:
-        """The observer itself raised, which is a bug; that connection is seen no more."""
 
 
 class HttpRelay:
@@ -120,7 +91,7 @@ class HttpRelay:
         self._server = await loop.create_server(lambda: _Client(self, loop), sock=bound, backlog=_AT_ONCE)
         bound.listen(BACKLOG)  # asyncio knows one number for what it takes at once and what the system lets wait
 
-    def show(self, client: "_Client", at_ns: int, call: "Telling") -> None:
+    def show(self, client: "_Client", at_ns: int, call: Telling) -> None:
         """Have the observer told of what a connection has just handed on, or of what has become of it."""
         if not self._untold:
             asyncio.get_running_loop().call_soon(self._tell_observer)
@@ -513,7 +484,7 @@ class _Client(asyncio.Protocol):
             else:
                 self.server.close()
 
-    def _show(self, call: "Telling", at_ns: int = 0) -> None:
+    def _show(self, call: Telling, at_ns: int = 0) -> None:
         """Tell of what happened then, or now."""
         if self.watched is not None:
             self._relay.show(self, at_ns or time.monotonic_ns(), call)
