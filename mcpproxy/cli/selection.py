@@ -54,6 +54,8 @@ def selected(arguments: list[str], *, newest_only: bool = True) -> Iterator[list
 
 def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
     if argument == "-":
+        if sys.stdin is None:
+            raise NotACapture("stdin is closed: there is nothing to read from; name a capture")
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcpproxy-"))
         path = Path(folder, f"stdin{SUFFIX}")
         with path.open("wb") as file:

@@ -84,3 +84,10 @@ def test_any_text_has_a_fingerprint_in_linear_time(method: str, message: str) ->
 def test_a_hostile_message_takes_no_longer_than_it_is_long() -> None:
     for piece in ("1", "1,", "1.", "a-", "00000000-"):
         assert len(fingerprint("a/b", "", "", piece * 200_000 + "x")) == 32
+
+
+def test_half_a_surrogate_pair_of_a_peer_spoils_no_baseline() -> None:
+    row = ROW | {"message": "no request ever had the id \ud800"}
+    line = json.dumps(row).encode()
+    assert rb"\ud800" in line
+    assert mark(message=row["message"]) in read([line])

@@ -2,6 +2,9 @@
 
 import json
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +175,14 @@ def test_the_newest_capture_and_stdin_are_taken(capture: Path, tmp_path: Path) -
     assert mcpproxy("check", *IDS, MCPPROXY_CAPTURES=str(tmp_path), HOME=str(tmp_path)).returncode == 1
     done = mcpproxy("check", "--json", *IDS, "-", stdin=capture.read_bytes())
     assert rules_in(done.stdout) == ["id/type-changed"] * 3
+
+
+@pytest.mark.parametrize("command", ["check", "show", "info"])
+def test_a_stdin_that_is_closed_is_told_in_a_line(command: str) -> None:
+    shell = f"exec {shlex.quote(sys.executable)} -P -m mcpproxy {command} - <&-"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"mcpproxy: stdin is closed: there is nothing to read from; name a capture\n"
 
 
 def test_damage_comes_before_findings_and_hides_none(capture: Path) -> None:
