@@ -14,7 +14,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import Literal
 
 from analysis.exchange import Exchange
 from analysis.finding import Finding
@@ -25,9 +25,8 @@ from analysis.methods import METHODS, UNPREFIXED
 from analysis.rules import Ending, Later, Rule, rules
 from analysis.session import Seen, Session
 from captures.frame import Frame
+from captures.limits import MEMBERS
 from captures.record import Record
-
-_ENVELOPE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
 Hook = Callable[..., Iterable[Finding]]
 
@@ -230,7 +229,7 @@ def _is_odd(message: Request | Notification | Response) -> bool:
     return (
         frame.verdict.problem is not None
         or message.body.get("jsonrpc") != "2.0"
-        or not _ENVELOPE.issuperset(message.body)
+        or not MEMBERS.issuperset(message.body)
         or type(message.body.get("id", 0)) not in (int, str)
         or message.index is not None
         or len(message.frames) > 1

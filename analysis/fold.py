@@ -14,7 +14,7 @@ from typing import Any, Final
 from analysis.addressing import Addressing, Key
 from analysis.assembly import Assembly
 from analysis.exchange import Exchange, IdState, RequestTable, Waiting
-from analysis.http import HttpExchange, HttpExchanges
+from analysis.http import VERSION_FIELD, HttpExchange, HttpExchanges
 from analysis.message import (
     Id,
     Invalid,
@@ -27,7 +27,7 @@ from analysis.message import (
     number_text,
     parse_exactly,
 )
-from analysis.methods import UNPREFIXED
+from analysis.methods import MODERN_METHODS, UNPREFIXED
 from analysis.revisions import MODERN, Era, rank_of
 from analysis.routing import Routing
 from analysis.session import (
@@ -43,10 +43,6 @@ from analysis.session import (
 )
 from captures.frame import Frame
 from captures.record import Record
-
-# Requests that exist in the modern era only, whatever their params look like.
-_MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
-_VERSION_FIELD: Final = "mcp-protocol-version"
 
 _STALLS: Final = 10_000
 _USED: Final = 100_000
@@ -200,11 +196,11 @@ class Fold:
         if not _is_modern(request, http) and not session.is_modern:
             session.is_modern = False
             session.eras.add("handshake")
-            return session.handshake or (_text(http.fields.get(_VERSION_FIELD)) if http else None), "handshake"
+            return session.handshake or (_text(http.fields.get(VERSION_FIELD)) if http else None), "handshake"
         session.is_modern = session.is_modern is not False
         session.eras.add("modern")
         session.client = _peer(meta.get(CLIENT_INFO)) or session.client
-        revision = _text(meta.get(PROTOCOL_VERSION)) or (_text(http.fields.get(_VERSION_FIELD)) if http else None)
+        revision = _text(meta.get(PROTOCOL_VERSION)) or (_text(http.fields.get(VERSION_FIELD)) if http else None)
         session.asked = revision or session.asked
         return revision, "modern"
 
@@ -402,9 +398,9 @@ def _is_modern(request: Request, http: HttpExchange | None) -> bool:
     """Whether a request of the client says by itself that it is of the modern era."""
     if request.method == "initialize":
         return False
-    if PROTOCOL_VERSION in request.meta or request.method in _MODERN_METHODS:
+    if PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS:
         return True
-    rank = rank_of(http.fields.get(_VERSION_FIELD)) if http is not None else None
+    rank = rank_of(http.fields.get(VERSION_FIELD)) if http is not None else None
     return rank is not None and rank >= MODERN
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from analysis.session import Seen
 
+VERSION_FIELD: Final = "mcp-protocol-version"
+"""The header field that names the revision."""
 KEPT: Final = 10_000
 """Exchanges that are remembered; the oldest are forgotten first."""
 SEEN_KEPT: Final = 16

@@ -90,6 +90,9 @@ _TABLE: Final = (
 METHODS: Final = {method.name: method for method in _TABLE}
 """Every method that a revision defines, by its name."""
 
+MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
+"""Requests of the client that exist in the modern era alone, whatever their params look like."""
+
 UNPREFIXED: Final = {
     name.removeprefix("notifications/"): name
     for name in METHODS

@@ -6,11 +6,11 @@ Everything here takes any JSON in any place, and says None or nothing where a th
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
+from analysis.http import VERSION_FIELD
 from analysis.message import Request, Response
 from analysis.revisions import MODERN, Era, Span, rank_of
 from analysis.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Seen
 
-VERSION_FIELD: Final = "mcp-protocol-version"
 UNSUPPORTED_VERSION: Final = -32022
 LISTED: Final = 1000
 """Versions of one list that are looked at."""

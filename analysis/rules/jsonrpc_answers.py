@@ -10,13 +10,13 @@ from analysis.message import Id, Invalid, Notification, Request, Response, Side,
 from analysis.rules import NOTE, WARNING, Ending, Rule
 from analysis.rules.jsonrpc_envelope import EnvelopeRule, is_asked_for, kind_of
 from analysis.session import Seen, Session
+from captures.limits import MEMBERS
 
 _CONCISE: Final = 300
 """Characters of an error's message that still are a concise sentence."""
 _MIB: Final = 1 << 20
 _KEPT: Final = 64
 _GROUPS: Final = ("framing/", "jsonrpc/", "id/")
-_ENVELOPE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
 
 class AnswerRule(Rule):
@@ -331,7 +331,7 @@ def is_hard_to_read(seen: Seen) -> bool:
     frame = message.frames[0]
     if (frame.verdict.problem or "").startswith(_GROUPS) or frame.delim == b"\r\n" or len(frame.raw) > _MIB:
         return True
-    if not _ENVELOPE.issuperset(message.body):
+    if not MEMBERS.issuperset(message.body):
         return True
     if isinstance(message, Request):
         return seen.earlier is not None or isinstance(message.body.get("id"), float)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from analysis.finding import Finding
-from analysis.http import HttpExchange
+from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.message import Message, Notification, Request
-from analysis.methods import UNPREFIXED
+from analysis.methods import MODERN_METHODS, UNPREFIXED
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import NOTE, WARNING, Later, Rule
-from analysis.rules.eras import VERSION_FIELD, Everywhere, code_of, listed, short
+from analysis.rules.eras import Everywhere, code_of, listed, short
 from analysis.session import PROTOCOL_VERSION, Seen, Session
 
 _INITIALIZED: Final = "notifications/initialized"
@@ -17,7 +17,6 @@ _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
 _CLIENTS: Final = 10_000
 _KEPT: Final = 1000
 _NO_REFUSAL: Final = frozenset({401, 403, 404, 429})
-_MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
 class _Handshake(Rule):
@@ -38,8 +37,6 @@ class _Handshake(Rule):
             client = seen.http.client
             if client in self.begun or len(self.begun) < _CLIENTS:
                 self.begun[client] = 0 if client in self.begun else seen.session.number
-        elif method == _INITIALIZED and seen.message.sender == "client":
-            self.memory(seen.session, dict)["initialized"] = seen.session.epoch
         return self.asked(seen)
 
     def asked(self, seen: Seen) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
@@ -52,10 +49,6 @@ class _Handshake(Rule):
         if http is None or http.session_id:
             return True
         return self.begun.get(http.client) == seen.session.number and seen.session.epoch <= 1
-
-    def has_initialized(self, session: Session) -> bool:
-        """Whether `initialized` was sent, if only as a request: that is a mistake of its own."""
-        return session.has_initialized or self.memory(session, dict).get("initialized") == session.epoch
 
 
 class RequestBeforeInitialize(_Handshake):
@@ -216,7 +209,7 @@ class InitializedMissing(_Handshake):
     def asked(self, seen: Seen) -> Iterator[Finding]:
         if seen.state != "init-answered" or not _is_work(seen) or _method(seen.message) == "initialize":
             return
-        if self.has_initialized(seen.session) or not self.is_sure(seen):
+        if seen.session.has_initialized or not self.is_sure(seen):
             return
         if seen.http is None:
             yield self._found(seen)
@@ -231,7 +224,7 @@ class InitializedMissing(_Handshake):
             return
         request = seen.exchange.request
         found = self.memory(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
-        if found is None or session.state != "init-answered" or self.has_initialized(session):
+        if found is None or session.state != "init-answered" or session.has_initialized:
             return
         # Another handshake may have begun at this address since.
         if self.is_sure(seen):
@@ -324,7 +317,7 @@ class ServerRequestBeforeInitialized(_Handshake):
     def asked(self, seen: Seen) -> Iterator[Finding]:
         if seen.message.sender != "server" or seen.era != "handshake" or not _is_request(seen.message):
             return
-        is_early = seen.state in ("init-sent", "init-answered") and not self.has_initialized(seen.session)
+        is_early = seen.state in ("init-sent", "init-answered") and not seen.session.has_initialized
         if is_early and self.is_sure(seen):
             yield self.finding(seen, f"{short(_method(seen.message))} was sent before the client was initialized")
 
@@ -452,7 +445,7 @@ def _is_settled_elsewhere(seen: Seen) -> bool:
 
 
 def _is_modern(request: Request) -> bool:
-    return PROTOCOL_VERSION in request.meta or request.method in _MODERN_METHODS
+    return PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS
 
 
 def _put_off(rule: Rule, seen: Seen, finding: Finding) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.finding import Finding
+from analysis.http import VERSION_FIELD
 from analysis.message import Request, Response
 from analysis.methods import METHODS
 from analysis.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import (
     UNSUPPORTED_VERSION,
-    VERSION_FIELD,
     Everywhere,
     code_of,
     data_of,

@@ -1,6 +1,6 @@
 """The group `shutdown`: how a session on stdio ends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from analysis.exchange import Outcome
@@ -20,7 +20,26 @@ HASTY_NS: Final = 100_000_000
 """How long a client must wait at least after it has closed the server's stdin."""
 
 
-class ServerDied(Rule):
+class _AtServersEnd(Rule):
+    """Those that are decided when the server has ended, or when nothing more will tell of it."""
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        pipes = pipes_of(session)
+        pipes.take(record, session)
+        if record is pipes.exited:
+            yield from self._told(pipes, session)
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+        pipes = pipes_of(session)
+        if pipes.exited is None:
+            yield from self._told(pipes, session)
+
+    def _told(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
+        """What there is to say of it."""
+        return ()
+
+
+class ServerDied(_AtServersEnd):
     """The server ends while the client waits for answers.
 
     **Why it matters.** Those calls never get an answer; hosts show them as hanging, or as "connection closed".
@@ -35,17 +54,6 @@ class ServerDied(Rule):
     who = "server"
     source = "2024-11-05 basic/lifecycle; 2026-07-28 basic/transports/stdio"
 
-    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
-        pipes = pipes_of(session)
-        pipes.take(record, session)
-        if record is pipes.exited:
-            yield from self._told(pipes, session)
-
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
-        pipes = pipes_of(session)
-        if pipes.exited is None:
-            yield from self._told(pipes, session)
-
     def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
         if not pipes.has_died or pipes.server_end is None:
             return
@@ -58,7 +66,7 @@ class ServerDied(Rule):
         yield self.finding(pipes.server_end, text, session=session, related=related)
 
 
-class ServerLeft(Rule):
+class ServerLeft(_AtServersEnd):
     """The server ends before the client has closed anything, with nothing left to answer.
 
     **Why it matters.** It is legal, but usually the client decides when a session is over; its next call will fail.
@@ -72,17 +80,6 @@ class ServerLeft(Rule):
     who = "server"
     level = NOTE
     source = "2024-11-05 basic/lifecycle"
-
-    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
-        pipes = pipes_of(session)
-        pipes.take(record, session)
-        if record is pipes.exited:
-            yield from self._told(pipes, session)
-
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
-        pipes = pipes_of(session)
-        if pipes.exited is None:
-            yield from self._told(pipes, session)
 
     def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
         if pipes.is_server_first and not pipes.has_died and pipes.server_end is not None:

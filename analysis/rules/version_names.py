@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from analysis.finding import Finding
+from analysis.http import VERSION_FIELD
 from analysis.message import Notification, Request, Response
 from analysis.methods import UNPREFIXED
 from analysis.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
 from analysis.rules import NOTE, WARNING, Later, Rule
-from analysis.rules.eras import VERSION_FIELD, listed, member, short, version_of
+from analysis.rules.eras import listed, member, short, version_of
 from analysis.session import PROTOCOL_VERSION, Seen
 
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
