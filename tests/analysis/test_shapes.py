@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.forms import ELEMENTS, MEMBERS_SINCE, MOST, Problem
+from analysis import shapes
+from analysis.forms import ELEMENTS, MEMBERS_SINCE, MOST, Look, Problem
 from analysis.message import MISSING, Number
 from analysis.methods import METHODS
 from analysis.revisions import MODERN, REVISIONS
@@ -447,3 +448,25 @@ def test_one_cause_is_one_problem() -> None:
         Problem("/result/content/1/mimeType", "mimeType is missing"),
         Problem("/result/content/2/resource/text", "text and blob are both missing"),
     ]
+
+
+@pytest.mark.parametrize(("part", "method", "rank"), CASES)
+def test_what_the_first_pass_proves_flawless_the_types_take(part: Part, method: str, rank: int) -> None:
+    proved = 0
+    flawless = body(part, method, rank)
+    values = [flawless, *(mutated(flawless, *mutation) for mutation in mutations(flawless))]
+    for value in values:
+        arm = shapes._result_arm(method, rank, value, None) if part == "result" else None
+        arm = arm or shapes._params_arm(part, method, rank)
+        if arm is None:
+            continue
+        form, validate = shapes._judge(arm, rank)
+        look = Look("params")
+        form.look(value, None, look)
+        if look.is_proven:
+            proved += 1
+            try:
+                validate(value, by_name=False)
+            except ValueError as error:
+                assert list(shapes._refused(error, form, value, Look("params"))) == [], value
+    assert proved
