@@ -14,14 +14,16 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from typing import Literal
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
+from analysis.bodies import problems_of
 from analysis.exchange import Exchange
 from analysis.finding import Finding
 from analysis.fold import Fold
 from analysis.http import HttpExchange
-from analysis.message import Invalid, Notification, Request, Response
-from analysis.methods import METHODS, UNPREFIXED
+from analysis.message import Invalid, Notification, Request, Response, is_as_written
+from analysis.methods import METHODS, REQUESTS, UNPREFIXED
 from analysis.rules import Ending, Later, Rule, rules
 from analysis.session import Seen, Session
 from captures.frame import Frame
@@ -29,6 +31,23 @@ from captures.limits import MEMBERS
 from captures.record import Record
 
 Hook = Callable[..., Iterable[Finding]]
+Calls = tuple[tuple[Rule, Hook], ...]
+
+PLANS: Final = 10_000
+"""Kinds of messages for which it is remembered whom to ask."""
+LARGE: Final = 1 << 20
+"""Bytes above which a frame is odd."""
+
+_HOOKS: Final[dict[str, tuple[str, ...]]] = {
+    "request": ("request",),
+    "notification": ("notification",),
+    "response": ("response",),
+    "result": ("response", "result"),
+    "error": ("response", "error"),
+    "invalid": ("invalid",),
+    "batch": ("batch",),
+}
+_SHAPED: Final = frozenset({"request", "notification", "result"})
 
 
 class Checker:
@@ -42,11 +61,13 @@ class Checker:
         """Rules that raised, which is a bug of theirs, by id: what they raised."""
         self.counts: Counter[tuple[str, int, str]] = Counter()
         """How often rules that tell of the first time only were broken, by rule, session and side."""
-        self._rules = [rule(self._later) for rule in (rules().values() if picked is None else picked)]
-        self._tables: dict[tuple[object, ...], tuple[tuple[Rule, Hook], ...]] = {}
+        self._rules = [rule() for rule in (rules().values() if picked is None else picked)]
+        for rule in self._rules:
+            rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
+        self._plans: dict[tuple[object, ...], _Plan] = {}
         self._timers: list[tuple[int, int, Rule, Later]] = []
         self._timer_count = 0
-        self._asking: Rule | None = None
+        self._watching: dict[int, dict[Rule, None]] = {}
 
     # ---- inputs
 
@@ -98,27 +119,41 @@ class Checker:
         for one in seen:
             found += self._settled(self._look_at(one))
         if len(seen) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch":
-            found += self._settled(self._run("batch", seen[0], seen, ""))
+            found += self._settled(self._run(self._plan("batch", seen[0], "").usual, seen))
         return found
 
     def _look_at(self, seen: Seen) -> list[Finding]:
         message = seen.message
-        found = self._run("message", seen, seen, "")
-        if isinstance(message, Invalid):
-            return found + self._run("invalid", seen, seen, "")
-        if _is_odd(message):
-            found += self._run("odd", seen, seen, "")
+        method = ""
         if isinstance(message, Request):
-            found += self._run("request", seen, seen, message.method)
+            kind, method = "request", message.method
         elif isinstance(message, Notification):
-            found += self._run("notification", seen, seen, UNPREFIXED.get(message.method, message.method))
+            kind, method = "notification", UNPREFIXED.get(message.method, message.method)
+        elif isinstance(message, Invalid):
+            kind = "invalid"
         else:
-            asked = seen.exchange.request.method if seen.exchange is not None else ""
-            found += self._run("response", seen, seen, asked)
-            if message.is_error:
-                found += self._run("error", seen, seen, asked)
-            elif seen.exchange is not None:
-                found += self._run("result", seen, seen, asked)
+            if seen.exchange is not None:
+                method = seen.exchange.request.method
+            kind = "error" if message.is_error else "response" if seen.exchange is None else "result"
+        plan = self._plan(kind, seen, method)
+        found: list[Finding] = []
+        if self._watching and seen.session.number in self._watching:
+            found += self._tell_watchers(seen)
+        if plan.odd and is_odd(seen):
+            found += self._run(plan.odd, seen)
+        found += self._run(plan.usual, seen)
+        if plan.problems:
+            problems = problems_of(seen)
+            if problems:
+                for rule, hook in plan.problems:
+                    found += self._ask(rule, hook, seen, problems)
+        return found
+
+    def _tell_watchers(self, seen: Seen) -> list[Finding]:
+        found: list[Finding] = []
+        for rule in (*self._watching[seen.session.number],):
+            if rule.versions.holds(seen.rank, seen.era):
+                found += self._ask(rule, rule.on_message, seen)
         return found
 
     def _look_at_record(self, record: Record) -> list[Finding]:
@@ -145,19 +180,10 @@ class Checker:
             found += self._ask(rule, hook, http, session)
         return found
 
-    def _run(self, hook: str, where: Seen, what: object, method: str) -> list[Finding]:
-        session = where.session
-        known = method if method in METHODS else ""
-        key = (hook, where.revision, where.era, where.state, session.observed_start, session.transport, known)
-        table = self._tables.get(key)
-        if table is None:
-            table = self._tables[key] = self._table(hook, where, method)
-            if len(self._tables) > 10_000:  # of peers that invent revisions
-                self._tables.clear()
+    def _run(self, calls: "Calls", what: object) -> list[Finding]:
         found: list[Finding] = []
-        for rule, call in table:
+        for rule, call in calls:
             # `_ask`, written out: nearly all that a check does is to ask rules that have nothing to say.
-            self._asking = rule
             try:
                 for one in call(what):
                     found.append(one)  # noqa: PERF402 - what came before an exception stays
@@ -165,7 +191,25 @@ class Checker:
                 self._switch_off(rule, error)
         return found
 
-    def _table(self, hook: str, where: Seen, method: str) -> tuple[tuple[Rule, Hook], ...]:
+    def _plan(self, kind: str, where: Seen, method: str) -> "_Plan":
+        """Who is asked about messages like this one."""
+        session = where.session
+        known = method if method in METHODS else ""
+        key = (
+            *(kind, where.message.sender, where.revision, where.era, where.state),
+            *(session.observed_start, session.transport, known),
+        )
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) > PLANS:  # of peers that invent revisions
+                self._plans.clear()
+            usual = tuple(call for hook in _HOOKS[kind] for call in self._calls(hook, where, method))
+            odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
+            problems = self._calls("problems", where, method) if kind in _SHAPED else ()
+            plan = self._plans[key] = _Plan(usual, odd, problems)
+        return plan
+
+    def _calls(self, hook: str, where: Seen, method: str) -> "Calls":
         rank, era = where.rank, where.era
         return tuple(
             (rule, call)
@@ -173,6 +217,7 @@ class Checker:
             if rule.versions.holds(rank, era)
             and (rule.methods is None or method in rule.methods)
             and (rule.states is None or where.state in rule.states)
+            and rule.sender in (None, where.message.sender)
         )
 
     def _hooks(self, hook: str, session: Session) -> list[tuple[Rule, Hook]]:
@@ -189,7 +234,6 @@ class Checker:
     def _ask(self, rule: Rule, call: Hook, *what: object) -> list[Finding]:
         if rule.id in self.faults:
             return []
-        self._asking = rule
         try:
             return [*call(*what)]
         except Exception as error:  # noqa: BLE001 - as above
@@ -198,12 +242,22 @@ class Checker:
 
     def _switch_off(self, rule: Rule, error: Exception) -> None:
         self.faults[rule.id] = f"{type(error).__name__}: {error}"
-        self._tables.clear()
+        self._plans.clear()
 
-    def _later(self, t_ns: int, ask: Later) -> None:
-        assert self._asking is not None
+    # ---- what rules may ask for
+
+    def _later(self, rule: Rule, t_ns: int, ask: Later) -> None:
         self._timer_count += 1
-        heapq.heappush(self._timers, (t_ns, self._timer_count, self._asking, ask))
+        heapq.heappush(self._timers, (t_ns, self._timer_count, rule, ask))
+
+    def _watch(self, rule: Rule, session: Session, is_on: bool) -> None:
+        watching = self._watching.setdefault(session.number, {})
+        if is_on:
+            watching[rule] = None
+        else:
+            watching.pop(rule, None)
+        if not watching:
+            del self._watching[session.number]
 
     # ---- one cause, one finding
 
@@ -223,18 +277,48 @@ class Checker:
         return self.counts[key] == 1
 
 
-def _is_odd(message: Request | Notification | Response) -> bool:
-    """Whether the rules of framing and of the envelope have to look: of nearly all messages they have not."""
+class _Plan(NamedTuple):
+    """Whom to ask about a message."""
+
+    usual: Calls
+    odd: Calls
+    """Where something about it is odd."""
+    problems: Calls
+    """Where its body does not fit its shape."""
+
+
+def is_odd(seen: Seen) -> bool:
+    """Whether something beside the meaning of a message is odd; of nearly all it is not.
+
+    Envelope, id or line are not as they should be, an id is used again, nothing is answered, a request comes without
+    an id, an object may name a member twice, or it is very large; it is one of a batch, spans lines, or is an error.
+    """
+    message = seen.message
     frame = message.frames[0]
-    return (
-        frame.verdict.problem is not None
-        or message.body.get("jsonrpc") != "2.0"
+    if (
+        isinstance(message, Invalid)
+        or (frame.body is None and not _is_usual(message))
         or not MEMBERS.issuperset(message.body)
-        or type(message.body.get("id", 0)) not in (int, str)
-        or message.index is not None
         or len(message.frames) > 1
-        or (isinstance(message, Response) and message.is_error)
+        or len(frame.raw) > LARGE
         or (frame.unit == "line" and (not frame.whole or frame.delim != b"\n"))
+    ):
+        return True
+    if isinstance(message, Request):
+        return seen.earlier is not None
+    if isinstance(message, Notification):
+        return message.method in REQUESTS
+    return seen.exchange is None or message.is_error
+
+
+def _is_usual(message: Request | Notification | Response) -> bool:
+    """What is known already of a frame with a `body`."""
+    return (
+        message.index is None
+        and message.frames[0].verdict.problem is None
+        and message.body.get("jsonrpc") == "2.0"
+        and type(message.body.get("id", 0)) in (int, str)
+        and is_as_written(message)
     )
 
 

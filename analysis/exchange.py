@@ -11,11 +11,15 @@ ids remembered as answered. What had to be forgotten is counted.
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from analysis.addressing import Key
 from analysis.message import Request, Response
 from analysis.revisions import Era
+
+if TYPE_CHECKING:
+    from analysis.chains import Round
+    from analysis.http import HttpExchange
 
 OPEN_LIMIT: Final = 100_000
 """Requests of one side that wait for an answer; the oldest are forgotten first."""
@@ -73,6 +77,8 @@ class Exchange:
     """Stamp of the response."""
     cancelled_ns: int | None = None
     """Stamp of the first cancellation; an answer may still have come after it."""
+    round: "Round | None" = None
+    """Which round of which chain it is; None where it is a call of its own."""
 
     @property
     def duration_ns(self) -> int | None:
@@ -89,6 +95,8 @@ class Waiting:
     """The revision of MCP that was in force for it."""
     era: Era | None = None
     """The era in which it was spoken."""
+    http: "HttpExchange | None" = None
+    """What carried it; None on stdio."""
     cancelled_ns: int | None = None
 
     def closed(self, response: Response | None, waited_ns: int) -> Exchange:
@@ -149,12 +157,19 @@ class RequestTable:
         """Requests that wait."""
         return self._count
 
-    def open(self, request: Request, key: Key, revision: str | None = None, era: Era | None = None) -> None:
+    def open(
+        self,
+        request: Request,
+        key: Key,
+        revision: str | None = None,
+        era: Era | None = None,
+        http: "HttpExchange | None" = None,
+    ) -> None:
         """A request was sent. One that nobody can answer (id null or an object) is not entered."""
         if not request.id.pairs:
             return
         self._answered.pop(key, None)
-        self._open.setdefault(key, []).append(Waiting(request, revision, era))
+        self._open.setdefault(key, []).append(Waiting(request, revision, era, http))
         self._hold(request)
         while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
             self._release(next(iter(self._open)))

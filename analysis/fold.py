@@ -145,32 +145,35 @@ class Fold:
         http = None if number is None else self.exchanges.of(number)
         is_modern = isinstance(message, Request) and message.sender == "client" and _is_modern(message, http)
         session = self.routing.session_of(message, http, is_modern=is_modern)
-        seen = self._meaning(message, session)._replace(state=session.state, http=http)
+        seen = self._meaning(message, session, http)
+        session.heard[message.sender] = message.seq
         _step(seen)
         if http is not None:
             http.add(seen)
+            session.last_ns = message.t_ns
+            session.is_legacy = session.is_legacy or (http.method == "GET" and http.uri_key is not None)
         self.client, self.server = session.client or self.client, session.server or self.server
         self.revision = session.revision or self.revision
         return seen
 
-    def _meaning(self, message: Message, session: Session) -> Seen:
+    def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
         if isinstance(message, Request):
             response = message.as_response()
             if response is None or self._meant(response) is None:
-                return self._request(message, session)
+                return self._request(message, session, http)
             message = response
         if isinstance(message, Response):
-            return self._response(message, session)
+            return self._response(message, session, http)
         if isinstance(message, Notification):
-            return self._notification(message, session)
-        return self._invalid(message, session)
+            return self._notification(message, session, http)
+        return self._invalid(message, session, http)
 
-    def _request(self, request: Request, session: Session) -> Seen:
+    def _request(self, request: Request, session: Session, http: HttpExchange | None) -> Seen:
         table = self.tables[request.sender]
         key = self._addressing.request(request.sender, request.frames[0], request.id)
         state = table.state(key)
         by_client = request.sender == "client"
-        revision, era = self._asking(request, session) if by_client else self._around(request, session)
+        revision, era = self._asking(request, session, http) if by_client else self._around(request, session)
         if request.method == "initialize" and session.state in ("init-answered", "ready") and not session.is_http:
             session.used.clear()  # a second handshake on a pipe starts afresh
         before = session.used.get((request.sender, request.id))
@@ -178,15 +181,24 @@ class Fold:
         session.used[request.sender, request.id] = request.seq, request.frames[0].conn, key
         if len(session.used) > _USED:
             session.used.pop(next(iter(session.used)))
-        table.open(request, key, revision, era)
-        return Seen(request, session, id_state=state, revision=revision, era=era, earlier=earlier)
+        session.last_request[request.sender] = request.seq
+        table.open(request, key, revision, era, http)
+        return Seen(
+            request,
+            session,
+            None,
+            state,
+            revision,
+            state=session.state,
+            era=era,
+            earlier=earlier,
+            http=http,
+        )
 
-    def _asking(self, request: Request, session: Session) -> tuple[str | None, Era | None]:
+    def _asking(self, request: Request, session: Session, http: HttpExchange | None) -> tuple[str | None, Era | None]:
         """What a request of the client says about itself: its revision and era."""
         params: Any = request.params if isinstance(request.params, dict) else {}
         meta = request.meta
-        number = request.frames[0].exchange
-        http = None if number is None else self.exchanges.of(number)
         if request.method == "initialize":
             session.is_modern = False
             session.eras.add("handshake")
@@ -214,7 +226,7 @@ class Fold:
                 return waiting.revision, "modern"
         return session.in_force, era_in_force(session, session.in_force if not session.is_modern else None)
 
-    def _response(self, response: Response, session: Session) -> Seen:
+    def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
         asker = _other(response.sender)
         table = self.tables[asker]
         key = self._meant(response)
@@ -227,7 +239,7 @@ class Fold:
         waiting = table.answer(key)
         if waiting is None:
             revision, era = self._around(response, session)
-            return Seen(response, session, id_state=state, revision=revision, era=era)
+            return Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
         session.received[response.sender] = max(session.received[response.sender], waiting.request.seq)
         revision = waiting.revision
         if response.sender == "server" and not response.is_error:
@@ -237,7 +249,17 @@ class Fold:
         if response.sender == "server" and response.is_error and _code(response) in MODERN_CODES:
             session.server_is_modern = True
         exchange = self._closed(waiting, response)
-        return Seen(response, session, exchange, state, revision, era=waiting.era, is_converted=is_converted)
+        return Seen(
+            response,
+            session,
+            exchange,
+            state,
+            revision,
+            state=session.state,
+            era=waiting.era,
+            is_converted=is_converted,
+            http=http,
+        )
 
     def _meant(self, response: Response) -> Key | None:
         """The open request that a response answers."""
@@ -276,15 +298,25 @@ class Fold:
             session.agreed = waiting.revision or session.agreed
         return waiting.revision
 
-    def _notification(self, notification: Notification, session: Session) -> Seen:
+    def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
         revision, era = self._around(notification, session)
         if notification.method not in ("notifications/cancelled", "cancelled"):
-            return Seen(notification, session, revision=revision, era=era)
-        return self._cancellation(notification, session, revision, era)
+            return Seen(notification, session, None, None, revision, state=session.state, era=era, http=http)
+        state, cancels = self._cancelled(notification)
+        return Seen(
+            notification,
+            session,
+            None,
+            state,
+            revision,
+            state=session.state,
+            era=era,
+            cancels=cancels,
+            http=http,
+        )
 
-    def _cancellation(
-        self, notification: Notification, session: Session, revision: str | None, era: Era | None
-    ) -> Seen:
+    def _cancelled(self, notification: Notification) -> tuple[IdState, Request | None]:
+        """What the id that a cancellation names was before it, and the request that it means."""
         params = notification.params
         value = params.get("requestId") if isinstance(params, dict) else None
         id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
@@ -297,20 +329,21 @@ class Fold:
         key = key or Key(frame.exchange, id_)
         state = table.state(key)
         named = table.cancel(key, notification.t_ns) or table.get(key)
-        cancels = named.request if named is not None else None
-        return Seen(notification, session, None, state, revision, cancels, era=era)
+        return state, named.request if named is not None else None
 
     @staticmethod
     def _is_listening(waiting: Waiting | None) -> bool:
         return waiting is not None and waiting.request.method == "subscriptions/listen"
 
-    def _invalid(self, message: Invalid, session: Session) -> Seen:
+    def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
         frame = message.frames[0]
         # No client of MCP looks into an event of another type, or without data: no answer is in there.
         is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
-        self.unjudged += frame.verdict.kind == "unjudged" and not is_beside
+        if frame.verdict.kind == "unjudged" and not is_beside:
+            self.unjudged += 1
+            session.unjudged[message.sender] = message.seq
         revision, era = self._around(message, session)
-        return Seen(message, session, revision=revision, era=era)
+        return Seen(message, session, None, None, revision, state=session.state, era=era, http=http)
 
     # ---- other records
 
@@ -378,6 +411,7 @@ def _step(seen: Seen) -> None:
     session, message = seen.session, seen.message
     if isinstance(message, Request) and message.sender == "client" and message.method == "initialize":
         session.epoch += 1
+        session.last_initialize = message.seq
         session.state, session.initialize, session.has_initialized = "init-sent", message, False
         params = message.params if isinstance(message.params, dict) else {}
         session.client_capabilities = _object(params.get("capabilities"))

@@ -452,9 +452,7 @@ def form_of(arm: Any, rank: int) -> Form:
     return form if form is not None else Object("", {}, frozenset())
 
 
-def _of(
-    annotation: Any, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
-) -> Form | None:
+def _of(annotation: Any, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf) -> Form | None:
     """What an annotation declares; None where anything goes."""
     arms = arms_of(annotation)
     if Any in arms:

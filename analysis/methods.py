@@ -90,6 +90,9 @@ _TABLE: Final = (
 METHODS: Final = {method.name: method for method in _TABLE}
 """Every method that a revision defines, by its name."""
 
+REQUESTS: Final = frozenset(name for name, method in METHODS.items() if method.is_request)
+"""Those that want an answer."""
+
 MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
 """Requests of the client that exist in the modern era alone, whatever their params look like."""
 

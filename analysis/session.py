@@ -75,6 +75,18 @@ class Session:
         """Declared in its result, or in a `DiscoverResult`."""
         self.received: dict[Side, int] = {"client": -1, "server": -1}
         """By side, the last message of the other side that it provably has received: it answered it (P2)."""
+        self.heard: dict[Side, int] = {}
+        """By side, the number of its last message."""
+        self.last_request: dict[Side, int] = {}
+        """By side, that of its last request."""
+        self.last_initialize = -1
+        """That of the last `initialize`."""
+        self.unjudged: dict[Side, int] = {}
+        """By side, that of the last one that could not be looked into: it may be any answer."""
+        self.last_ns = 0
+        """Over HTTP: when something was said at last."""
+        self.is_legacy = False
+        """Whether answers come on the one stream of the older transport, and not in the exchange of their request."""
         self.closed_ns: dict[Side, int] = {}
         """When a side closed its stream."""
         self.process: dict[str, Any] | None = None
@@ -114,42 +126,54 @@ class Earlier(NamedTuple):
     """What has become of it."""
 
 
-class Seen(NamedTuple):
-    """A message, and what it means in its session."""
+class Seen:
+    """A message, and what it means in its session. Made once for each of millions, so no dataclass."""
 
-    message: Message
-    session: Session
-    """The conversation that it belongs to."""
-    exchange: Exchange | None = None
-    """Of a response: the exchange that it ends. None where it pairs with nothing."""
-    id_state: IdState | None = None
-    """Of a request, response or cancellation: what its id was before it came."""
-    revision: str | None = None
-    """The revision in force for it; None where it is not known."""
-    cancels: Request | None = None
-    """Of a cancellation: the request that it names."""
-    state: State = "new"
-    """How far its handshake had come before this."""
-    era: Era | None = None
-    """The era in which it is spoken; None where it is not known."""
-    is_converted: bool = False
-    """Of a response: whether its id is that of its request only as another JSON type, a `"7"` for a 7."""
-    earlier: Earlier | None = None
-    """Of a request: the last one of the same side with its id in this session."""
-    http: HttpExchange | None = None
-    """What carried it; None on stdio. Of its end nothing is known yet."""
+    __slots__ = (
+        *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "state", "era"),
+        *("is_converted", "earlier", "http", "request"),
+    )
 
-    @property
-    def rank(self) -> int | None:
-        """The rank of the revision in force; None where it is not known."""
-        return rank_of(self.revision)
-
-    @property
-    def request(self) -> Request | None:
+    def __init__(
+        self,
+        message: Message,
+        session: Session,
+        exchange: Exchange | None = None,
+        id_state: IdState | None = None,
+        revision: str | None = None,
+        *,
+        cancels: Request | None = None,
+        state: State = "new",
+        era: Era | None = None,
+        is_converted: bool = False,
+        earlier: Earlier | None = None,
+        http: HttpExchange | None = None,
+    ) -> None:
+        self.message = message
+        self.session = session
+        """The conversation that it belongs to."""
+        self.exchange = exchange
+        """Of a response: the exchange that it ends. None where it pairs with nothing."""
+        self.id_state = id_state
+        """Of a request, response or cancellation: what its id was before it came."""
+        self.revision = revision
+        """The revision in force for it; None where it is not known."""
+        self.rank = rank_of(revision)
+        """The rank of that revision; None where it is not known."""
+        self.cancels = cancels
+        """Of a cancellation: the request that it names."""
+        self.state = state
+        """How far its handshake had come before this."""
+        self.era = era
+        """The era in which it is spoken; None where it is not known."""
+        self.is_converted = is_converted
+        """Of a response: whether its id is that of its request only as another JSON type, a `"7"` for a 7."""
+        self.earlier = earlier
+        """Of a request: the last one of the same side with its id in this session."""
+        self.http = http
+        """What carried it; None on stdio. Of its end nothing is known yet."""
+        self.request = exchange.request if exchange is not None else message if isinstance(message, Request) else None
         """The request itself, or the one that a response answers."""
-        if isinstance(self.message, Request):
-            return self.message
-        return self.exchange.request if self.exchange is not None else None
 
     @property
     def body(self) -> dict[str, Any]:

@@ -59,6 +59,16 @@ def judge(
     return (_judge_at_once(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
 
 
+def judge_and_read(
+    raw: bytes, direction: Direction, unit: Unit, *, whole: bool, limit: int
+) -> tuple[Envelope, dict[str, Any] | None]:
+    """The same, and the message itself where it is flawless and written as orjson writes; see `Frame.body`."""
+    if len(raw) > limit:
+        return UNJUDGED, None
+    found = _read_at_once(raw) if whole else None
+    return found or (judge_exactly(raw, direction, unit, whole=whole, limit=limit), None)
+
+
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Envelope:
     """The verdict on a frame that waits to be forwarded: at once, or exactly where that is quick, or `unjudged`."""
     found = _judge_at_once(raw) if whole and len(raw) <= RECORD_LIMIT else None
@@ -67,11 +77,20 @@ def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "lin
 
 def _judge_at_once(raw: bytes) -> Envelope | None:
     """The fast path: the verdict on a whole frame about which nothing is odd, else None."""
+    found = _read_at_once(raw)
+    return found and found[0]
+
+
+def _read_at_once(raw: bytes) -> tuple[Envelope, dict[str, Any] | None] | None:
+    """The verdict of the fast path, and the message where no member in it can come twice at any depth."""
     try:
         read = loads(raw)
+        if type(read) is not dict:
+            return None
         # What orjson would write byte for byte as it stands has no member twice, and each token as orjson spells it:
         # the cheapest proof there is, and most peers write JSON just so.
-        if type(read) is not dict or not (dumps(read) == raw or _is_plain(raw, read)):
+        is_same = dumps(read) == raw
+        if not (is_same or _is_plain(raw, read)):
             return None
     except (JSONDecodeError, JSONEncodeError):
         return None
@@ -83,7 +102,9 @@ def _judge_at_once(raw: bytes) -> Envelope | None:
     token = dumps(ident) if "id" in read else None
     kind = kind_of(read, is_identified=token is not None)
     # tuple.__new__ takes half the time of the named tuple's own.
-    return kind and tuple.__new__(Envelope, (kind, token, read.get("method"), None, None, ()))
+    if kind is None:
+        return None
+    return tuple.__new__(Envelope, (kind, token, read.get("method"), None, None, ())), read if is_same else None
 
 
 def _is_plain(raw: bytes, read: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from captures.tuples import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final, Literal, TypeAlias
+    from typing import Any, Final, Literal, TypeAlias
 
     Direction: TypeAlias = Literal["c2s", "s2c"]
     """Client to server, or server to client."""
@@ -73,3 +73,6 @@ class Frame(NamedTuple):
     """The SSE event id in force."""
     event: str | None = None
     """The type of an SSE event that is not `message`, so that no client of MCP takes it for one: it is not judged."""
+    body: dict[str, Any] | None = None
+    """The message as parsed, of a flawless frame that is written as orjson writes: no object in it names a member
+    twice. Kept to spare readers the parsing; nobody may change it."""

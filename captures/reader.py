@@ -16,9 +16,9 @@ from zlib import crc32
 
 import orjson
 
-from captures.envelope import READER_LIMIT, judge
+from captures.envelope import READER_LIMIT, judge_and_read
 from captures.errors import NewerFormat, NotACapture
-from captures.frame import UNJUDGED, Direction, Frame, Unit
+from captures.frame import UNJUDGED, Frame, Unit
 from captures.listing import segments
 from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, decode, raw_bytes
 from captures.versions import FORMAT_VERSION, lift
@@ -408,19 +408,27 @@ def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> 
 def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
     """The frame that a record holds; None where its members make no sense, so that it stays a record."""
     values = record.members
-    direction, unit = values.get("dir"), values.get("unit", "line")
+    direction, text = values.get("dir"), values.get("raw")
+    if type(text) is str and direction in ("c2s", "s2c") and _UNUSUAL.isdisjoint(values):
+        # Nearly all frames of stdio, in half the time.
+        line = text.encode()  # orjson reads no half of a surrogate pair, so this cannot fail
+        verdict, body = judge_and_read(line, direction, "line", whole=True, limit=limit)
+        usual = (record.seq, record.t_ns, direction, line, verdict, b"\n", True, 0, None, "line", None, None, body)
+        return tuple.__new__(Frame, usual)
+    unit = values.get("unit", "line")
     if direction not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event"):
         return None
     raw, whole = _content(values, parts)
     if raw is None:
         return None
     event = values["event"] if isinstance(values.get("event"), str) else None
+    verdict, body = (UNJUDGED, None) if event else judge_and_read(raw, direction, unit, whole=whole, limit=limit)
     return Frame(
         seq=record.seq,
         t_ns=record.t_ns,
         dir=direction,
         raw=raw,
-        verdict=UNJUDGED if event else _judged(raw, direction, unit, whole=whole, limit=limit),
+        verdict=verdict,
         delim=_delimiter(values, unit),
         whole=whole,
         conn=_integer(values.get("conn")) or 0,
@@ -428,7 +436,12 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         unit=unit,
         event_id=values["event_id"] if isinstance(values.get("event_id"), str) else None,
         event=event,
+        body=body,
     )
+
+
+_UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})
+"""Members of a `frame` record that one of stdio seldom has."""
 
 
 def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool]:
@@ -440,10 +453,6 @@ def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None
     if "parts" in values:
         return b"", False
     return raw_bytes(values), whole
-
-
-def _judged(raw: bytes, direction: Direction, unit: Unit, *, whole: bool, limit: int) -> Any:
-    return judge(raw, direction, unit, whole=whole, limit=limit) if len(raw) <= limit else UNJUDGED
 
 
 def _delimiter(values: dict[str, Any], unit: Unit) -> bytes:

@@ -24,14 +24,18 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from analysis.exchange import Exchange
 from analysis.finding import Blames, Finding, Level
 from analysis.http import HttpExchange
+from analysis.message import Side
 from analysis.revisions import ALL, Era, Span
 from analysis.session import Seen, Session, State
 from captures.record import Record
+
+if TYPE_CHECKING:
+    from analysis.forms import Problem
 
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
@@ -77,19 +81,24 @@ class Rule:
     """Rules whose findings about the same message this one makes superfluous; of `schema/*` those at the same place."""
     methods: ClassVar[frozenset[str] | None] = None
     """Methods of the requests, results and notifications that it is asked about; None for all."""
+    sender: ClassVar[Side | None] = None
+    """Who sent the messages that it is asked about; None for both."""
     states: ClassVar[frozenset[State] | None] = None
     """States of the handshake before the message in which it is asked; None for all. Spares what cannot be."""
     source: ClassVar[str] = ""
     """What obliges: a page of the specification, or an RFC."""
 
-    def __init__(self, later: "Callable[[int, Later], None] | None" = None) -> None:
-        """`later` has a question asked when the capture has reached a time."""
-        self.later = later or (lambda _t_ns, _ask: None)
+    def __init__(self) -> None:
+        """By itself a rule is asked nothing; the checker that runs it fills these in."""
+        self.later: Callable[[int, Later], None] = lambda _t_ns, _ask: None
+        """Has a question asked when the capture has reached a time."""
+        self.watch: Callable[[Session, bool], None] = lambda _session, _is_on: None
+        """Has `on_message` asked about each message of a session from the next one on, or no more."""
 
     # ---- hooks
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
-        """Any message, what is none among them."""
+        """Any message, what is none among them, while the rule watches the session; before all other hooks."""
         return ()
 
     def on_invalid(self, seen: Seen) -> Iterable[Finding]:
@@ -97,7 +106,7 @@ class Rule:
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        """A message of which something beside its meaning is odd: envelope, id, line; an error, or one of a batch."""
+        """A message of which something beside its meaning is odd, as `analysis.checker.is_odd` tells."""
         return ()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -118,6 +127,10 @@ class Rule:
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
         """An error, whether it answers anything or not."""
+        return ()
+
+    def on_problems(self, seen: Seen, problems: "list[Problem]") -> Iterable[Finding]:
+        """The params or the result of a message do not fit their shape."""
         return ()
 
     def on_batch(self, batch: tuple[Seen, ...]) -> Iterable[Finding]:

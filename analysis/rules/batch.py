@@ -189,15 +189,18 @@ class RefusalRule(ArrayRule):
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
         """Where something else is hard to read, nobody can tell which of the two was refused."""
-        sent: dict[Side, int] | None = seen.session.memory.get(self.id)
-        if sent and not is_item(seen.message) and is_hard_to_read(seen):
+        sent: dict[Side, int] = self.memory(seen.session, dict)
+        if not is_item(seen.message) and is_hard_to_read(seen):
             sent.pop(seen.message.sender, None)
+        if not sent:
+            self.watch(seen.session, False)
         return ()
 
     def remember(self, seen: Seen) -> None:
         """An array was sent that may be answered in the wrong way."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
         sent[seen.message.sender] = seen.message.seq
+        self.watch(seen.session, True)
 
     def answered(self, seen: Seen) -> Iterator[Finding]:
         """It was, if one was sent."""

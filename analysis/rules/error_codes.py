@@ -109,9 +109,10 @@ class ParseErrorForValidJson(Rule):
     source = "JSON-RPC 2.0 §5.1"
 
     def on_message(self, seen: Seen) -> Iterator[Finding]:
-        kept: _Reading | None = seen.session.memory.get(self.id)
-        if kept is not None and kept.doubtful[seen.message.sender]:
-            yield from self._decided(kept, seen.message.sender, seen.message.seq)
+        kept: _Reading = self.memory(seen.session, _Reading)
+        yield from self._decided(kept, seen.message.sender, seen.message.seq)
+        if not any(kept.doubtful.values()):
+            self.watch(seen.session, False)
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         if not _is_plain(seen):
@@ -147,6 +148,7 @@ class ParseErrorForValidJson(Rule):
             about = kept.doubtful[_other(response.sender)]
             if len(about) < _DOUBTFUL:
                 about.append(seen)
+                self.watch(seen.session, True)
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
         kept: _Reading | None = session.memory.get(self.id)

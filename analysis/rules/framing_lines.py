@@ -1,7 +1,7 @@
 """The group `framing`, where it is about bytes: lines and bodies, before anything is known of what they say."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from analysis.finding import Finding
@@ -13,7 +13,6 @@ from analysis.rules.framing_text import (
     SEVERAL,
     FrameRule,
     is_beside,
-    is_first,
     is_value,
     reason,
 )
@@ -299,7 +298,7 @@ class MissingFinalNewline(FrameRule):
             yield self.of_frame(seen, "the stream ended after this message without the line feed that ends it")
 
 
-class OversizedMessage(Rule):
+class OversizedMessage(FrameRule):
     """A message is larger than 1 MiB, or than 10 MiB.
 
     **Why it matters.** The specification sets no limit, readers do: 1 MiB for an event and 10 MiB for a line are limits
@@ -314,16 +313,12 @@ class OversizedMessage(Rule):
     level = NOTE
     source = "observed in SDKs; no limit in the specification"
 
-    def on_message(self, seen: Seen) -> Iterable[Finding]:
-        frames = seen.message.frames
-        if not is_first(seen.message):
-            return ()
-        size = len(frames[0].raw) if len(frames) == 1 else sum(len(frame.raw) for frame in frames)
-        if size <= _MIB:
-            return ()
-        limit = 10 if size > 10 * _MIB else 1
-        found = self.finding(seen, f"the message is larger than {limit} MiB, which some readers refuse")
-        return (found._replace(item=None),)
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        size = sum(len(frame.raw) for frame in seen.message.frames)
+        if size > _MIB:
+            limit = 10 if size > 10 * _MIB else 1
+            text = f"the message is larger than {limit} MiB, which some readers refuse"
+            yield self.finding(seen, text)._replace(item=None)
 
 
 # ---- what the rules ask

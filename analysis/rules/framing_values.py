@@ -1,14 +1,12 @@
 """The group `framing`, where the bytes are JSON of a kind: what two readers may read in two ways."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-import orjson
-
 from analysis.finding import Finding
-from analysis.message import Invalid, Message
-from analysis.rules import WARNING, Rule
-from analysis.rules.framing_text import FrameRule, cut, is_first, is_value, oddities, raw_of, reason
+from analysis.message import is_as_written
+from analysis.rules import WARNING
+from analysis.rules.framing_text import FrameRule, cut, is_value, oddities, raw_of, reason
 from analysis.session import Seen
 from captures.exact import nesting
 from captures.limits import DEEP
@@ -37,7 +35,7 @@ class TooDeep(FrameRule):
             yield self.of_frame(seen, f"the message nests more than {DEEP} levels")
 
 
-class DuplicateKey(Rule):
+class DuplicateKey(FrameRule):
     """An object names one member twice.
 
     **Why it matters.** Some parsers keep the first value, most the last, some refuse the text: sender, receiver and
@@ -52,18 +50,14 @@ class DuplicateKey(Rule):
     level = WARNING
     source = "RFC 8259 §4"
 
-    def on_message(self, seen: Seen) -> Iterable[Finding]:
-        message = seen.message
-        if not is_first(message) or _is_as_written(message):
-            return ()
-        place = oddities(message).repeated
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        place = None if is_as_written(seen.message) else oddities(seen.message).repeated
         if place is None:
-            return ()
+            return
         text = f"the member {cut(place.name)} comes twice in one object"
         if place.pointer in _DECISIVE:
             text += ": peers may disagree about which message this is"
-        found = self.finding(seen, text, pointer=place.pointer, related=())
-        return (found._replace(item=place.item),)
+        yield self.finding(seen, text, pointer=place.pointer)._replace(item=place.item)
 
 
 class NonJsonNumber(FrameRule):
@@ -107,23 +101,3 @@ class LoneSurrogate(FrameRule):
         if place is not None:
             text = "a string holds half of a surrogate pair, which UTF-8 cannot write"
             yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)
-
-
-# ---- what the rules ask
-
-_WHITE: Final = b" \t\r\n"
-
-
-def _is_as_written(message: Message) -> bool:
-    """Whether a message is the same when it is written again, white space apart: then it holds no name twice.
-
-    Nearly all are, and to read them with an eye on each object takes ten times as long.
-    """
-    if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
-        return False
-    raw = message.frames[0].raw
-    try:
-        again = orjson.dumps(message.body)
-    except orjson.JSONEncodeError:
-        return False
-    return again == raw or again.translate(None, _WHITE) == raw.translate(None, _WHITE)

@@ -151,25 +151,30 @@ class ErrorWithoutId(Rule):
     # the next message of the other side, before which all such lines are let go, that decides about an error.
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
-        side, session = seen.message.sender, seen.session
-        is_odd = is_hard_to_read(seen)
-        doubts: _Doubts | None = session.memory.get(self.id)
-        if doubts is None:
-            if not is_odd:
-                return ()
-            doubts = self._doubts(session)
+        doubts, side = self._doubts(seen.session), seen.message.sender
         suspects = doubts.suspects["server" if side == "client" else "client"]
-        if not is_odd:
-            found = [self._found(one) for one in suspects if one.message.seq < seen.message.seq]
+        found: list[Finding] = []
+        if not is_hard_to_read(seen):
+            found += [self._found(one) for one in suspects if one.message.seq < seen.message.seq]
             if found:
                 suspects.clear()
-            return found
-        explained = next((one for one in suspects if one.message.seq > seen.message.seq), None)
-        if explained is not None:
-            suspects.remove(explained)
         else:
-            doubts.excuses[side] = min(doubts.excuses[side] + 1, _KEPT)
+            explained = next((one for one in suspects if one.message.seq > seen.message.seq), None)
+            if explained is not None:
+                suspects.remove(explained)
+                doubts.excuses[side] -= 1  # which `on_odd` is about to count
+        if not any(doubts.suspects.values()):
+            self.watch(seen.session, False)
+        return found
+
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+        if is_hard_to_read(seen):
+            excuses, side = self._doubts(seen.session).excuses, seen.message.sender
+            excuses[side] = min(excuses[side] + 1, _KEPT)
         return ()
+
+    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+        return self.on_odd(seen)
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         answer = seen.message
@@ -184,6 +189,7 @@ class ErrorWithoutId(Rule):
             return
         suspects = doubts.suspects[answer.sender]
         suspects.append(seen)
+        self.watch(seen.session, True)
         if len(suspects) > _KEPT:
             yield self._found(suspects.pop(0))
 

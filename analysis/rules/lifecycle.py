@@ -1,6 +1,6 @@
 """The group `lifecycle`: the handshake of the revisions up to 2025-11-25."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.finding import Finding
@@ -8,7 +8,7 @@ from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.message import Message, Notification, Request
 from analysis.methods import MODERN_METHODS, UNPREFIXED
 from analysis.revisions import HANDSHAKE_ERA
-from analysis.rules import NOTE, WARNING, Later, Rule
+from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import Everywhere, code_of, listed, short
 from analysis.session import PROTOCOL_VERSION, Seen, Session
 
@@ -26,8 +26,8 @@ class _Handshake(Rule):
     Where several were begun from there, nothing is certain.
     """
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         self.begun: dict[str, int] = {}
         """Clients over HTTP → the session of their handshake; 0 where there were several."""
 
@@ -70,8 +70,8 @@ class RequestBeforeInitialize(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         # It looks at the start itself: over HTTP the refusal is the proof, and a session that does not begin with
         # `initialize` has no observed start there.
         self.needs_start = False  # type: ignore[misc]

@@ -1,55 +1,40 @@
 """The group `schema`: the shapes of params and results, method by method.
 
-What is wrong is found once a message, by analysis.shapes; the rules here share it and pick out what is theirs.
+What is wrong is found once a message, by analysis.bodies; most rules here pick out what is theirs.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
+from analysis.bodies import method_of, part_of
 from analysis.finding import Finding, Level
 from analysis.forms import Kind, Problem
-from analysis.message import Notification, Number, Request, Response
-from analysis.methods import METHODS, UNPREFIXED
-from analysis.revisions import HANDSHAKE_ERA, MODERN, Era
+from analysis.message import Number, Response
+from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import ERROR, NOTE, WARNING, Rule
 from analysis.session import Seen
-from analysis.shapes import Part, problems
+from analysis.shapes import Part
 
-_MEMORY = "schema/*"
 _URI_MUST = 2  # rank of 2025-06-18
 _VALUES = 100
 _EXACT = 2**53
 
 
 class _Shapes(Rule):
-    """What the rules have in common that read the findings of one look."""
+    """What the rules have in common that pick from the problems of a body."""
 
     kinds: frozenset[Kind] = frozenset({"shape"})
+    parts: frozenset[Part] = frozenset({"params", "result", "notification"})
 
     def level_of(self, seen: Seen, problem: Problem) -> Level | None:
         """The level, where it is not that of the rule."""
 
-    def _tell(self, seen: Seen) -> Iterable[Finding]:
-        # Nearly all messages are flawless, and nothing is made for them.
-        found = _problems(seen)
-        return [self._told(seen, one) for one in found if one.kind in self.kinds] if found else ()
-
-    def _told(self, seen: Seen, problem: Problem) -> Finding:
-        text, level = f"{_what(seen)}: {problem.text}", self.level_of(seen, problem)
-        return self.finding(seen, text, pointer=problem.pointer, level=level)
-
-
-class _Everywhere(_Shapes):
-    """Those that look at bodies of every kind."""
-
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return self._tell(seen)
-
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self._tell(seen)
-
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self._tell(seen)
+    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterator[Finding]:
+        if part_of(seen) not in self.parts:
+            return
+        for one in problems:
+            if one.kind in self.kinds:
+                text, level = f"{_what(seen)}: {one.text}", self.level_of(seen, one)
+                yield self.finding(seen, text, pointer=one.pointer, level=level)
 
 
 class InvalidParams(_Shapes):
@@ -64,9 +49,7 @@ class InvalidParams(_Shapes):
 
     id = "schema/invalid-params"
     source = "schema of the revision in force"
-
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return self._tell(seen) if _part(seen) == "params" else ()
+    parts = frozenset({"params"})
 
 
 class InvalidResult(_Shapes):
@@ -83,9 +66,7 @@ class InvalidResult(_Shapes):
 
     id = "schema/invalid-result"
     source = "schema of the revision in force"
-
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self._tell(seen)
+    parts = frozenset({"result"})
 
 
 class InvalidNotification(_Shapes):
@@ -100,16 +81,10 @@ class InvalidNotification(_Shapes):
 
     id = "schema/invalid-notification"
     source = "schema of the revision in force"
-
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self._tell(seen)
-
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
-        # One that carries an id by mistake means the same.
-        return self._tell(seen) if _part(seen) == "notification" else ()
+    parts = frozenset({"notification"})
 
 
-class NullOptional(_Everywhere):
+class NullOptional(_Shapes):
     """An optional member is null.
 
     **Why it matters.** No schema has null there. Some readers take it for absent, strict ones refuse the message.
@@ -125,7 +100,7 @@ class NullOptional(_Everywhere):
     source = "schema of the revision in force"
 
 
-class LaxScalar(_Everywhere):
+class LaxScalar(_Shapes):
     """A number or boolean is written as another JSON type.
 
     **Why it matters.** Lenient parsers convert it and hide the mistake; a strict one refuses the message, and in
@@ -142,7 +117,7 @@ class LaxScalar(_Everywhere):
     source = "schema of the revision in force"
 
 
-class Uri(_Everywhere):
+class Uri(_Shapes):
     """A member that has to be a URI is none.
 
     **Why it matters.** Clients resolve, compare and store it; a bare path means something else on each machine, and
@@ -163,7 +138,7 @@ class Uri(_Everywhere):
         return ERROR if is_must else None
 
 
-class Base64(_Everywhere):
+class Base64(_Shapes):
     """Binary content is not base64.
 
     **Why it matters.** Decoders stop at the first foreign character, or skip it and give other bytes.
@@ -178,7 +153,7 @@ class Base64(_Everywhere):
     source = "2024-11-05 server/resources, server/prompts, schema"
 
 
-class TextAndBlob(_Everywhere):
+class TextAndBlob(_Shapes):
     """A content of a resource has both `text` and `blob`.
 
     **Why it matters.** They are two forms of contents, and each reader picks the one that it tries first.
@@ -286,63 +261,8 @@ class CompletionValues(Rule):
 # ---- what the rules ask
 
 
-def _problems(seen: Seen) -> list[Problem]:
-    """What is wrong with the body of a message; found at the first question, and remembered for the others."""
-    memory = seen.session.memory
-    kept = memory.get(_MEMORY)
-    if kept is not None and kept[0] is seen.message:
-        return kept[1]  # type: ignore[no-any-return]
-    found = _look(seen)
-    memory[_MEMORY] = seen.message, found
-    return found
-
-
-def _look(seen: Seen) -> list[Problem]:
-    message, asked, rank = seen.message, seen.request, seen.rank
-    part, known = _part(seen), METHODS.get(_method(seen))
-    if known is None or not isinstance(message, Request | Notification | Response):
-        return []
-    if (asked or message).sender not in known.senders(rank):
-        return []  # refused for its direction already
-    is_result = isinstance(message, Response)
-    value: Any = message.result if isinstance(message, Response) else message.params
-    params: Any = asked.params if is_result and asked is not None else None
-    first, *rest = _ranks(rank, seen.era)
-    found = problems(part, known.name, first, value, params)
-    for other in rest:
-        if not found:
-            break
-        # Where the revision is not known, only what all of them refuse is wrong.
-        refused = {(one.pointer, one.kind) for one in problems(part, known.name, other, value, params)}
-        found = [one for one in found if (one.pointer, one.kind) in refused]
-    return found
-
-
-def _ranks(rank: int | None, era: Era | None) -> tuple[int, ...]:
-    """The revisions that may be in force."""
-    if rank is not None:
-        # A handshake for a revision that has none is read as the newest that has.
-        return (min(rank, MODERN - 1) if era == "handshake" else rank,)
-    if era == "modern":
-        return (MODERN,)
-    return tuple(range(MODERN if era == "handshake" else MODERN + 1))
-
-
-def _method(seen: Seen) -> str:
-    message = seen.message
-    if isinstance(message, Notification):
-        return UNPREFIXED.get(message.method, message.method)
-    return seen.request.method if seen.request is not None else ""
-
-
-def _part(seen: Seen) -> Part:
-    if isinstance(seen.message, Response):
-        return "result"
-    return "notification" if _method(seen).startswith("notifications/") else "params"
-
-
 def _what(seen: Seen) -> str:
-    method = _method(seen)
+    method = method_of(seen)
     return f"the result of {method}" if isinstance(seen.message, Response) else method
 
 

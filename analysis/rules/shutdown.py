@@ -208,12 +208,15 @@ class WriteAfterClose(Rule):
     source = "2024-11-05 basic/lifecycle"
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
-        pipes_of(session).take(record, session)
+        pipes = pipes_of(session)
+        pipes.take(record, session)
+        if pipes.client_closed is record:
+            self.watch(session, True)
         return iter(())
 
     def on_message(self, seen: Seen) -> Iterator[Finding]:
         message = seen.message
-        if message.sender != "server" or not seen.session.closed_ns or isinstance(message, Invalid):
+        if message.sender != "server" or isinstance(message, Invalid):
             return
         closed = pipes_of(seen.session).client_closed
         if closed is not None and closed.seq < message.seq and seen.exchange is None:

@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 from analysis.addressing import Key
 from analysis.exchange import Exchange, IdState, Outcome
 from analysis.finding import Finding
-from analysis.http import HttpExchange
-from analysis.message import Id, Invalid, Message, Request, Response, Side, id_of
+from analysis.message import Id, Request, Side, id_of
 from analysis.revisions import HANDSHAKE_ERA, since
 from analysis.rules import NOTE, RACE_NS, WARNING, Ending, Rule
 from analysis.rules.pipes import pipes_of
@@ -31,47 +30,6 @@ _BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
 _OVER: Final = frozenset({"completed", "failed", "cancelled"})
 
 
-class _Course:
-    """What several rules have to remember of a session."""
-
-    def __init__(self) -> None:
-        self.carried: OrderedDict[int, HttpExchange] = OrderedDict()
-        """What carried the requests that are open over HTTP, by their numbers."""
-        self.last_request: dict[Side, int] = {}
-        """The number of the last request of a side."""
-        self.initialize = -1
-        """The number of the last `initialize`."""
-        self.unjudged: dict[Side, int] = {}
-        """The number of the last message of a side that could not be looked into: it may be any answer."""
-        self.is_legacy = False
-        """Whether answers come on the one stream of the older transport, and not in the exchange of their request."""
-        self.last_ns = 0
-        """Over HTTP: when something was said in the session at last."""
-
-    def take(self, seen: Seen) -> None:
-        """Learn from a message; a second time changes nothing."""
-        message = seen.message
-        if isinstance(message, Request):
-            self.last_request[message.sender] = message.seq
-            if message.method == "initialize" and message.sender == "client":
-                self.initialize = message.seq
-            if seen.http is not None:
-                self.carried[message.seq] = seen.http
-                if len(self.carried) > _KEPT:
-                    self.carried.popitem(last=False)
-        elif isinstance(message, Response) and seen.http is not None and seen.exchange is not None:
-            self.carried.pop(seen.exchange.request.seq, None)
-        elif isinstance(message, Invalid) and _is_unjudged(message):
-            self.unjudged[message.sender] = message.seq
-        if seen.http is not None:
-            self.last_ns = message.t_ns
-            self.is_legacy = self.is_legacy or (seen.http.method == "GET" and seen.http.uri_key is not None)
-
-    def is_for_http(self, http: HttpExchange | None, sender: Side) -> bool:
-        """Whether a request has no answer because its exchange ended without one, which the rules of HTTP tell."""
-        return sender == "client" and not self.is_legacy and http is not None and http.ended_by is not None
-
-
 class Late(NamedTuple):
     """A request that is open at the end."""
 
@@ -87,41 +45,36 @@ class _AtEnd(Rule):
 
     at_end = True
 
-    def on_message(self, seen: Seen) -> Iterator[Finding]:
-        _course(seen.session).take(seen)
-        return iter(())
-
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes_of(session).take(record, session)
         return iter(())
 
     def open(self, session: Session, ending: Ending) -> Iterator[Late]:
         """The requests that may be missed: not cancelled, and with no other reason to have no answer."""
-        course, pipes = _course(session), pipes_of(session)
+        pipes = pipes_of(session)
         for exchange in ending.left:
             request = exchange.request
             if exchange.outcome is not Outcome.UNANSWERED or request.method in _ENDLESS or pipes.has_gap:
                 continue
-            if course.unjudged.get(_other(request.sender), -1) > request.seq:
+            if session.unjudged.get(_other(request.sender), -1) > request.seq:
                 continue  # an answer may be in there
-            until_ns = ending.t_ns
+            until_ns, asked = ending.t_ns, _asked(session, request)
             if session.is_http:
-                http = course.carried.get(request.seq)
-                if http is None or course.is_for_http(http, request.sender):
+                if asked.http is None or _is_for_http(asked):
                     continue
-                if http.ended_by is not None or request.sender == "server":
-                    until_ns = course.last_ns  # nothing else shows that anybody was there to hear
+                if asked.http.ended_by is not None or request.sender == "server":
+                    until_ns = session.last_ns  # nothing else shows that anybody was there to hear
             gone_ns = [one for one in (pipes.client_gone_ns, pipes.server_gone_ns) if one is not None]
-            yield Late(exchange, _asked(session, request), min([until_ns, *gone_ns]) - exchange.started_ns)
+            yield Late(exchange, asked, min([until_ns, *gone_ns]) - exchange.started_ns)
 
     def unanswered(self, session: Session, ending: Ending) -> Iterator[Late]:
         """Those of them whose sender has waited long enough, and whose receiver could have answered."""
         if ending.reason == "open" or not ending.is_clear:
             return  # the answer may be among what is lost
-        course, pipes = _course(session), pipes_of(session)
+        pipes = pipes_of(session)
         for late in self.open(session, ending):
             request = late.exchange.request
-            is_probe = request.method == "server/discover" and course.initialize > request.seq
+            is_probe = request.method == "server/discover" and session.last_initialize > request.seq
             has_died = pipes.has_died or (pipes.is_server_first and request.sender == "client")
             if late.waited_ns >= RACE_NS and not is_probe and not has_died:
                 yield late
@@ -212,8 +165,6 @@ class _Pings:
     def __init__(self) -> None:
         self.watched = 0
         self.told: set[int] = set()
-        self.heard: dict[Side, int] = {}
-        """The number of the last message of a side."""
 
 
 class PingUnanswered(_AtEnd):
@@ -233,12 +184,6 @@ class PingUnanswered(_AtEnd):
     replaces = ("timeout/unanswered",)
     source = "2024-11-05 basic/utilities/ping"
 
-    def on_message(self, seen: Seen) -> Iterator[Finding]:
-        pings: _Pings | None = seen.session.memory.get(self.id)
-        if pings is not None:
-            pings.heard[seen.message.sender] = seen.message.seq
-        return super().on_message(seen)
-
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = seen.request
         if request is None or request.method != "ping" or not request.id.pairs:
@@ -246,29 +191,27 @@ class PingUnanswered(_AtEnd):
         pings: _Pings = self.memory(seen.session, _Pings)
         if pings.watched < _WATCHED:
             pings.watched += 1
-            session, sender, http = seen.session, request.sender, seen.http
-            key, seq, due_ns = Key(request.frames[0].exchange, request.id), request.seq, request.t_ns + PING_NS
-            self.later(due_ns, lambda: self._look(session, sender, key, seq, http))
+            self.later(request.t_ns + PING_NS, lambda: self._look(seen.session, request))
         yield from ()
 
-    def _look(self, session: Session, sender: Side, key: Key, seq: int, http: HttpExchange | None) -> Iterator[Finding]:
+    def _look(self, session: Session, request: Request) -> Iterator[Finding]:
         """Ten seconds are over."""
         pings: _Pings = self.memory(session, _Pings)
         pings.watched -= 1
-        table, other, pipes = session.tables[sender], _other(sender), pipes_of(session)
-        waiting = table.get(key)
-        if waiting is None or waiting.request.seq != seq or table.state(key) is IdState.CANCELLED:
+        sender, seq = request.sender, request.seq
+        other, pipes, key = _other(sender), pipes_of(session), Key(request.frames[0].exchange, request.id)
+        waiting = session.tables[sender].get(key)
+        if waiting is None or waiting.request is not request or session.tables[sender].state(key) is IdState.CANCELLED:
             return
+        seen = _asked(session, request)
         is_gone = pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
-        course = _course(session)
-        is_over = course.is_for_http(http, sender) or course.unjudged.get(other, -1) > seq
-        if is_gone or is_over or pings.heard.get(other, -1) < seq:
+        is_over = _is_for_http(seen) or session.unjudged.get(other, -1) > seq
+        if is_gone or is_over or session.heard.get(other, -1) < seq:
             return
         if len(pings.told) < _KEPT:
             pings.told.add(seq)
-        text = f"{_name(waiting.request)} has no answer after 10 s, though the {other} goes on to speak"
-        seen = Seen(waiting.request, session, revision=waiting.revision, era=waiting.era)
-        yield self.finding(seen, text, blames=other, related=(pings.heard[other],))
+        text = f"{_name(request)} has no answer after 10 s, though the {other} goes on to speak"
+        yield self.finding(seen, text, blames=other, related=(session.heard[other],))
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         told = (session.memory.get(self.id) or _Pings()).told
@@ -357,10 +300,9 @@ class Abandoned(_AtEnd):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        course = _course(session)
         for late in self.open(session, ending):
             request = late.exchange.request
-            is_passed_over = course.last_request.get(request.sender, -1) > request.seq
+            is_passed_over = session.last_request.get(request.sender, -1) > request.seq
             is_due = is_passed_over and request.method not in _BLOCKING and _holds(self, late.seen)
             if is_due and late.waited_ns > ABANDONED_NS:
                 text = f"{_name(request)} is open for {_seconds(late.waited_ns)}, and was never cancelled"
@@ -370,19 +312,18 @@ class Abandoned(_AtEnd):
 # ---- what the rules ask
 
 
-def _course(session: Session) -> _Course:
-    kept: _Course | None = session.memory.get("timeout")
-    if kept is None:
-        kept = session.memory["timeout"] = _Course()
-    return kept
-
-
 def _asked(session: Session, request: Request) -> Seen:
     """A request that is open, with the revision that was in force for it."""
     waiting = session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
     if waiting is None:
         return Seen(request, session)
-    return Seen(request, session, revision=waiting.revision, era=waiting.era)
+    return Seen(request, session, revision=waiting.revision, era=waiting.era, http=waiting.http)
+
+
+def _is_for_http(asked: Seen) -> bool:
+    """Whether a request has no answer because its exchange ended without one, which the rules of HTTP tell."""
+    is_by_client, http = asked.message.sender == "client", asked.http
+    return is_by_client and not asked.session.is_legacy and http is not None and http.ended_by is not None
 
 
 def _holds(rule: Rule, seen: Seen) -> bool:
@@ -391,13 +332,6 @@ def _holds(rule: Rule, seen: Seen) -> bool:
 
 def _other(side: Side) -> Side:
     return "server" if side == "client" else "client"
-
-
-def _is_unjudged(message: Message) -> bool:
-    """Whether it may be a message, and could not be looked into; events of other types are none."""
-    frame = message.frames[0]
-    is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
-    return frame.verdict.kind == "unjudged" and not is_beside
 
 
 def _task(request: Request) -> object:

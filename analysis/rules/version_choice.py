@@ -1,12 +1,12 @@
 """The group `version`, its second half: probes, lists of versions, and what client and server make of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.finding import Finding
 from analysis.message import Request, Response
 from analysis.revisions import MODERN_ERA, REVISIONS
-from analysis.rules import NOTE, RACE_NS, WARNING, Later, Rule
+from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.eras import (
     UNSUPPORTED_VERSION,
     Everywhere,
@@ -62,8 +62,8 @@ class DiscoverMissing(Rule):
     versions = MODERN_ERA
     source = "2026-07-28 server/discover, basic/versioning"
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         self._is_modern = False
         self._refused: list[Finding] = []
 
@@ -104,8 +104,8 @@ class FallbackDespiteModern(Rule):
     level = WARNING
     source = "2026-07-28 basic/transports/stdio, streamable-http (backward compatibility)"
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         self._told: dict[int, Told] = {}
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
@@ -157,8 +157,8 @@ class Fallback(Rule):
     level = NOTE
     source = _VERSIONING
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         self._probed: dict[str, int] = {}
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
@@ -195,8 +195,8 @@ class InitializeRefusedSilently(Rule):
     level = WARNING
     source = _VERSIONING
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         self._is_modern = False
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
@@ -228,8 +228,8 @@ class UnsupportedNotRejected(Rule):
     versions = Everywhere(*MODERN_ERA)
     source = _VERSIONING
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         self._listed: tuple[str, ...] = ()
         self._listed_at = 0
 
@@ -327,8 +327,8 @@ class RetryUnlisted(Rule):
     level = WARNING
     source = "2026-07-28 basic/versioning, server/discover"
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         self._told: dict[int, Told] = {}
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """The group `version`, its first half: the versions that are named, and what the handshake makes of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.finding import Finding
@@ -8,7 +8,7 @@ from analysis.http import VERSION_FIELD
 from analysis.message import Notification, Request, Response
 from analysis.methods import UNPREFIXED
 from analysis.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
-from analysis.rules import NOTE, WARNING, Later, Rule
+from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import listed, member, short, version_of
 from analysis.session import PROTOCOL_VERSION, Seen
 
@@ -139,8 +139,8 @@ class RefusedThoughSupported(Rule):
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 
-    def __init__(self, later: Callable[[int, Later], None] | None = None) -> None:
-        super().__init__(later)
+    def __init__(self) -> None:
+        super().__init__()
         # Only published versions enter, so both stay small.
         self._accepted: dict[str, tuple[int, int]] = {}
         self._listed: dict[str, int] = {}

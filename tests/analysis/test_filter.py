@@ -509,7 +509,7 @@ def exchange_of(answer: object) -> tuple[Seen, Seen, Exchange]:
     assert isinstance(asked.message, Request)
     assert isinstance(answered.message, Response)
     exchange = Exchange(asked.message, answered.message, Outcome.ERROR, 6 * MS, 9 * MS)
-    return asked, answered._replace(exchange=exchange), exchange
+    return asked, Seen(answered.message, answered.session, exchange), exchange
 
 
 def test_facts_of_a_request() -> None:

@@ -1,7 +1,7 @@
 """Shapes are judged as the official schema of each revision does, within bounds, whatever comes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import cache
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import shapes
-from analysis.forms import ELEMENTS, MEMBERS_SINCE, MOST, Look, Problem
+from analysis.forms import ELEMENTS, MEMBERS_SINCE, MOST, Form, Look, Problem
 from analysis.message import MISSING, Number
 from analysis.methods import METHODS
 from analysis.revisions import MODERN, REVISIONS
@@ -450,6 +450,13 @@ def test_one_cause_is_one_problem() -> None:
     ]
 
 
+def refusals(form: Form, validate: Callable[..., object], value: Any) -> Iterator[Problem]:
+    try:
+        validate(value, by_name=False)
+    except ValueError as error:
+        yield from shapes._refused(error, form, value, Look("params"))
+
+
 @pytest.mark.parametrize(("part", "method", "rank"), CASES)
 def test_what_the_first_pass_proves_flawless_the_types_take(part: Part, method: str, rank: int) -> None:
     proved = 0
@@ -465,8 +472,5 @@ def test_what_the_first_pass_proves_flawless_the_types_take(part: Part, method: 
         form.look(value, None, look)
         if look.is_proven:
             proved += 1
-            try:
-                validate(value, by_name=False)
-            except ValueError as error:
-                assert list(shapes._refused(error, form, value, Look("params"))) == [], value
+            assert list(refusals(form, validate, value)) == [], value
     assert proved
