@@ -41,9 +41,10 @@ LARGE: Final = 1 << 20
 _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "request": ("request",),
     "notification": ("notification",),
-    "response": ("response",),
     "result": ("response", "result"),
     "error": ("response", "error"),
+    "unpaired result": ("response", "unpaired"),
+    "unpaired error": ("response", "error", "unpaired"),
     "invalid": ("invalid",),
     "batch": ("batch",),
 }
@@ -134,7 +135,9 @@ class Checker:
         else:
             if seen.exchange is not None:
                 method = seen.exchange.request.method
-            kind = "error" if message.is_error else "response" if seen.exchange is None else "result"
+                kind = "error" if message.is_error else "result"
+            else:
+                kind = "unpaired error" if message.is_error else "unpaired result"
         plan = self._plan(kind, seen, method)
         found: list[Finding] = []
         if self._watching and seen.session.number in self._watching:
@@ -218,6 +221,7 @@ class Checker:
             and (rule.methods is None or method in rule.methods)
             and (rule.states is None or where.state in rule.states)
             and rule.sender in (None, where.message.sender)
+            and rule.era in (None, era)
         )
 
     def _hooks(self, hook: str, session: Session) -> list[tuple[Rule, Hook]]:

@@ -173,15 +173,23 @@ class _Object(_Message):
         """The member `params`, or MISSING; usually an object, but nobody promises."""
         return self.body.get("params", MISSING)
 
+    _meta: dict[str, Any] | None = field(default=None, init=False, repr=False)
+
     @property
     def meta(self) -> dict[str, Any]:
         """`_meta` of the params or of the result; empty where there is none."""
-        for name in ("params", "result"):
-            value = self.body.get(name)
-            meta = value.get("_meta") if isinstance(value, dict) else None
-            if isinstance(meta, dict):
-                return meta
-        return {}
+        if self._meta is None:
+            self._meta = _meta_of(self.body)
+        return self._meta
+
+
+def _meta_of(body: dict[str, Any]) -> dict[str, Any]:
+    for name in ("params", "result"):
+        value = body.get(name)
+        meta = value.get("_meta") if isinstance(value, dict) else None
+        if isinstance(meta, dict):
+            return meta
+    return {}
 
 
 @dataclass(slots=True, eq=False)

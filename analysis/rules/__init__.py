@@ -83,6 +83,8 @@ class Rule:
     """Methods of the requests, results and notifications that it is asked about; None for all."""
     sender: ClassVar[Side | None] = None
     """Who sent the messages that it is asked about; None for both."""
+    era: ClassVar[Era | None] = None
+    """The era of the messages that it is asked about; None for both."""
     states: ClassVar[frozenset[State] | None] = None
     """States of the handshake before the message in which it is asked; None for all. Spares what cannot be."""
     source: ClassVar[str] = ""
@@ -119,6 +121,10 @@ class Rule:
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         """A response, whether it answers anything or not."""
+        return ()
+
+    def on_unpaired(self, seen: Seen) -> Iterable[Finding]:
+        """A response that answers nothing that is open."""
         return ()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:

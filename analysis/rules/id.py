@@ -1,6 +1,6 @@
 """The group `id`: identity and correlation of requests and responses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from analysis.addressing import Key
@@ -163,7 +163,7 @@ class UnknownResponse(Rule):
     needs_start = True
     source = "2024-11-05 basic/messages"
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if _is_unknown(seen) and _own(seen) is IdState.NEVER_SEEN:
             yield self.finding(seen, f"no request ever had the id {_id(seen)}", pointer="/id")
 
@@ -183,7 +183,7 @@ class SelfAnswered(Rule):
     needs_start = True
     source = "2024-11-05 basic/messages"
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if _is_unknown(seen) and _own(seen) is not IdState.NEVER_SEEN:
             yield self.finding(seen, f"the id {_id(seen)} is that of a request of the same side", pointer="/id")
 
@@ -201,10 +201,11 @@ class TypeChanged(Rule):
     id = "id/type-changed"
     source = "2024-11-05 basic/messages"
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
-        if seen.is_converted and seen.request is not None:
-            text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
-            yield self.finding(seen, text, pointer="/id", related=(seen.request.seq,))
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        if not seen.is_converted or seen.request is None:
+            return ()
+        text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
+        return [self.finding(seen, text, pointer="/id", related=(seen.request.seq,))]
 
 
 class DuplicateResponse(Rule):
@@ -220,8 +221,8 @@ class DuplicateResponse(Rule):
     id = "id/duplicate-response"
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
-        if seen.exchange is None and seen.id_state is IdState.ANSWERED and not _is_replay(seen):
+    def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
+        if seen.id_state is IdState.ANSWERED and not _is_replay(seen):
             yield self.finding(seen, f"request {_id(seen)} has been answered already", pointer="/id")
 
 
@@ -242,7 +243,7 @@ class EchoedFrame(Rule):
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = seen.request
         other: Side = "server" if seen.message.sender == "client" else "client"
-        if request is None:
+        if request is None or not len(seen.session.tables[other]):
             return
         asked = seen.session.tables[other].get(Key(request.frames[0].exchange, request.id))
         if asked is not None and asked.request.body == request.body and not _may_send(seen, request.method):
@@ -316,7 +317,7 @@ def _is_unknown(seen: Seen) -> bool:
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
         return False
     is_lost = seen.session.tables["server" if message.sender == "client" else "client"].forgotten > 0
-    return seen.exchange is None and seen.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(seen)
+    return seen.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(seen)
 
 
 def _own(seen: Seen) -> IdState:

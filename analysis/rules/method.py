@@ -95,6 +95,7 @@ class NotInVersion(Rule):
 
     id = "method/not-in-version"
     levels = {until("2025-03-26"): WARNING}  # noqa: RUF012 - as in the base class
+    methods = frozenset(name for name, method in METHODS.items() if "·" in method.marks)
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
@@ -132,8 +133,11 @@ class WrongDirection(Rule):
         yield from self._look(seen)
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
-        method, rank = _method(seen), _rank(seen)
-        if method is None or seen.message.sender in method.senders(rank):
+        method = _method(seen)
+        if method is None or seen.message.sender == method.sender:
+            return
+        rank = _rank(seen)
+        if seen.message.sender in method.senders(rank):
             return
         # What the revision does not have is `method/not-in-version`.
         if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":

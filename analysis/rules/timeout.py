@@ -260,7 +260,7 @@ class Slow(Rule):
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
         exchange = seen.exchange
-        if exchange is None or exchange.ended_ns is None:
+        if exchange is None or exchange.ended_ns is None or exchange.ended_ns - exchange.started_ns <= SLOW_PING_NS:
             return
         request, since_ns = exchange.request, exchange.started_ns
         tokens: _Tokens | None = seen.session.memory.get(self.id)

@@ -1,8 +1,9 @@
 """The group `version`, its second half: probes, lists of versions, and what client and server make of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from analysis.exchange import Exchange
 from analysis.finding import Finding
 from analysis.message import Request, Response
 from analysis.revisions import MODERN_ERA, REVISIONS
@@ -108,26 +109,24 @@ class FallbackDespiteModern(Rule):
         super().__init__()
         self._told: dict[int, Told] = {}
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        self._learn(seen)
-        yield from ()
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        if seen.era == "modern" and seen.exchange is not None:
+            self._learn(seen, seen.exchange)
+        return ()
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
-        self._learn(seen)
-        yield from ()
-
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.message
-        if not isinstance(request, Request) or request.sender != "client" or request.method != "initialize":
-            return
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or request.method != "initialize" or request.sender != "client":
+            return ()
         told = self._told.get(_connection(seen))
-        if told is not None and told.is_read(request.t_ns):
-            text = "the client falls back to initialize, and had heard that the server is of the modern era"
-            yield self.finding(seen, text, related=(told.seq,))
+        if told is None or not told.is_read(request.t_ns):
+            return ()
+        text = "the client falls back to initialize, and had heard that the server is of the modern era"
+        return [self.finding(seen, text, related=(told.seq,))]
 
-    def _learn(self, seen: Seen) -> None:
-        response, exchange = seen.message, seen.exchange
-        if not isinstance(response, Response) or exchange is None or seen.era != "modern":
+    def _learn(self, seen: Seen, exchange: Exchange) -> None:
+        response = seen.message
+        if not isinstance(response, Response):
             return
         versions = listed(response)
         if response.is_error:
@@ -173,10 +172,12 @@ class Fallback(Rule):
                 text = "the client falls back to a handshake after a probe for the modern era"
                 yield self.finding(seen, text, related=(probe,))
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
-        if seen.era == "modern" and seen.exchange is not None and _is_modern_answer(seen.exchange.response):
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        if not self._probed or seen.era != "modern" or seen.exchange is None:
+            return ()
+        if _is_modern_answer(seen.exchange.response):
             self._probed.pop(_client(seen), None)
-        yield from ()
+        return ()
 
 
 class InitializeRefusedSilently(Rule):
@@ -199,16 +200,17 @@ class InitializeRefusedSilently(Rule):
         super().__init__()
         self._is_modern = False
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
-        if seen.exchange is None or seen.message.sender != "server":
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        if seen.era == "modern" and seen.exchange is not None and not self._is_modern:
+            self._is_modern = seen.message.sender == "server" and _is_modern_answer(seen.exchange.response)
+        return ()
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        response = seen.message
+        if seen.exchange is None or not isinstance(response, Response) or response.sender != "server":
             return
-        if seen.era == "modern":
-            self._is_modern = self._is_modern or _is_modern_answer(seen.exchange.response)
-            return
-        response = seen.exchange.response
-        if not self._is_modern or response is None or not response.is_error:
-            return
-        if seen.exchange.request.method == "initialize" and not _names_version(response):
+        is_refusal = self._is_modern and seen.exchange.request.method == "initialize" and seen.era != "modern"
+        if is_refusal and not _names_version(response):
             yield self.finding(seen, "initialize is refused, and nothing says which versions are supported")
 
 
@@ -226,6 +228,7 @@ class UnsupportedNotRejected(Rule):
     id = "version/unsupported-not-rejected"
     who = "server"
     versions = Everywhere(*MODERN_ERA)
+    era = "modern"
     source = _VERSIONING
 
     def __init__(self) -> None:
@@ -235,7 +238,7 @@ class UnsupportedNotRejected(Rule):
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
         response, exchange = seen.message, seen.exchange
-        if not isinstance(response, Response) or exchange is None or seen.era != "modern":
+        if not isinstance(response, Response) or exchange is None:
             return
         version, code = version_of(exchange.request), code_of(response) if response.is_error else None
         is_refused = code in (UNSUPPORTED_VERSION, _HEADER_MISMATCH) or _is_spared(seen)
@@ -324,6 +327,7 @@ class RetryUnlisted(Rule):
     id = "version/retry-unlisted"
     who = "client"
     versions = Everywhere(*MODERN_ERA)
+    era = "modern"
     level = WARNING
     source = "2026-07-28 basic/versioning, server/discover"
 
@@ -333,10 +337,10 @@ class RetryUnlisted(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = seen.message
-        if not isinstance(request, Request) or request.sender != "client" or seen.era != "modern":
+        if not isinstance(request, Request):
             return
         told, version = self._told.get(_connection(seen)), version_of(request)
-        if told is None or version is None or version in told.versions:
+        if request.sender != "client" or told is None or version is None or version in told.versions:
             return
         # Other requests may have been under way when the refusal came.
         is_next = not told.method or request.method == told.method
@@ -346,7 +350,7 @@ class RetryUnlisted(Rule):
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
         response, exchange = seen.message, seen.exchange
-        if isinstance(response, Response) and exchange is not None and seen.era == "modern":
+        if isinstance(response, Response) and exchange is not None:
             versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
             is_list = is_refusal if response.is_error else exchange.request.method == "server/discover"
             if versions and is_list:
@@ -368,13 +372,14 @@ class MixedOnConnection(Rule):
     id = "version/mixed-on-connection"
     who = "client"
     versions = Everywhere(*MODERN_ERA)
+    sender = "client"
     level = NOTE
     once = True
     source = _VERSIONING
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = seen.message
-        if not isinstance(request, Request) or request.sender != "client" or seen.http is not None:
+        if not isinstance(request, Request) or seen.http is not None:
             return
         if len(seen.session.eras) > 1:
             yield self.finding(seen, "requests of both eras come over one connection")
@@ -398,6 +403,7 @@ class StdioNoProbe(Rule):
     id = "version/stdio-no-probe"
     who = "client"
     versions = Everywhere(*MODERN_ERA)
+    era = "modern"
     level = NOTE
     needs_start = True
     once = True
@@ -405,7 +411,7 @@ class StdioNoProbe(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = seen.message
-        if isinstance(request, Request) and request.sender == "client" and seen.era == "modern" and seen.http is None:
+        if isinstance(request, Request) and request.sender == "client" and seen.http is None:
             self.memory(seen.session, dict).setdefault("first", (request.seq, request.index))
         yield from ()
 

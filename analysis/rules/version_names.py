@@ -1,12 +1,13 @@
 """The group `version`, its first half: the versions that are named, and what the handshake makes of them."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, Final, Literal
 
 from analysis.finding import Finding
 from analysis.http import VERSION_FIELD
-from analysis.message import Notification, Request, Response
-from analysis.methods import UNPREFIXED
+from analysis.message import Request, Response
+from analysis.methods import METHODS, UNPREFIXED
 from analysis.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import listed, member, short, version_of
@@ -36,7 +37,7 @@ class Unknown(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         for version, pointer in _named(seen):
-            if (is_date(version) or _is_draft(version)) and not is_known(version):
+            if not is_known(version) and (is_date(version) or _is_draft(version)):
                 yield self.finding(seen, f"{short(version)} is no published revision", pointer=pointer)
 
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
@@ -63,7 +64,7 @@ class Malformed(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         for version, pointer in _named(seen):
-            if not is_date(version) and not _is_draft(version):
+            if not is_known(version) and not is_date(version) and not _is_draft(version):
                 yield self.finding(seen, f"the version {short(version)!r} is no date", pointer=pointer)
 
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
@@ -194,36 +195,32 @@ class NewerMember(Rule):
     once = True
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.message
-        if isinstance(request, Request):
-            yield from self._look(seen, request.params, "/params", _PARAMS.get(request.method))
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen, "params", seen.body.get("method"))
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        told = seen.message
-        if isinstance(told, Notification):
-            method = UNPREFIXED.get(told.method, told.method)
-            yield from self._look(seen, told.params, "/params", _PARAMS.get(method))
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        method = seen.body.get("method")
+        return self._look(seen, "params", UNPREFIXED.get(method, method) if isinstance(method, str) else None)
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        response = seen.message
-        if isinstance(response, Response) and seen.request is not None:
-            yield from self._look(seen, response.result, "/result", _ANY_RESULT)
-            yield from self._look(seen, response.result, "/result", _RESULTS.get(seen.request.method))
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen, "result", seen.request.method if seen.request is not None else None)
 
-    def _look(
-        self, seen: Seen, value: object, pointer: str, table: "dict[str, dict[str, int]] | None"
-    ) -> Iterator[Finding]:
+    def _look(self, seen: Seen, part: Literal["params", "result"], method: object) -> Iterable[Finding]:
         rank = seen.rank
-        if table is None or rank is None or seen.era == "modern":
-            return
-        for path, members in table.items():
-            for place, where in _at(value, path, pointer):
-                for name, since in members.items():
-                    if since > rank and name in place:
-                        text = f"{name} is of {REVISIONS[since]}, not of {REVISIONS[rank]}"
-                        yield self.finding(seen, text, pointer=f"{where}/{name}")
-                        return
+        if rank is None or rank >= MODERN or seen.era == "modern" or method not in METHODS:
+            return ()
+        return self._newer(seen, part, rank, seen.body.get(part), _newer(part, str(method), rank))
+
+    def _newer(
+        self, seen: Seen, part: str, rank: int, value: object, newer: tuple[tuple[str, dict[str, int]], ...]
+    ) -> Iterator[Finding]:
+        for path, members in newer:
+            for place, where in _at(value, path, f"/{part}"):
+                if not members.keys().isdisjoint(place):
+                    name = next(name for name in members if name in place)
+                    text = f"{name} is of {REVISIONS[members[name]]}, not of {REVISIONS[rank]}"
+                    yield self.finding(seen, text, pointer=f"{where}/{name}")
+                    break
 
 
 _ABOUT_SELF: Final = {"title": 2, "description": 3, "icons": 3, "websiteUrl": 3}
@@ -262,6 +259,15 @@ _RESULTS: Final[dict[str, dict[str, dict[str, int]]]] = {
 }
 
 
+@cache
+def _newer(part: Literal["params", "result"], method: str, rank: int) -> tuple[tuple[str, dict[str, int]], ...]:
+    """The rows for a body, with those members alone that came after a revision."""
+    tables = [_PARAMS.get(method, {})] if part == "params" else [_ANY_RESULT, _RESULTS.get(method, {})]
+    rows = [(path, members) for table in tables for path, members in table.items()]
+    newer = [(path, {name: since for name, since in members.items() if since > rank}) for path, members in rows]
+    return tuple((path, members) for path, members in newer if members)
+
+
 def _at(value: object, path: str, pointer: str) -> Iterator[tuple[dict[str, Any], str]]:
     """The objects at a path of the tables, each with its pointer."""
     if not path:
@@ -277,23 +283,23 @@ def _at(value: object, path: str, pointer: str) -> Iterator[tuple[dict[str, Any]
             yield place, where
 
 
-def _named(seen: Seen) -> Iterator[tuple[str, str]]:
+def _named(seen: Seen) -> list[tuple[str, str]]:
     """The versions that a message and its header name, each once, with the place."""
-    message = seen.message
-    told: str | None = None
+    message, found = seen.message, list[tuple[str, str]]()
     if isinstance(message, Response):
-        told = _given(seen)
-        if told is not None:
-            yield told, "/result/protocolVersion"
-        return
-    if isinstance(message, Request) and message.sender == "client":
+        given = _given(seen)
+        return [] if given is None else [(given, "/result/protocolVersion")]
+    if message.sender != "client":
+        return []
+    if isinstance(message, Request):
         told = version_of(message)
         if told is not None:
-            yield told, "/params/protocolVersion" if message.method == "initialize" else _META_POINTER
-    if seen.http is not None and message.sender == "client":
+            found.append((told, "/params/protocolVersion" if message.method == "initialize" else _META_POINTER))
+    if seen.http is not None:
         field = seen.http.fields.get(VERSION_FIELD)
-        if field is not None and field != told:
-            yield field, ""
+        if field is not None and (not found or field != found[0][0]):
+            found.append((field, ""))
+    return found
 
 
 def _asked(seen: Seen) -> str | None:
