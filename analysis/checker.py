@@ -74,7 +74,7 @@ class Checker:
 
     def feed(self, item: object) -> list[Finding]:
         """The next item of a capture: a Frame, a Record, or damage."""
-        found = self.advance(item.t_ns) if self._timers and isinstance(item, Frame | Record) else []
+        found = self.advance(item.t_ns) if self._timers and isinstance(item, (Frame, Record)) else []
         seen = self.fold.feed(item)
         if seen:
             found += self._look(seen, item)
@@ -198,10 +198,8 @@ class Checker:
         """Who is asked about messages like this one."""
         session = where.session
         known = method if method in METHODS else ""
-        key = (
-            *(kind, where.message.sender, where.revision, where.era, where.state),
-            *(session.observed_start, session.transport, known),
-        )
+        started, transport = session.observed_start, session.transport
+        key = (kind, where.message.sender, where.revision, where.era, where.state, started, transport, known)
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) > PLANS:  # of peers that invent revisions

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from analysis.assembly import MOST_ON_A_LINE
 from analysis.finding import Finding
-from analysis.message import Invalid, Message, Request
+from analysis.message import Invalid, Message, Request, is_as_written
 from analysis.rules import Rule
 from analysis.session import Seen
 from captures.envelope import judge
@@ -209,8 +209,8 @@ class _Constant:
 
 def oddities(message: Message) -> Oddities:
     """What parsers hide in the frames of a message."""
-    if message.frames[0].body is not None:
-        return Oddities()  # orjson has read and written it, which hides nothing
+    if is_as_written(message):
+        return Oddities()
     return _read_again(message.frames) if is_value(message) else Oddities()
 
 

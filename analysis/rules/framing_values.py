@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.finding import Finding
-from analysis.message import is_as_written
 from analysis.rules import WARNING
 from analysis.rules.framing_text import FrameRule, cut, is_value, oddities, raw_of, reason
 from analysis.session import Seen
@@ -51,7 +50,7 @@ class DuplicateKey(FrameRule):
     source = "RFC 8259 §4"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
-        place = None if is_as_written(seen.message) else oddities(seen.message).repeated
+        place = oddities(seen.message).repeated
         if place is None:
             return
         text = f"the member {cut(place.name)} comes twice in one object"

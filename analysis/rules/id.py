@@ -6,7 +6,7 @@ from typing import Any, Final
 from analysis.addressing import Key
 from analysis.exchange import IdState
 from analysis.finding import Finding
-from analysis.message import Id, Number, Request, Response, Side, number_text
+from analysis.message import Id, Number, Request, Response, number_text
 from analysis.methods import METHODS
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import NOTE, WARNING, Rule
@@ -113,7 +113,7 @@ class DuplicateInFlight(Rule):
     id = "id/duplicate-in-flight"
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
         if seen.earlier is None or seen.earlier.state not in (IdState.OPEN, IdState.CANCELLED):
             return
         if _asked(seen) is None or _is_replay(seen):
@@ -142,7 +142,7 @@ class DuplicateRequest(Rule):
     versions = HANDSHAKE_ERA
     source = "2024-11-05 basic/messages"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
         is_answered = seen.earlier is not None and seen.earlier.state is IdState.ANSWERED
         if seen.earlier is not None and is_answered and _asked(seen) is not None and not _is_replay(seen):
             text = f"the id {_id(seen)} was used before in this session"
@@ -240,15 +240,15 @@ class EchoedFrame(Rule):
     replaces = ("method/wrong-direction", "lifecycle/*", "modern/server-request", "id/*", "schema/*")
     source = "2024-11-05 basic/transports (stdio)"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.request
-        other: Side = "server" if seen.message.sender == "client" else "client"
-        if request is None or not len(seen.session.tables[other]):
-            return
-        asked = seen.session.tables[other].get(Key(request.frames[0].exchange, request.id))
-        if asked is not None and asked.request.body == request.body and not _may_send(seen, request.method):
-            text = f"the request {_id(seen)} comes back as it was sent: an echo, no peer"
-            yield self.finding(seen, text, related=(asked.request.seq,))
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request, table = seen.request, seen.session.tables["server" if seen.message.sender == "client" else "client"]
+        if request is None or not table:
+            return ()
+        asked = table.get(Key(request.frames[0].exchange, request.id))
+        if asked is None or asked.request.body != request.body or _may_send(seen, request.method):
+            return ()
+        text = f"the request {_id(seen)} comes back as it was sent: an echo, no peer"
+        return [self.finding(seen, text, related=(asked.request.seq,))]
 
 
 # ---- what the rules ask

@@ -1,6 +1,6 @@
 """The group `method`: the names of methods, the revisions that have them, and who may send them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.finding import Finding
@@ -126,16 +126,14 @@ class WrongDirection(Rule):
     id = "method/wrong-direction"
     source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        yield from self._look(seen)
-
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        yield from self._look(seen)
-
-    def _look(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
         method = _method(seen)
-        if method is None or seen.message.sender == method.sender:
-            return
+        return () if method is None or seen.message.sender == method.sender else self._look(seen, method)
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self.on_request(seen)
+
+    def _look(self, seen: Seen, method: Method) -> Iterator[Finding]:
         rank = _rank(seen)
         if seen.message.sender in method.senders(rank):
             return

@@ -1,7 +1,7 @@
 """The group `timeout`: requests that get no answer, or a late one."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.addressing import Key
@@ -184,15 +184,15 @@ class PingUnanswered(_AtEnd):
     replaces = ("timeout/unanswered",)
     source = "2024-11-05 basic/utilities/ping"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
         if request is None or request.method != "ping" or not request.id.pairs:
-            return
+            return ()
         pings: _Pings = self.memory(seen.session, _Pings)
         if pings.watched < _WATCHED:
             pings.watched += 1
             self.later(request.t_ns + PING_NS, lambda: self._look(seen.session, request))
-        yield from ()
+        return ()
 
     def _look(self, session: Session, request: Request) -> Iterator[Finding]:
         """Ten seconds are over."""
@@ -239,7 +239,7 @@ class Slow(Rule):
     needs_time = True
     source = "2025-03-26 basic/lifecycle"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
         token = request.meta.get("progressToken") if request is not None else None
         if request is not None and (isinstance(token, str) or type(token) is int):
@@ -247,21 +247,24 @@ class Slow(Rule):
             tokens[request.sender, id_of(token)] = (request.seq, request.t_ns)
             if len(tokens) > _KEPT:
                 tokens.popitem(last=False)
-        return iter(())
+        return ()
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        tokens: _Tokens | None = seen.session.memory.get(self.id)
-        method, params = seen.body.get("method"), seen.body.get("params")
-        if tokens and method in ("notifications/progress", "progress") and isinstance(params, dict):
-            key = _other(seen.message.sender), id_of(params.get("progressToken"))
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        body = seen.body
+        if body["method"] in ("notifications/progress", "progress") and isinstance(body.get("params"), dict):
+            tokens: _Tokens = self.memory(seen.session, OrderedDict)
+            key = _other(seen.message.sender), id_of(body["params"].get("progressToken"))
             if key in tokens:
                 tokens[key] = (tokens[key][0], seen.message.t_ns)
-        return iter(())
+        return ()
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
         exchange = seen.exchange
         if exchange is None or exchange.ended_ns is None or exchange.ended_ns - exchange.started_ns <= SLOW_PING_NS:
-            return
+            return ()
+        return self._late(seen, exchange, exchange.ended_ns)
+
+    def _late(self, seen: Seen, exchange: Exchange, ended_ns: int) -> Iterator[Finding]:
         request, since_ns = exchange.request, exchange.started_ns
         tokens: _Tokens | None = seen.session.memory.get(self.id)
         if tokens:
@@ -272,9 +275,9 @@ class Slow(Rule):
                 del tokens[key]
                 since_ns = max(since_ns, progress_ns)
         limit = SLOW_PING_NS if request.method == "ping" else SLOW_NS
-        if exchange.ended_ns - since_ns > limit and request.method not in _BLOCKING:
+        if ended_ns - since_ns > limit and request.method not in _BLOCKING:
             what = "its request" if since_ns == exchange.started_ns else "the last progress"
-            text = f"{_name(request)} is answered {_seconds(exchange.ended_ns - since_ns)} after {what}"
+            text = f"{_name(request)} is answered {_seconds(ended_ns - since_ns)} after {what}"
             yield self.finding(seen, text, related=(request.seq,))
 
 

@@ -19,7 +19,28 @@ _ITEMS: Final = 100
 """Items of a list that are looked at for newer members."""
 
 
-class Unknown(Rule):
+class _Unpublished(Rule):
+    """What the rules have in common about versions that are named and were never published."""
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen) if seen.message.sender == "client" else ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen) if seen.http is not None else ()  # where the header names one
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen) if seen.request is not None and seen.request.method == "initialize" else ()
+
+    def _look(self, seen: Seen) -> Iterable[Finding]:
+        odd = [(version, pointer) for version, pointer in _named(seen) if not is_known(version)]
+        return [found for version, pointer in odd for found in self.look(seen, version, pointer)] if odd else ()
+
+    def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
+        """What is wrong with a version that is named at a place."""
+        raise NotImplementedError
+
+
+class Unknown(_Unpublished):
     """A peer names a version that has the shape of a date, or is called a draft, but is no published revision.
 
     **Why it matters.** It is checked as the nearest older revision, drafts as the newest: findings may be about
@@ -35,19 +56,12 @@ class Unknown(Rule):
     once = True
     source = _LIFECYCLE
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        for version, pointer in _named(seen):
-            if not is_known(version) and (is_date(version) or _is_draft(version)):
-                yield self.finding(seen, f"{short(version)} is no published revision", pointer=pointer)
-
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        yield from self.on_request(seen)
-
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        yield from self.on_request(seen)
+    def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
+        if is_date(version) or _is_draft(version):
+            yield self.finding(seen, f"{short(version)} is no published revision", pointer=pointer)
 
 
-class Malformed(Rule):
+class Malformed(_Unpublished):
     """A peer names a version that is no date.
 
     **Why it matters.** Revisions of MCP are dates. A number such as `1.0.0` is usually that of a program or of an SDK
@@ -62,16 +76,9 @@ class Malformed(Rule):
     level = WARNING
     source = _LIFECYCLE
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        for version, pointer in _named(seen):
-            if not is_known(version) and not is_date(version) and not _is_draft(version):
-                yield self.finding(seen, f"the version {short(version)!r} is no date", pointer=pointer)
-
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        yield from self.on_request(seen)
-
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        yield from self.on_request(seen)
+    def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
+        if not is_date(version) and not _is_draft(version):
+            yield self.finding(seen, f"the version {short(version)!r} is no date", pointer=pointer)
 
 
 class ModernInHandshake(Rule):
@@ -209,7 +216,8 @@ class NewerMember(Rule):
         rank = seen.rank
         if rank is None or rank >= MODERN or seen.era == "modern" or method not in METHODS:
             return ()
-        return self._newer(seen, part, rank, seen.body.get(part), _newer(part, str(method), rank))
+        newer = _newer(part, str(method), rank)
+        return self._newer(seen, part, rank, seen.body.get(part), newer) if newer else ()
 
     def _newer(
         self, seen: Seen, part: str, rank: int, value: object, newer: tuple[tuple[str, dict[str, int]], ...]
