@@ -1,0 +1,90 @@
+"""A conversation for the tests of threads: frames and records as a reader gives them, through the fold.
+
+One item every millisecond, so that stamps can be told by heart: the nth item has number n and comes at n ms.
+"""
+
+import json
+from typing import Any
+
+from analysis.fold import Fold
+from analysis.session import Seen
+from captures.envelope import judge
+from captures.frame import Direction, Frame
+from captures.record import Record
+
+MS = 1_000_000
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "host", "version": "1.0.0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class Talk:
+    """Says things, and hands each message on to what is under test."""
+
+    def __init__(self, transport: str = "stdio") -> None:
+        self.fold = Fold()
+        self.seq = -1
+        self.record("header", transport=transport, capture="0", observed_start=True)
+
+    def follow(self, seen: Seen) -> None:
+        """A message was seen."""
+
+    def record(self, rec: str, **members: Any) -> None:
+        self.seq += 1
+        for seen in self.fold.feed(Record(self.seq, rec, self.seq * MS, members)):
+            self.follow(seen)
+
+    def raw(self, direction: Direction, raw: bytes, exchange: int | None = None, **more: Any) -> tuple[Seen, ...]:
+        self.seq += 1
+        place: dict[str, Any] = {} if exchange is None else {"exchange": exchange, "unit": "http_body"}
+        frame = Frame(self.seq, self.seq * MS, direction, raw, judge(raw, direction), **{**place, **more})
+        seen = self.fold.feed(frame)
+        for one in seen:
+            self.follow(one)
+        return seen
+
+    def say(self, direction: Direction, exchange: int | None = None, **members: Any) -> Seen:
+        raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
+        (seen,) = self.raw(direction, raw, exchange)
+        return seen
+
+    def ask(self, id_: object, method: str, exchange: int | None = None, **params: Any) -> Seen:
+        """A request of the client; `_meta` is that of the modern era where none is given."""
+        return self.say("c2s", exchange, id=id_, method=method, params={"_meta": META, **params})
+
+    def answer(self, id_: object, exchange: int | None = None, **result: Any) -> Seen:
+        return self.say("s2c", exchange, id=id_, result=result)
+
+    def refuse(self, id_: object, exchange: int | None = None, code: int = -32602) -> Seen:
+        return self.say("s2c", exchange, id=id_, error={"code": code, "message": "no"})
+
+    def tell(self, method: str, exchange: int | None = None, **params: Any) -> Seen:
+        """A notification of the server."""
+        return self.say("s2c", exchange, method=method, params=params)
+
+    def handshake(self, version: str = "2025-11-25") -> None:
+        self.ask(0, "initialize", protocolVersion=version, capabilities={}, clientInfo={"name": "h", "version": "1"})
+        self.answer(0, protocolVersion=version, capabilities={}, serverInfo={"name": "s", "version": "1"})
+        self.say("c2s", method="notifications/initialized")
+
+    def http(self, number: int, method: str = "POST", peer: str = "127.0.0.1:1", **headers: str) -> None:
+        """The head of a request over HTTP."""
+        fields = [[name.replace("_", "-"), value] for name, value in headers.items()]
+        self.record(
+            "exchange",
+            exchange=number,
+            stage="request",
+            peer=peer,
+            request={"method": method, "target": "/mcp", "headers": fields},
+        )
+
+    def http_answer(self, number: int, status: int = 200, **headers: str) -> None:
+        """The head of the response."""
+        fields = [[name.replace("_", "-"), value] for name, value in headers.items()]
+        self.record("exchange", exchange=number, stage="response", response={"status": status, "headers": fields})
+
+    def http_end(self, number: int, status: int = 200, by: str = "complete") -> None:
+        """The exchange is over."""
+        self.record("exchange", exchange=number, stage="end", response={"status": status, "headers": []}, ended_by=by)
