@@ -4,10 +4,10 @@ Which shape depends on the method, on the revision in force and on who asked. Wh
 all of those refuse that may be in force is wrong.
 """
 
-from typing import Any
+from functools import cache
 
 from analysis.forms import Problem
-from analysis.message import Notification, Request, Response
+from analysis.message import MISSING, Notification, Response, Side
 from analysis.methods import METHODS, UNPREFIXED
 from analysis.revisions import MODERN, Era
 from analysis.session import Seen
@@ -16,22 +16,23 @@ from analysis.shapes import Part, problems
 
 def problems_of(seen: Seen) -> list[Problem]:
     """What is wrong with the body of a message, in its order; nothing for methods that the revision has not."""
-    message, asked, rank = seen.message, seen.request, seen.rank
-    known = METHODS.get(method_of(seen))
-    if known is None or not isinstance(message, Request | Notification | Response):
+    message, asked = seen.message, seen.request
+    method = method_of(seen)
+    if method not in METHODS:
         return []
-    if (asked or message).sender not in known.senders(rank):
+    is_result = isinstance(message, Response)
+    ranks = _ranks(method, (asked or message).sender, seen.rank, seen.era)
+    if not ranks:
         return []  # refused for its direction already
     part = part_of(seen)
-    is_result = isinstance(message, Response)
-    value: Any = message.result if isinstance(message, Response) else message.params
-    params: Any = asked.params if is_result and asked is not None else None
-    first, *rest = _ranks(rank, seen.era)
-    found = problems(part, known.name, first, value, params)
+    value = seen.body.get("result" if is_result else "params", MISSING)
+    params = asked.params if is_result and asked is not None else None
+    first, *rest = ranks
+    found = problems(part, method, first, value, params)
     for other in rest:
         if not found:
             break
-        refused = {(one.pointer, one.kind) for one in problems(part, known.name, other, value, params)}
+        refused = {(one.pointer, one.kind) for one in problems(part, method, other, value, params)}
         found = [one for one in found if (one.pointer, one.kind) in refused]
     return found
 
@@ -51,8 +52,11 @@ def part_of(seen: Seen) -> Part:
     return "notification" if method_of(seen).startswith("notifications/") else "params"
 
 
-def _ranks(rank: int | None, era: Era | None) -> tuple[int, ...]:
-    """The revisions that may be in force."""
+@cache
+def _ranks(method: str, sender: Side, rank: int | None, era: Era | None) -> tuple[int, ...]:
+    """The revisions that may be in force; none where nobody but the other side may ask or tell this."""
+    if sender not in METHODS[method].senders(rank):
+        return ()
     if rank is not None:
         # A handshake for a revision that has none is read as the newest that has.
         return (min(rank, MODERN - 1) if era == "handshake" else rank,)
