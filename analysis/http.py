@@ -1,9 +1,10 @@
 """HttpExchange: what the `exchange` records of a capture tell of one request over HTTP and its response."""
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    from analysis.message import Id
     from analysis.session import Seen
 
 VERSION_FIELD: Final = "mcp-protocol-version"
@@ -13,12 +14,27 @@ KEPT: Final = 10_000
 SEEN_KEPT: Final = 16
 """Messages of each body that are remembered."""
 
+Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
+"""Whether a last event id is that of one stream, of none, of several; or stands where nothing can be resumed."""
+
+
+class Stray(NamedTuple):
+    """An event on a stream that had come on another one."""
+
+    seq: int
+    """Number of its frame."""
+    stream: int
+    """The other one, by the number of its first exchange."""
+
 
 class HttpExchange:
     """One exchange, as far as it is known."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, others: "HttpExchanges", order: int) -> None:
         self.number = number
+        self.order = order
+        """Its place among all exchanges, by when it was first heard of."""
+        self._others = others
         self.method = ""
         """The method of HTTP, such as `POST`; empty where the head is lost."""
         self.target = ""
@@ -42,6 +58,20 @@ class HttpExchange:
         """The messages of the client in it."""
         self.received: list[Seen] = []
         """Those of the server."""
+        self.stream = number
+        """The stream of events that it is part of, by the number of its first exchange; mostly its own."""
+        self.event_id: Id | None = None
+        """The id of the last event, where there was one."""
+        self.last_event_id: Id | None = None
+        """The `Last-Event-ID` of the request, where a stream of events answered it."""
+        self.resumption: Resumption | None = None
+        """What is known of that id; None without one."""
+        self.resumed: int | None = None
+        """Number of the exchange that it goes on with: the last one that brought that event."""
+        self.replays = 0
+        """Events in it that an earlier exchange of the same stream had brought."""
+        self.strays: list[Stray] = []
+        """Events in it that another stream had brought; the first 16."""
 
     def take(self, members: dict[str, Any]) -> None:
         """Learn from an `exchange` record."""
@@ -66,6 +96,13 @@ class HttpExchange:
             self.ended_by = _text(members.get("ended_by")) or "error"
 
     @property
+    def resumes(self) -> "HttpExchange | None":
+        """The exchange that it goes on with; None for none, and where that is no longer remembered."""
+        found = None if self.resumed is None else self._others.known(self.resumed)
+        # A number that was forgotten may have been used again, if only by somebody who wants us to go round in circles.
+        return found if found is not None and found.order < self.order else None
+
+    @property
     def session_id(self) -> str | None:
         """The (hashed) session id of the request, or of the response that gave it out."""
         return self.fields.get("mcp-session-id") or self.answer_fields.get("mcp-session-id")
@@ -88,6 +125,7 @@ class HttpExchanges:
 
     def __init__(self) -> None:
         self._by_number: OrderedDict[int, HttpExchange] = OrderedDict()
+        self._count = 0
 
     def take(self, members: dict[str, Any]) -> HttpExchange | None:
         """Learn from an `exchange` record; the exchange that it is about, where it names one."""
@@ -102,10 +140,15 @@ class HttpExchanges:
         """The exchange of a number; a new one where nothing is known of it."""
         found = self._by_number.get(number)
         if found is None:
-            found = self._by_number[number] = HttpExchange(number)
+            self._count += 1
+            found = self._by_number[number] = HttpExchange(number, self, self._count)
             if len(self._by_number) > KEPT:
                 self._by_number.popitem(last=False)
         return found
+
+    def known(self, number: int) -> HttpExchange | None:
+        """The exchange of a number; None where nothing is known of it, or no longer."""
+        return self._by_number.get(number)
 
 
 def _fields(headers: object) -> dict[str, str]:
