@@ -1,14 +1,15 @@
 """List the rules, or show the page of one: what it is, why it matters, how it looks on the wire, what to do instead.
 
-With --missing the rows of the catalogue that are not built yet.
+With --missing the rows of the catalogue that are not built yet: all, those that a pattern fits, or all about one.
 """
 
 import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any
 
@@ -16,9 +17,9 @@ from analysis.catalogue import MARKS, Row, catalogue
 from analysis.revisions import REVISIONS
 from analysis.rules import Rule, rules
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import add_format, json_line
-from mcpproxy.report.rule_pages import about, as_text, page, row_of, sections, summary_of
+from mcpproxy.report.rule_pages import about, as_text, level_in, page, row_as_text, row_of, sections, summary_of
 from mcpproxy.report.text import Span, Style, fit, fit_spans
 from mcpproxy.sanitise import sanitise
 
@@ -26,7 +27,12 @@ from mcpproxy.sanitise import sanitise
 def parser() -> argparse.ArgumentParser:
     """The arguments of `rule`."""
     made = Parser("rule", __doc__)
-    made.add_argument("rule", nargs="*", metavar="RULE", help="show the pages of these; without one, list all")
+    made.add_argument(
+        "rule",
+        nargs="*",
+        metavar="RULE",
+        help="show the page of this one, or list those that a pattern such as id/* fits",
+    )
     made.add_argument("--group", metavar="G", help="only rules of this group, such as lifecycle")
     made.add_argument("--level", choices=("error", "warning", "note"), help="only rules of this level in some revision")
     made.add_argument("--version", choices=REVISIONS, help="only rules that hold in this revision of the protocol")
@@ -42,15 +48,31 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print rules; 2 where one is named that there is not."""
     options = parser().parse_args(arguments)
-    if options.rule:
-        return _show(options)
-    built = rules()
+    patterns = [name for name in options.rule if is_pattern(name)]
+    names = [name for name in options.rule if not is_pattern(name)]
+    code = _list(patterns, options) if patterns or not names else int(Exit.FINE)
+    return max(code, _show(names, options, is_first=not patterns)) if names else code
+
+
+def is_pattern(name: str) -> bool:
+    """Whether the name of a rule has signs in it that stand for others."""
+    return any(sign in name for sign in "*?[")
+
+
+def _list(patterns: list[str], options: argparse.Namespace) -> int:
+    """The rows that all options choose, and one of the patterns, where there are some."""
+    built, groups = rules(), {row.group for row in catalogue().values()}
+    if options.group not in (None, *groups):
+        return fail(f"there is no group {sanitise(options.group, 64)}; `mcpproxy rule` lists them all")
+    for pattern in patterns:
+        if not any(fnmatchcase(rule, pattern) for rule in catalogue()):
+            return fail(no_rule(pattern))
     missing = (row for row in catalogue().values() if row.id not in built)
     rows = missing if options.missing else map(row_of, built.values())
-    chosen = [row for row in rows if _is_chosen(row, options)]
-    if not chosen and options.group is not None and options.group not in {row.group for row in catalogue().values()}:
-        return fail(f"there is no group {sanitise(options.group, 64)}; `mcpproxy rule` lists them all")
-    if options.format == "json":
+    chosen = [row for row in rows if _is_chosen(row, patterns, options)]
+    if not chosen:
+        say(_nothing(patterns, options))
+    elif options.format == "json":
         for row in chosen:
             sys.stdout.write(json_line(_as_json(row, built.get(row.id))))
     else:
@@ -58,13 +80,30 @@ def run(arguments: list[str]) -> int:
     return int(Exit.FINE)
 
 
-def _is_chosen(row: Row, options: argparse.Namespace) -> bool:
+def _nothing(patterns: list[str], options: argparse.Namespace) -> str:
+    """Why nothing is listed."""
+    groups = {options.group} if options.group is not None else {pattern.partition("/")[0] for pattern in patterns}
+    if not options.missing and len(groups) == 1 and groups.isdisjoint(row_of(rule).group for rule in rules().values()):
+        (group,) = groups
+        if group in {row.group for row in catalogue().values()}:
+            return f"no rule of the group {group} is built yet; `mcpproxy rule --missing --group {group}` lists them"
+    kind = "row of the catalogue that is not built" if options.missing else "rule that is built"
+    return f"no {kind} fits all that was asked for; `mcpproxy rule` lists all rules, --missing the others"
+
+
+def _is_chosen(row: Row, patterns: list[str], options: argparse.Namespace) -> bool:
     return (
         options.group in (None, row.group)
-        and (options.level is None or row.has_level(options.level))
+        and (not patterns or any(fnmatchcase(row.id, pattern) for pattern in patterns))
         and (options.version is None or row.holds(options.version))
+        and (options.level is None or _has_level(row, options.level, options.version))
         and (options.mark is None or options.mark in row.marks)
     )
+
+
+def _has_level(row: Row, level: str, version: str | None) -> bool:
+    """Whether a rule has a level: in a revision, or in any."""
+    return row.has_level(level) if version is None else level_in(row, version) == level
 
 
 def _print(rows: Iterable[Row], built: dict[str, type[Rule]], options: argparse.Namespace) -> None:
@@ -79,32 +118,45 @@ def _print(rows: Iterable[Row], built: dict[str, type[Rule]], options: argparse.
         for row in own:
             rule = built.get(row.id)
             text = summary_of(rule) if rule is not None else f"{row.who}, {row.versions}"
-            line = f"  {row.level.partition(',')[0]:<7}  {row.id:<{longest}}  {text}"
+            level = row.level.partition(",")[0] if options.version is None else level_in(row, options.version)
+            line = f"  {level:<7}  {row.id:<{longest}}  {text}"
             sys.stdout.write((fit(line, width) if is_cut else line) + "\n")
 
 
-def _show(options: argparse.Namespace) -> int:
-    built, code = rules(), int(Exit.FINE)
-    style, width = _style(options), min(100, max(40, shutil.get_terminal_size().columns))
-    for number, name in enumerate(options.rule):
-        rule = built.get(name)
-        if rule is None:
-            code = _unknown(name)
+def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> int:
+    """The pages of rules, or with --missing what is known of those that are not built."""
+    code = int(Exit.FINE)
+    for name in names:
+        rule, row = rules().get(name), catalogue().get(name)
+        if row is None:
+            code = fail(no_rule(name))
+        elif options.missing and rule is not None:
+            code = fail(f"{row.id} is not missing; see `mcpproxy rule {row.id}`")
+        elif not options.missing and rule is None:
+            code = fail(f"{row.id} is not built yet: {row.level}, {row.who}, revisions: {row.versions}")
         elif options.format == "json":
-            sys.stdout.write(json_line(_as_json(row_of(rule), rule)))
+            sys.stdout.write(json_line(_as_json(row if rule is None else row_of(rule), rule)))
         else:
-            sys.stdout.write("\n" if number else "")
-            sys.stdout.write("".join(f"{line}\n" for line in as_text(rule, style, width)))
+            sys.stdout.write("" if is_first else "\n")
+            sys.stdout.write("".join(f"{line}\n" for line in _page(row, rule, options)))
+            is_first = False
     return code
 
 
-def _unknown(name: str) -> int:
-    row = catalogue().get(name)
-    if row is not None:
-        return fail(f"{row.id} is not built yet: {row.level}, {row.who}, revisions: {row.versions}")
-    near = get_close_matches(name[:100], rules(), 3, 0.5)
+def _page(row: Row, rule: type[Rule] | None, options: argparse.Namespace) -> Iterator[str]:
+    style, width = _style(options), min(100, max(40, shutil.get_terminal_size().columns))
+    return row_as_text(row, style, width) if rule is None else as_text(rule, style, width)
+
+
+def no_rule(name: str) -> str:
+    """That no rule has a name or fits a pattern, with what may be meant."""
+    if name in {row.group for row in catalogue().values()}:
+        return f"{name} is a group of rules; {name}/* fits them all"
+    near = get_close_matches(name[:100], catalogue(), 3, 0.5)
     hint = f"perhaps {' or '.join(near)}" if near else "`mcpproxy rule` lists them"
-    return fail(f"there is no rule {sanitise(name, 100)}; {hint}")
+    if is_pattern(name):
+        return f"no rule fits {sanitise(name, 100)}; {hint}"
+    return f"there is no rule {sanitise(name, 100)}; {hint}"
 
 
 def _style(options: argparse.Namespace) -> Style:

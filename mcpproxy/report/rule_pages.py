@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.catalogue import MARKS, Row, catalogue
+from analysis.revisions import REVISIONS
 from analysis.rules import Rule, group_of, rules
 from mcpproxy.report.text import Span, Style, count_text
 from mcpproxy.report.wrapping import wrapped
@@ -55,16 +56,33 @@ def sections(rule: type[Rule]) -> Iterator[tuple[str, str]]:
         yield (heading["name"], text[heading.end() :]) if heading else ("", text)
 
 
+def level_in(row: Row, revision: str) -> str:
+    """How bad it is in a published revision: a row names one level, and then where it has others."""
+    usual, *others = row.level.split(", ")
+    for other in others:
+        level, _, spans = other.partition(" ")
+        # A date by itself is that revision alone.
+        exact = (f"{span} only" if span in REVISIONS else span for span in spans.split(" and "))
+        if any(row._replace(versions=span).holds(revision) for span in exact):
+            return level
+    return usual
+
+
 def facts(rule: type[Rule]) -> list[tuple[str, str]]:
     """What is said by its attributes, in words."""
-    row = row_of(rule)
+    return [
+        *_row_facts(row_of(rule)),
+        *([("replaces", ", ".join(rule.replaces))] if rule.replaces else []),
+        *([("source", rule.source)] if rule.source else []),
+    ]
+
+
+def _row_facts(row: Row) -> list[tuple[str, str]]:
     return [
         ("level", row.level),
         ("broken by", WHO[row.who]),
         ("revisions", row.versions),
         *(("", MARKS[mark]) for mark in row.marks),
-        *([("replaces", ", ".join(rule.replaces))] if rule.replaces else []),
-        *([("source", rule.source)] if rule.source else []),
     ]
 
 
@@ -79,7 +97,20 @@ def as_text(rule: type[Rule], style: Style, width: int) -> Iterator[str]:
             yield style.paint([Span(heading, "accent")])
         yield from (f"  {line}" for line in wrapped(text, width - 2))
     yield ""
-    for name, text in facts(rule):
+    yield from _facts_as_text(facts(rule), style, width)
+
+
+def row_as_text(row: Row, style: Style, width: int) -> Iterator[str]:
+    """The same of a rule that is not built: nothing but its row in the catalogue."""
+    yield style.paint([Span(row.id, "accent")])
+    yield ""
+    yield from wrapped("In the catalogue, and not built yet: nothing of it is found.", width)
+    yield ""
+    yield from _facts_as_text(_row_facts(row), style, width)
+
+
+def _facts_as_text(facts: list[tuple[str, str]], style: Style, width: int) -> Iterator[str]:
+    for name, text in facts:
         for number, line in enumerate(wrapped(text, width - 12)):
             yield style.paint([Span(f"{'' if number else name:<12}", "dim"), Span(line)]).rstrip()
 

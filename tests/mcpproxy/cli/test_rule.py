@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from analysis.catalogue import MARKS, catalogue
-from analysis.revisions import REVISIONS
+from analysis.revisions import REVISIONS, era_of
 from analysis.rules import Rule, rules
-from mcpproxy.report.rule_pages import facts, page, reference, row_of, sections, summary_of
+from mcpproxy.report.rule_pages import facts, level_in, page, reference, row_of, sections, summary_of
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
 
 ROOT = Path(__file__).parents[3]
+UNBUILT = [row.id for row in catalogue().values() if row.group not in {rule.partition("/")[0] for rule in rules()}]
+"""Rows of groups of which no rule is built."""
+some_are_missing = pytest.mark.skipif(not UNBUILT, reason="every group is built")
 
 
 def listed(*arguments: str) -> list[dict[str, Any]]:
@@ -45,7 +48,37 @@ def test_rules_are_chosen_by_group_level_version_and_mark() -> None:
     assert "id/duplicate-request" not in ids("--version", "2026-07-28")
     assert "id/duplicate-request" in ids("--version", "2025-11-25")
     assert ids("--group", "id", "--mark", "S") == ["id/unknown-response", "id/self-answered"]
-    assert ids("--group", "id", "--mark", "O") == []
+
+
+def test_a_level_is_that_of_the_revision_where_one_is_asked_for() -> None:
+    lingers = ["--group", "shutdown", "--level", "warning"]
+    assert "shutdown/server-lingers" in ids(*lingers)
+    assert "shutdown/server-lingers" in ids(*lingers, "--version", "2026-07-28")
+    assert "shutdown/server-lingers" not in ids(*lingers, "--version", "2025-11-25")
+    told = mcpproxy("rule", "--group", "shutdown", "--version", "2025-11-25").stdout.decode()
+    assert re.search("^  note     shutdown/server-lingers ", told, re.MULTILINE)
+
+
+@pytest.mark.parametrize("rule", rules().values(), ids=lambda rule: rule.id)
+def test_the_level_in_a_revision_is_that_of_findings(rule: type[Rule]) -> None:
+    for rank, revision in enumerate(REVISIONS):
+        if row_of(rule).holds(revision):
+            assert level_in(row_of(rule), revision) == str(rule().level_at(rank, era_of(rank)))
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("error", "eeeee"),
+        ("error, warning 2024-11-05", "weeee"),
+        ("error, warning 2025-03-26 and ≥2026-07-28", "eweew"),
+        ("error, note ≤2025-06-18", "nnnee"),
+        ("warning, error 2025-03-26 to 2025-11-25", "weeew"),
+    ],
+)
+def test_a_row_of_the_catalogue_has_a_level_in_each_revision(text: str, levels: str) -> None:
+    row = next(iter(catalogue().values()))._replace(level=text)
+    assert "".join(level_in(row, revision)[0] for revision in REVISIONS) == levels
 
 
 def test_missing_is_what_the_catalogue_has_and_nobody_built() -> None:
@@ -59,6 +92,53 @@ def test_an_unknown_group_is_a_mistake_and_an_empty_one_is_not() -> None:
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"there is no group ids" in done.stderr
     assert mcpproxy("rule", "--group", "id", "--missing").returncode == 0
+
+
+@some_are_missing
+def test_where_nothing_is_listed_stderr_says_why() -> None:
+    (group,) = {rule.partition("/")[0] for rule in UNBUILT[:1]}
+    for words in (["--group", group], [f"{group}/*"]):
+        done = mcpproxy("rule", *words)
+        assert (done.returncode, done.stdout) == (0, b"")
+        hint = f"`mcpproxy rule --missing --group {group}`"
+        assert done.stderr.decode() == f"mcpproxy: no rule of the group {group} is built yet; {hint} lists them\n"
+    done = mcpproxy("rule", "--json", "--group", "id", "--mark", "O")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.startswith(b"mcpproxy: no rule that is built fits all that was asked for; ")
+
+
+@some_are_missing
+def test_a_pattern_lists_the_rules_that_it_fits() -> None:
+    assert ids("id/*") == ids("--group", "id")
+    assert ids("id/n*", "*/bom") == ["framing/bom", "id/null", "id/not-string-or-integer"]
+    assert ids("id/*", "--level", "warning") == ["id/unsafe-integer"]
+    assert ids("--missing", f"{UNBUILT[0]}*")[0] == UNBUILT[0]
+    both = mcpproxy("rule", "id/null", "*/bom").stdout.decode()
+    assert both.index("framing/bom  ") < both.index("\n\nid/null\n")
+    done = mcpproxy("rule", "ids/*")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"no rule fits ids/*" in done.stderr
+
+
+def test_a_group_is_no_rule_and_its_pattern_is_named() -> None:
+    done = mcpproxy("rule", "id")
+    assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* fits them all\n")
+
+
+@some_are_missing
+def test_what_is_known_of_a_rule_that_is_missing() -> None:
+    row = catalogue()[UNBUILT[0]]
+    done = mcpproxy("rule", "--missing", row.id)
+    text = done.stdout.decode()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert text.startswith(f"{row.id}\n\n")
+    assert "not built yet" in text
+    assert f"revisions   {row.versions}\n" in text
+    (told,) = listed("--missing", row.id)
+    assert (told["id"], told["built"]) == (row.id, False)
+    done = mcpproxy("rule", "--missing", "id/null")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"id/null is not missing; see `mcpproxy rule id/null`" in done.stderr
 
 
 def test_a_page_says_what_why_how_and_instead() -> None:
@@ -86,12 +166,12 @@ def test_a_page_as_json() -> None:
     assert row["page"].startswith(row["summary"])
 
 
+@some_are_missing
 def test_a_rule_that_is_not_built_is_told_apart_from_one_that_is_not() -> None:
-    missing = [rule for rule in catalogue() if rule not in rules()]
-    if not missing:
-        pytest.skip("every row of the catalogue is built")
-    assert f"{missing[0]} is not built yet" in mcpproxy("rule", missing[0]).stderr.decode()
-    assert b"there is no rule \\x1b[31m;" in mcpproxy("rule", "\x1b[31m").stderr
+    done = mcpproxy("rule", UNBUILT[0])
+    assert done.returncode == 2
+    assert f"{UNBUILT[0]} is not built yet" in done.stderr.decode()
+    assert b"there is no rule \\x1b(0;" in mcpproxy("rule", "\x1b(0").stderr
 
 
 @pytest.mark.parametrize("rule", rules().values(), ids=lambda rule: rule.id)
