@@ -54,8 +54,14 @@ _SHAPED: Final = frozenset({"request", "notification", "result"})
 class Checker:
     """Runs rules over one capture."""
 
-    def __init__(self, picked: Iterable[type[Rule]] | None = None) -> None:
-        """`picked`: the rules to run; None for all."""
+    def __init__(self, picked: Iterable[type[Rule]] | None = None, shown: Callable[[Seen], None] | None = None) -> None:
+        """A checker at the beginning of a capture.
+
+        Args:
+            picked: the rules to run; None for all.
+            shown: is given each message before the rules are asked about it.
+        """
+        self._shown = shown
         self.fold = Fold()
         """What is known of the capture."""
         self.faults: dict[str, str] = {}
@@ -138,6 +144,8 @@ class Checker:
                 kind = "error" if message.is_error else "result"
             else:
                 kind = "unpaired error" if message.is_error else "unpaired result"
+        if self._shown is not None:
+            self._shown(seen)
         plan = self._plan(kind, seen, method)
         found: list[Finding] = []
         if self._watching and seen.session.number in self._watching:

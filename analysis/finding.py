@@ -45,3 +45,5 @@ class Finding(NamedTuple):
     """The stamp of `frame`."""
     item: int | None = None
     """The place of the message in its batch, or on its line."""
+    method: str = ""
+    """The method of the message; of an answer, that of its request; empty where there is none. Cut, and foreign."""

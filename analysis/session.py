@@ -176,6 +176,13 @@ class Seen:
         """The request itself, or the one that a response answers."""
 
     @property
+    def method(self) -> str:
+        """The method of the message, or of the request that it answers; empty where there is none."""
+        if self.request is not None:
+            return self.request.method
+        return self.message.method if isinstance(self.message, Notification) else ""
+
+    @property
     def body(self) -> dict[str, Any]:
         """The members of the message; empty where it is none."""
         return self.message.body if isinstance(self.message, Request | Notification | Response) else {}

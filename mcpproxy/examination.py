@@ -1,11 +1,9 @@
 """Examination: the items of one capture become findings, with all that a report tells beside them.
 
 All rules run, whichever are wanted: one takes away what another says worse, and a choice must not bring that back.
-Memory is bounded by the records of the capture (some 46 bytes each) and by what the checker holds.
+Memory is bounded by the records of the capture (some 34 bytes each) and by what the checker holds.
 """
 
-from array import array
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -16,8 +14,6 @@ from analysis.baseline import Baseline, fingerprint
 from analysis.checker import Checker
 from analysis.filter import Facts, Filter, facts_of
 from analysis.finding import Finding
-from analysis.message import Notification, Request, Response
-from analysis.rules import Rule, rules
 from analysis.session import Seen
 from captures.frame import Frame
 from captures.reader import Damage, FrameAssembler
@@ -25,9 +21,6 @@ from captures.record import Record
 from mcpproxy.report.found import Ended, Found
 from mcpproxy.report.sites import Sites
 
-_LONGEST_METHOD: Final = 256
-_MOST_METHODS: Final = 10_000
-_MOST_BATCHED: Final = 100_000
 _FACTS_KEPT: Final = 10_000
 _FACTS_BYTES: Final = 64 << 20
 
@@ -59,8 +52,8 @@ class Examination:
         self._wanted = wanted
         self._sites = Sites(path)
         self._assembler = FrameAssembler()
-        self._onlooker = _Onlooker(keeps_facts=wanted.only is not None)
-        self._checker = Checker([_shown_to(self._onlooker.look), *rules().values()])
+        self._onlooker = _Onlooker()
+        self._checker = Checker(shown=self._onlooker.look if wanted.only is not None else None)
 
     @property
     def sessions(self) -> int:
@@ -112,12 +105,10 @@ class Examination:
         return self._wanted.only.matches(replace(facts, rules=(finding.rule,), level=str(finding.level)))
 
     def _found(self, finding: Finding) -> Found:
-        method = self._onlooker.method(finding.frame, finding.item)
-        mark = fingerprint(finding.rule, method, finding.pointer, finding.message)
+        mark = fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
         return Found(
             finding,
             self._path,
-            method,
             self._checker.fold.wall_ns,
             self._sites.place(finding.frame),
             mark,
@@ -126,62 +117,17 @@ class Examination:
 
 
 class _Onlooker:
-    """Remembers of each message what findings do not say: its method, and what a filter may ask."""
+    """Remembers of the last messages what a filter may ask."""
 
-    def __init__(self, *, keeps_facts: bool) -> None:
+    def __init__(self) -> None:
         self.facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
-        """Of the last messages, where they are wanted."""
-        self._keeps_facts = keeps_facts
         self._bytes = 0
-        self._names = [""]
-        self._numbers = {"": 0}
-        self._seqs, self._methods = array("Q"), array("L")
-        self._batched: OrderedDict[tuple[int, int | None], int] = OrderedDict()
 
     def look(self, seen: Seen) -> None:
         """The next message."""
-        message = seen.message
-        asked = seen.request if isinstance(message, Response) else message
-        name = asked.method[:_LONGEST_METHOD] if isinstance(asked, Request | Notification) else ""
-        number = self._numbers.get(name)
-        if number is None and len(self._names) < _MOST_METHODS:
-            number = self._numbers[name] = len(self._names)
-            self._names.append(name)
-        if message.index is not None or (self._seqs and message.seq <= self._seqs[-1]):
-            self._batched[message.seq, message.index] = number or 0
-            if len(self._batched) > _MOST_BATCHED:
-                self._batched.popitem(last=False)
-        elif number:
-            self._seqs.append(message.seq)
-            self._methods.append(number)
-        if self._keeps_facts:
-            self._keep(seen)
-
-    def method(self, seq: int, item: int | None) -> str:
-        """The method of a message; of an answer, that of its request; empty where there is none."""
-        number = self._batched.get((seq, item))
-        if number is None:
-            at = bisect_left(self._seqs, seq)
-            number = self._methods[at] if at < len(self._seqs) and self._seqs[at] == seq else 0
-        return self._names[number]
-
-    def _keep(self, seen: Seen) -> None:
         facts = facts_of(seen)
         self.facts[seen.message.seq, seen.message.index] = facts
         self._bytes += len(facts.raw)
         while len(self.facts) > 1 and (len(self.facts) > _FACTS_KEPT or self._bytes > _FACTS_BYTES):
             _, oldest = self.facts.popitem(last=False)
             self._bytes -= len(oldest.raw)
-
-
-def _shown_to(look: Callable[[Seen], None]) -> type[Rule]:
-    """A rule that finds nothing: by it somebody is shown each message before the rules are asked about it."""
-
-    class Onlooking(Rule):
-        id = ""
-
-        def on_message(self, seen: Seen) -> Iterable[Finding]:
-            look(seen)
-            return ()
-
-    return Onlooking

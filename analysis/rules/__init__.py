@@ -48,6 +48,9 @@ GROUPS: Final = (
 RACE_NS: Final = 2_000_000_000
 """The race window W: how far two events may cross where nothing proves their order."""
 
+LONGEST_METHOD: Final = 256
+"""Characters of a method that a finding keeps."""
+
 Who: TypeAlias = Literal["client", "server", "either"]
 Later: TypeAlias = Callable[[], Iterable[Finding]]
 """A question put off to a later time of the capture."""
@@ -210,6 +213,7 @@ class Rule:
             self.source,
             at.message.frames[0].t_ns,
             at.message.index,
+            at.method[:LONGEST_METHOD],
         )
 
     @classmethod

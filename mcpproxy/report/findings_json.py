@@ -22,7 +22,7 @@ def row(found: Found) -> dict[str, Any]:
         "frame": finding.frame,
         "item": finding.item,
         "related": list(finding.related),
-        "method": found.method or None,
+        "method": finding.method or None,
         "message": finding.message,
         "pointer": finding.pointer,
         "source": finding.source,

@@ -29,8 +29,6 @@ class Found(NamedTuple):
 
     finding: Finding
     capture: Path
-    method: str = ""
-    """Of the message; of an answer, that of its request; empty where there is none."""
     wall_ns: int | None = None
     """Wall clock when the capture opened."""
     place: Place | None = None
