@@ -11,12 +11,15 @@ from typing import Any, BinaryIO, NamedTuple
 
 from orjson import loads
 
+from analysis.catalogue import catalogue
 from analysis.checker import Checker
 from analysis.finding import Finding, Level
+from analysis.rules import rules
 from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import json_line
+from mcpproxy.cli.rule import no_rule
 from mcpproxy.importers.source import read_lines
 from mcpproxy.importers.trace import Case, Refused, cases
 from mcpproxy.report.text import count_text
@@ -121,6 +124,8 @@ def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
         rule, frame = (row.get("rule"), row.get("frame")) if isinstance(row, dict) else (None, None)
         if not isinstance(rule, str) or type(frame) is not int:
             raise _Malformed(f"expected a list of objects with `rule` and `frame` in `{member}`")
+        if rule not in catalogue():
+            raise _Malformed(f"expected the id of a rule in `{member}`: {no_rule(rule)}")
         due[rule, frame] += picks(rule)
     return +due
 
@@ -138,7 +143,7 @@ def _lines(case: Case, missed: Due, unexpected: list[_Told]) -> Iterator[str]:
     yield f"{verdict:<11}  {sanitise(case.name)}"
     for (rule, frame), count in sorted(missed.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
         times = f" ×{count}" if count > 1 else ""
-        yield f"  missed      frame {frame}  {sanitise(rule, 100)}{times}"
+        yield f"  missed      frame {frame}  {rule}{times}{'' if rule in rules() else ', not built yet'}"
     for one in reversed(unexpected):
         finding = one.finding
         where = "at the end" if one.frame is None else f"frame {one.frame}"

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from analysis.catalogue import catalogue
+from analysis.rules import rules
 from captures.file import CaptureFile
 from captures.reader import Capture
 from captures.record import Record, members
@@ -25,6 +27,8 @@ from tests.mcpproxy.report.findings import twisted
 
 IDS = ("--rule", "id/*")
 """What tests look at, so that no other rule changes what they see."""
+UNBUILT = [row.id for row in catalogue().values() if row.group not in {rule.partition("/")[0] for rule in rules()}]
+"""Rows of groups of which no rule is built."""
 CLOSE = ("close", members(ending="server", status=0, totals={}))
 
 
@@ -101,6 +105,19 @@ def test_a_pattern_that_fits_no_rule_is_a_mistake(capture: Path) -> None:
         done = mcpproxy("check", option, "ids/*", capture)
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"no rule fits ids/*" in done.stderr
+    done = mcpproxy("check", "--rule", "id", capture)
+    assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* fits them all\n")
+
+
+@pytest.mark.skipif(not UNBUILT, reason="every group is built")
+def test_to_look_only_for_what_is_not_built_is_a_mistake(capture: Path) -> None:
+    group = UNBUILT[0].partition("/")[0]
+    for pattern, what in ((UNBUILT[0], "is"), (f"{group}/*", "fits only rules that are")):
+        done = mcpproxy("check", "--rule", "id/null", "--rule", pattern, capture)
+        told = f"{pattern} {what} in the catalogue and not built yet, so nothing can be found; "
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.decode() == f"mcpproxy: {told}see `mcpproxy rule --missing`\n"
+    assert mcpproxy("check", "--rule", "*", "--ignore", f"{group}/*", capture).returncode == 1
 
 
 def test_a_choice_brings_nothing_back_that_another_rule_takes_away(tmp_path: Path) -> None:
@@ -345,6 +362,12 @@ def test_a_case_is_as_expected_or_not() -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.skipif(not UNBUILT, reason="every group is built")
+def test_a_rule_that_is_not_built_is_missed_for_that() -> None:
+    done = mcpproxy("check", "--trace", "-", stdin=trace(CALL, expect=[{"rule": UNBUILT[0], "frame": 0}]))
+    assert f"frame 0  {UNBUILT[0]}, not built yet\n" in done.stdout.decode()
+
+
 def test_json_of_a_trace_names_case_and_frame() -> None:
     done = mcpproxy("check", "--trace", "-", "--json", *IDS, stdin=trace(CALL, TWISTED, expect=[DUE]))
     (row,) = rows(done.stdout)
@@ -378,6 +401,7 @@ def test_the_corpus_gives_what_its_own_test_finds() -> None:
         (trace(CALL, expect=7), "line 1: expected a list of objects with `rule` and `frame` in `expect`"),
         (trace(CALL, expect=[DUE, None]), "in `expect`"),
         (trace(CALL, notes=[{"rule": 1, "frame": 1}]), "in `notes`"),
+        (trace(CALL, expect=[{"rule": "id/nul", "frame": 0}]), "there is no rule id/nul; perhaps id/null"),
     ],
 )
 def test_what_is_no_trace_is_told(line: bytes, reason: str) -> None:
