@@ -1,7 +1,8 @@
 """Excerpts: the part of a payload that a finding is about, in one line, with carets below the place.
 
 The place is looked for in the bytes themselves, by one pass over their tokens, so any size and any nesting takes linear
-time, and an excerpt shows what crossed and not what a parser made of it.
+time, and an excerpt shows what crossed and not what a parser made of it. Where the place is missing, as a member may be
+that is required, what would hold it is shown.
 """
 
 import re
@@ -27,6 +28,8 @@ class Excerpt(NamedTuple):
     """Cells before the carets."""
     carets: int = 0
     """How many; 0 where no place is known."""
+    is_plain: bool = True
+    """Whether it shows the very place and all that stands before it, so that nobody has to be told where it is."""
 
 
 def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
@@ -34,32 +37,45 @@ def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
 
     Without a pointer it is the whole of it that is wrong; carets are worth a line then only where it is no JSON.
     """
-    span = locate(raw, pointer) if pointer else None
-    if span is None:
+    there, span = nearest(raw, pointer) if pointer else ("", None)
+    if span is None or not there:
         text = fit(sanitise_bytes(raw, width + 1), width)
-        return Excerpt(text) if pointer or raw.lstrip()[:1] in (b"{", b"[") else Excerpt(text, 0, cells(text))
+        if pointer or raw.lstrip()[:1] in (b"{", b"["):
+            return Excerpt(text, is_plain=not pointer)
+        return Excerpt(text, 0, cells(text))
     start, end = span
-    before = _before(raw, start, width * 2 // 3)
+    before, is_whole = _before(raw, start, width * 2 // 3)
     inside = sanitise_bytes(raw[start:end], width + 1)
     text = fit(before + inside + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
     indent = cells(before)
-    return Excerpt(text, indent, max(1, min(cells(inside), width - indent)))
+    return Excerpt(text, indent, max(1, min(cells(inside), width - indent)), is_whole and there == pointer)
 
 
-def _before(raw: bytes, start: int, width: int) -> str:
-    """What stands before a place: all of it, or as much as leaves room for the place itself."""
+def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
+    """What stands before a place, and whether that is all of it, or as much as leaves room for the place itself."""
     if start <= width:
         text = sanitise_bytes(raw[:start], None)
         if cells(text) <= width:
-            return text
+            return text, True
     for context in (_CONTEXT, _CONTEXT // 4, 0):
         begin = max(0, start - context)
         while begin < start and 0x80 <= raw[begin] < 0xC0:
             begin += 1
         text = "…" + sanitise_bytes(raw[begin:start], None)
         if cells(text) <= width:
-            return text
-    return ""
+            return text, False
+    return "", False
+
+
+def nearest(raw: bytes, pointer: str) -> tuple[str, tuple[int, int] | None]:
+    """As much of a pointer as leads to something, and from where to where that stands; None where there is nothing."""
+    steps = pointer.split("/")
+    search = _searched(raw, pointer)
+    if search.found is None:
+        # A second pass for its end: nobody knows before that the way leads no further.
+        steps = steps[: search.reached + 1]
+        search = _searched(raw, "/".join(steps))
+    return "/".join(steps), search.found
 
 
 def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
@@ -67,13 +83,16 @@ def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
 
     Of two members of one name it is the first. What is no JSON may have places in its beginning.
     """
-    if pointer and not pointer.startswith("/"):
-        return None
+    return _searched(raw, pointer).found
+
+
+def _searched(raw: bytes, pointer: str) -> "_Search":
     search = _Search([part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
-    for token in _TOKEN.finditer(raw):
-        if search.feed(token):
-            return search.found
-    return None
+    if not pointer or pointer.startswith("/"):
+        for token in _TOKEN.finditer(raw):
+            if search.feed(token):
+                break
+    return search
 
 
 class _Search:
@@ -81,6 +100,8 @@ class _Search:
 
     def __init__(self, path: list[str]) -> None:
         self.found: tuple[int, int] | None = None
+        self.reached = -1
+        """Steps that lead to something, so far; -1 where there is no value at all."""
         self._left = path[::-1]
         """Steps still to be taken, the next one last."""
         self._step = ""
@@ -129,6 +150,7 @@ class _Search:
         if not self._wanted:
             self._depth = int(opens)
             return False
+        self.reached += 1
         if not self._left:
             self.found = None if opens else token.span()
             self._start, self._depth = token.start(), int(opens)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from analysis.finding import Blames, Level
-from mcpproxy.report.excerpts import excerpt
-from mcpproxy.report.found import Ended, Found, Report, Totals
+from mcpproxy.report.excerpts import Excerpt, excerpt
+from mcpproxy.report.found import Ended, Found, Report, Totals, located
 from mcpproxy.report.sites import payload_at
 from mcpproxy.report.text import Role, Span, Style, cells, count_text
 from mcpproxy.report.wrapping import wrapped
@@ -121,27 +121,31 @@ class Text(Report):
         if times > 1:
             head.append(Span(f"  ×{times:,}"))
         where = f"session {finding.session}  " if sessions else ""
-        where = f"{finding.blames}  {where}frame {finding.frame}  +{finding.t_ns / 1e9:.3f}"
+        where = f"{finding.blames}  {where}{found.where}  +{finding.t_ns / 1e9:.3f}"
         room = self._width - sum(cells(span.text) for span in head) - len(where)
         if room < 2:
             yield self._style.paint(head) + "\n"
             head, room = [], self._width - len(where)
         yield self._style.paint([*head, Span(" " * room + where, "dim")]) + "\n"
-        for line in wrapped(sanitise(finding.message), self._width - 4):
+        shown, pointer = self._excerpt(found)
+        for line in wrapped(sanitise(located(finding.message, pointer)), self._width - 4):
             yield f"    {line}\n"
-        yield from self._excerpt(found)
-
-    def _excerpt(self, found: Found) -> Iterator[str]:
-        raw = payload_at(found.place) if found.place is not None else None
-        if not raw:
+        if shown is None:
             return
-        finding = found.finding
-        is_batched = finding.item is not None and raw.lstrip()[:1] == b"["
-        pointer = f"/{finding.item}{finding.pointer}" if is_batched else finding.pointer
-        shown = excerpt(raw, pointer, self._width - 6)
         yield f"      {shown.text}\n"
         if shown.carets:
             yield self._style.paint([Span(" " * (6 + shown.indent)), Span("^" * shown.carets, "bad")]) + "\n"
+
+    def _excerpt(self, found: Found) -> tuple[Excerpt | None, str]:
+        """What crossed, where it is there to be shown, and the place that has to be told beside it, if any."""
+        finding = found.finding
+        raw = payload_at(found.place) if found.place is not None else None
+        if not raw:
+            return None, finding.pointer
+        is_batched = finding.item is not None and raw.lstrip()[:1] == b"["
+        pointer = f"/{finding.item}{finding.pointer}" if is_batched else finding.pointer
+        shown = excerpt(raw, pointer, self._width - 6)
+        return shown, "" if shown.is_plain else pointer
 
     def _source(self, found: Found) -> Iterator[str]:
         finding = found.finding

@@ -38,6 +38,22 @@ class Found(NamedTuple):
     accepted: bool = False
     """Whether the baseline has it."""
 
+    @property
+    def where(self) -> str:
+        """The record at which it shows, and which of several messages in it."""
+        finding = self.finding
+        return f"frame {finding.frame}" if finding.item is None else f"frame {finding.frame} item {finding.item}"
+
+    @property
+    def text(self) -> str:
+        """What is wrong, and where in the message: in one line, in which foreign text is not safe on a screen."""
+        return located(self.finding.message, self.finding.pointer)
+
+
+def located(message: str, pointer: str) -> str:
+    """What is wrong, and the place in the message where there is one to tell."""
+    return f"{message}, at {pointer}" if pointer else message
+
 
 class Ended(NamedTuple):
     """What is known of a capture once it has been checked."""

@@ -34,7 +34,7 @@ class Github(Report):
         if found.place is not None:
             values["line"] = str(found.place.line)
         told = ",".join(f"{name}={_value(text)}" for name, text in values.items())
-        text = f"{finding.blames}, frame {finding.frame}: {sanitise(finding.message)}"
+        text = f"{finding.blames}, {found.where}: {sanitise(found.text)}"
         yield f"::{_COMMANDS[finding.level]} {told}::{_data(text)}\n"
 
     def close(self, totals: Totals) -> Iterable[str]:

@@ -98,8 +98,8 @@ class Junit(Report):
         if fault is not None:
             yield f'      <error message={_attribute(f"the rule itself failed: {fault}")} type="fault"/>'
         elif case is not None and case.failing:
-            first = case.failing[0].finding
-            told = f"message={_attribute(first.message)} type={_attribute(str(first.level))}"
+            first = case.failing[0]
+            told = f"message={_attribute(first.text)} type={_attribute(str(first.finding.level))}"
             yield f"      <failure {told}>{case.text(failing=True)}</failure>"
         if case is not None and case.other:
             yield f"      <system-out>{case.text(failing=False)}</system-out>"
@@ -109,8 +109,8 @@ class Junit(Report):
 def _line(found: Found) -> str:
     finding = found.finding
     place = f"{found.place.path}:{found.place.line}" if found.place is not None else f"{found.capture}"
-    where = sanitise(f"{place}: {finding.level}: {finding.blames}, session {finding.session}, frame {finding.frame}")
-    return f"{where}: {sanitise(finding.message)}"
+    where = sanitise(f"{place}: {finding.level}: {finding.blames}, session {finding.session}, {found.where}")
+    return f"{where}: {sanitise(found.text)}"
 
 
 def _counted(sums: list[int]) -> str:

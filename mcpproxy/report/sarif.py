@@ -70,7 +70,7 @@ class Sarif(Report):
         result: dict[str, Any] = {
             "ruleId": finding.rule,
             "level": str(finding.level),
-            "message": {"text": plain(finding.message)},
+            "message": {"text": plain(found.text)},
             "locations": [_location(found)],
             "partialFingerprints": {"finding/v1": found.fingerprint},
             "properties": {

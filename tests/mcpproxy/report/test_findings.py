@@ -52,6 +52,29 @@ def test_the_place_of_a_message_in_a_batch_is_counted_from_the_batch(tmp_path: P
     assert '      [{"id":1},{"id":null}]\n                      ^^^^\n' in text([one])
 
 
+def test_a_place_that_the_excerpt_does_not_show_is_named(tmp_path: Path) -> None:
+    tool = b'{"name":"' + b"a" * 60 + b'"}'
+    place = stands(tmp_path / "a.mcpcap", b'{"result":{"tools":[%b]}}' % b",".join([tool] * 20))
+    one = found("schema/invalid-result", message="inputSchema is missing", place=place)
+    pointers = [f"/result/tools/{index}/inputSchema" for index in (16, 17)]
+    shown = text([one._replace(finding=one.finding._replace(pointer=pointer)) for pointer in pointers]).splitlines()
+    for pointer in pointers:
+        at = shown.index(f"    inputSchema is missing, at {pointer}")
+        assert '{"name":"aaa' in shown[at + 1]
+        assert shown[at + 2].strip(" ^") == ""
+        assert "^" in shown[at + 2]
+
+
+def test_the_place_is_named_where_nothing_can_be_shown() -> None:
+    one = found()
+    assert "    it is wrong, at /id\n" in text([one._replace(finding=one.finding._replace(pointer="/id"))])
+
+
+def test_messages_of_a_batch_are_told_apart() -> None:
+    one = found()
+    assert "  frame 1 item 3  " in text([one._replace(finding=one.finding._replace(item=3))])
+
+
 def test_a_record_that_is_another_by_now_is_not_shown(tmp_path: Path) -> None:
     place = stands(tmp_path / "a.mcpcap", b"hello")
     for moved in (place._replace(offset=3), place._replace(size=1 << 40), place._replace(path=tmp_path / "gone")):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.report.excerpts import excerpt, locate
+from mcpproxy.report.excerpts import excerpt, locate, nearest
 from mcpproxy.report.text import cells
 from mcpproxy.sanitise import sanitise
 
@@ -43,6 +43,27 @@ def test_every_place_of_any_json_is_found(value: Any, ascii_only: bool, spaced: 
 @pytest.mark.parametrize("pointer", ["/nope", "/a/9", "/a/-1", "/a/00", "/a/0/x", "/b/c/d", "a", "/"])
 def test_a_place_that_is_not_there_is_not_found(pointer: str) -> None:
     assert locate(b'{"a":[1,[2]],"b":{"c":null}}', pointer) is None
+
+
+@given(VALUES, st.lists(st.sampled_from(["a", "0", "7", "", "~0", "~1"]), min_size=1, max_size=4), st.data())
+def test_of_a_place_that_is_missing_the_nearest_around_it_is_found(
+    value: Any, more: list[str], data: st.DataObject
+) -> None:
+    raw = json.dumps(value).encode()
+    there = dict(places(value))
+    pointer = data.draw(st.sampled_from(sorted(there))) + "".join(f"/{step}" for step in more)
+    wanted = pointer
+    while wanted not in there:
+        wanted = wanted.rpartition("/")[0]
+    found, span = nearest(raw, pointer)
+    assert found == wanted
+    assert span is not None
+    assert json.loads(raw[slice(*span)]) == there[wanted]
+
+
+@pytest.mark.parametrize("raw", [b"", b"hello", b'{"a":{"b":1', b'"', b"}"])
+def test_of_what_is_not_whole_nothing_is_said_to_be_around(raw: bytes) -> None:
+    assert nearest(raw, "/a/c") in [("", None), ("", (0, len(raw))), ("/a", None)]
 
 
 @given(st.binary(), st.text(max_size=12))
@@ -80,6 +101,29 @@ def test_a_place_far_behind_is_shown_with_what_stands_before_it() -> None:
     assert len(text) == 40
 
 
+def test_what_would_hold_a_missing_place_is_shown() -> None:
+    raw = b'{"result":{"tools":[{"name":"' + b"a" * 100 + b'"},{"name":"b"}]}}'
+    text, carets = drawn(raw, "/result/tools/1/inputSchema", 60)
+    assert text[carets.index("^") : carets.rindex("^") + 1] == '{"name":"b"}'
+    assert drawn(b'{"method":"ping"}', "/jsonrpc") == ['{"method":"ping"}', ""]
+
+
+@pytest.mark.parametrize(
+    ("raw", "pointer", "is_plain"),
+    [
+        (b'{"id":7}', "/id", True),
+        (b'{"id":7}', "", True),
+        (b"Loaded 5 tools", "", True),
+        (b'{"id":7}', "/jsonrpc", False),
+        (b'{"params":{"id":7}}', "/params/name", False),
+        (b'{"text":"' + b"x" * 100 + b'","id":7}', "/id", False),
+        (b'{"id":7,"text":"' + b"x" * 100 + b'"}', "/id", True),
+    ],
+)
+def test_an_excerpt_knows_whether_it_shows_the_way_to_the_place(raw: bytes, pointer: str, is_plain: bool) -> None:
+    assert excerpt(raw, pointer, 60).is_plain is is_plain
+
+
 def test_wide_characters_and_escapes_before_the_place_are_counted_in_cells() -> None:
     text, carets = drawn('{"名":"\x7f","id":7}'.encode(), "/id")
     assert text == '{"名":"\\x7f","id":7}'
@@ -98,4 +142,5 @@ def test_hostile_bytes_take_linear_time(raw: bytes) -> None:
     # Linear takes about a second, quadratic hours.
     began = time.monotonic()
     locate(raw, "/a" * 10)
+    nearest(raw, "/a" * 300_000)
     assert time.monotonic() - began < 30

@@ -107,6 +107,15 @@ def test_junit_has_a_case_for_each_rule_and_tells_the_first_of_many() -> None:
     assert "it is wrong" in note.text
 
 
+def test_junit_tells_the_place() -> None:
+    one = found()
+    one = one._replace(finding=one.finding._replace(pointer="/result/tools/17", item=2))
+    failure = checked(written(Junit(ASKED, Level.ERROR), [one])).find("testsuite/testcase/failure")
+    assert failure is not None
+    assert failure.attrib["message"] == "it is wrong, at /result/tools/17"
+    assert failure.text == "some.mcpcap: error: server, session 1, frame 1 item 2: it is wrong, at /result/tools/17"
+
+
 def test_junit_tells_a_rule_that_failed_as_an_error() -> None:
     root = checked(written(Junit(ASKED, Level.ERROR), [], faults={"id/null": f"KeyError: {FOREIGN}"}))
     assert root.attrib["errors"] == "1"
@@ -243,6 +252,14 @@ def test_sarif_names_file_line_and_bytes(tmp_path: Path, monkeypatch: pytest.Mon
     assert place["region"] == {"startLine": 2, "byteOffset": 305, "byteLength": 127}
 
 
+def test_sarif_tells_the_place() -> None:
+    one = found()
+    one = one._replace(finding=one.finding._replace(pointer="/result/a[0]"))
+    (result,) = run_in(written(Sarif(ASKED), [one]))["results"]
+    assert result["message"]["text"] == r"it is wrong, at /result/a\[0\]"
+    assert result["properties"]["pointer"] == "/result/a[0]"
+
+
 def test_sarif_says_that_a_rule_failed() -> None:
     (invocation,) = run_in(written(Sarif(ASKED), [], faults={"id/null": FOREIGN}))["invocations"]
     assert invocation["executionSuccessful"] is False
@@ -281,6 +298,12 @@ def test_github_gets_one_command_for_a_finding_and_no_other(founds: list[Found],
 def test_github_reads_back_what_was_written() -> None:
     (command,) = written(Github(), [found(message="50% of it\nis wrong")]).split("\n")[:1]
     assert command == "::error title=id/null,file=some.mcpcap::server, frame 1: 50%25 of it\\nis wrong"
+
+
+def test_github_is_told_the_place() -> None:
+    one = found()
+    one = one._replace(finding=one.finding._replace(pointer="/result/a%b", item=2))
+    assert "::server, frame 1 item 2: it is wrong, at /result/a%25b\n" in written(Github(), [one])
 
 
 def test_github_knows_file_and_line() -> None:
