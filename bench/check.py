@@ -2,21 +2,23 @@
 
     python -m bench.check [CAPTURE] [--frames N] [--profile] [--json]
 
-The conversation is the body of a recorded session (the demo's, where none is named): its handshake stands once in
-front, then the rest comes again and again, each time with ids, tokens and stamps of its own. Reading, judging, folding
-and checking are all counted, as they are in the command. Twice the frames must take twice the time, so half of them
-are measured first.
+Without a capture, the SDK's client is recorded with two servers in both eras, as the test of false alarms does, and
+each of the four sessions makes a quarter of the frames. The handshake of a session stands once in front, then the rest
+comes again and again, each time with ids, tokens and stamps of its own. What is timed is the command, from its start to
+its end. Twice the frames must take twice the time, so half of them are measured first.
 """
 
 import argparse
+import asyncio
 import cProfile
 import json
+import os
 import pstats
 import resource
+import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +30,9 @@ from captures.frame import Frame
 from captures.reader import Capture, read_frames
 from captures.record import frame_members, members, seal
 
-DEMO: Final = Path(__file__).parents[1] / "tests" / "corpus" / "captures" / "demo.mcpcap"
 APART: Final = 10_000
 """How far the ids of two repetitions lie apart."""
+IDS: Final = ("id", "requestId", "progressToken", "io.modelcontextprotocol/subscriptionId")
 HANDSHAKE: Final = ("initialize", "notifications/initialized")
 
 
@@ -75,65 +77,88 @@ def _renumbered(value: Any, by: int) -> Any:
     if isinstance(value, dict):
         return {
             name: inner + by
-            if name in ("id", "requestId", "progressToken") and type(inner) is int
+            if name in IDS and type(inner) is int
             else f"{inner}-{by}"
-            if name == "id" and isinstance(inner, str)
+            if name in IDS and isinstance(inner, str)
             else _renumbered(inner, by)
             for name, inner in value.items()
         }
     return [_renumbered(inner, by) for inner in value] if isinstance(value, list) else value
 
 
-def timed(place: Path) -> tuple[float, int]:
-    """Seconds of processor that a check takes, and what it found."""
-    began = time.process_time()
-    found = len(list(_checked(place)))
-    return time.process_time() - began, found
+async def _record(place: Path) -> list[Path]:
+    """The sessions of the SDK's client, in both eras."""
+    from tests.mcpproxy.test_no_false_alarm import LIBRARY, use_the_library
+    from tests.mcpproxy.test_sdk import SERVER, recorded, use_everything
+
+    warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's, of what older revisions have
+    made = []
+    for mode in ("legacy", "2026-07-28"):
+        for name, server, use in (("sdk", SERVER, use_everything), ("library", LIBRARY, use_the_library)):
+            made.append(place / f"{name}-{mode}.mcpcap")
+            async with recorded(server, made[-1], mode) as client:
+                await use(client)
+    return made
 
 
-def _checked(place: Path) -> Iterator[object]:
+def timed(places: list[Path]) -> float:
+    """Seconds of processor that the command takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "mcpproxy", "check", "--json", *map(str, places)]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, env=_plain())
+    if done.returncode > 1:
+        raise RuntimeError(f"check ended with {done.returncode}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _plain() -> dict[str, str]:
+    """The environment without what slows Python down."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _checked(place: Path) -> int:
+    """How much is found in a capture."""
     checker = Checker()
-    for item in read_frames(Capture(place)):
-        yield from checker.feed(item)
-    yield from checker.finish("closed")
-    if checker.faults:
-        raise RuntimeError(f"rules raised: {checker.faults}")
+    found = sum(len(checker.feed(item)) for item in read_frames(Capture(place)))
+    return found + len(checker.finish("closed"))
 
 
 def main(argv: list[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.check", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("capture", nargs="?", type=Path, default=DEMO)
+    parser.add_argument("capture", nargs="?", type=Path)
     parser.add_argument("--frames", type=int, default=1_000_000)
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-") as folder:
-        place = Path(folder) / "repeated.mcpcap"
+        place = Path(folder)
+        captures = [options.capture] if options.capture else asyncio.run(_record(place))
+        many = [place / f"many-{number}.mcpcap" for number in range(len(captures))]
         rows = []
         for wanted in (options.frames // 2, options.frames):
-            frames = repeated(options.capture, wanted, place)
-            size = place.stat().st_size
-            seconds, found = timed(place)
-            rows.append({"frames": frames, "bytes": size, "seconds": seconds, "findings": found})
+            frames = sum(
+                repeated(capture, wanted // len(captures), one) for capture, one in zip(captures, many, strict=True)
+            )
+            rows.append({"frames": frames, "bytes": sum(one.stat().st_size for one in many), "seconds": timed(many)})
         if options.profile:
-            _profile(place)
-    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            _profile(many)
+    rss = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     if options.json:
         print(json.dumps({"rows": rows, "max_rss_mib": rss}, indent=1))
         return 0
     for row in rows:
-        each = row["seconds"] / row["frames"] * 1e6
         print(
-            f"{row['frames']:>10,} frames  {row['seconds']:6.1f} s  {each:5.1f} µs each  {row['findings']:,} findings"
+            f"{row['frames']:>10,} frames  {row['seconds']:6.1f} s  {row['seconds'] / row['frames'] * 1e6:5.1f} µs each"
         )
     print(f"twice the frames: {rows[1]['seconds'] / rows[0]['seconds']:.2f} × the time; at most {rss:,.0f} MiB")
     return 0
 
 
-def _profile(place: Path) -> None:
+def _profile(places: list[Path]) -> None:
     profile = cProfile.Profile()
-    profile.runcall(lambda: list(_checked(place)))
+    profile.runcall(lambda: [_checked(place) for place in places])
     pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(25)
 
 
