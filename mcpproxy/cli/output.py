@@ -1,6 +1,12 @@
-"""What the commands that print have in common: `--format`, `--json`, and one JSON object a line."""
+"""What the commands that print have in common: `--format`, `--json`, one JSON object a line, and how stdout is encoded.
+
+A stdout that is not UTF-8 ends no command. Text for people keeps its encoding, with something legible for what that
+does not have; what programs read is UTF-8 wherever it goes.
+"""
 
 import argparse
+import codecs
+import io
 import re
 import sys
 from collections.abc import Mapping
@@ -8,8 +14,17 @@ from typing import Any, Final
 
 import orjson
 
-from mcpproxy.sanitise import sanitise
+from mcpproxy.sanitise import escape, sanitise
 
+LEGIBLE: Final = "mcpproxy.legible"
+"""The name by which Python knows our way of writing what an encoding does not have."""
+
+# Of one cell each where something may be aligned with them.
+_INSTEAD: Final = {"→": ">", "←": "<", "…": "~", "·": "-", "●": "*", "○": "o", "✝": "+", "▲": "!", "■": "#", "✗": "x"}
+_INSTEAD.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "§": "section "})
+
+# Controls and bidirectional signs that JSON allows in a string, and lines that end where JSON ends none.
+_HIDDEN: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 # With the character before: a combining mark is drawn onto it.
 _FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")
 
@@ -25,10 +40,30 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
 
 
+def set_up(form: str) -> None:
+    """Have stdout take all that will be printed in a form: `text`, or one that programs read."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors=LEGIBLE)
+
+
+def _legible(error: UnicodeError) -> tuple[str, int]:
+    """What is written in place of characters that stdout's encoding does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_INSTEAD.get(char) or escape(char) for char in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(LEGIBLE, _legible)
+
+
 def json_line(row: Mapping[str, Any]) -> str:
-    """One object as a line of JSON. Text that is no Unicode (a file's name, say) is written with escapes."""
+    """One object as a line of JSON.
+
+    Text that is no Unicode (a file's name, say) is written with escapes, and so is what a terminal that shows it later
+    could act on without a trace: to a program it means the same.
+    """
     try:
-        return for_stdout(orjson.dumps(row, default=str).decode()) + "\n"
+        return for_stdout(_HIDDEN.sub(_escaped, orjson.dumps(row, default=str).decode())) + "\n"
     except (TypeError, orjson.JSONEncodeError):
         import json
 
@@ -42,6 +77,10 @@ def for_stdout(line: str) -> str:
     stand between the tokens of JSON, where they are blanks, and everything else only inside strings.
     """
     return _FOREIGN.sub(_harmless, line) if sys.stdout.isatty() else line
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _harmless(found: re.Match[str]) -> str:
