@@ -120,8 +120,10 @@ class Chains:
         """Interim results, and retries under way, that had to be forgotten: what goes on with them is not seen to."""
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._held: OrderedDict[int, Chain] = OrderedDict()
-        self._waiting: dict[tuple[int, str, Id | None], list[Chain]] = {}
-        self._retries: OrderedDict[tuple[int, int | None], Round] = OrderedDict()
+        self.waiting: dict[tuple[int, str, Id | None], list[Chain]] = {}
+        """Those whose interim result waits for a retry: without any, no request can be one."""
+        self.retries: OrderedDict[tuple[int, int | None], Round] = OrderedDict()
+        """Those under way, by number and place of their requests."""
 
     def __len__(self) -> int:
         """Interim results that are remembered."""
@@ -134,7 +136,7 @@ class Chains:
         params = request.params
         if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
             return None
-        waiting = self._waiting.get((session.number, request.method, _target(request)))
+        waiting = self.waiting.get((session.number, request.method, _target(request)))
         if not waiting:
             return None
         chain, by = _meant(waiting, params)
@@ -148,21 +150,21 @@ class Chains:
         chain.outcome = None
         if len(chain.rounds) < ROUNDS:
             chain.rounds.append(made)
-        self._retries[request.seq, request.index] = made
-        if len(self._retries) > self._limit:
-            self._retries.popitem(last=False)
+        self.retries[request.seq, request.index] = made
+        if len(self.retries) > self._limit:
+            self.retries.popitem(last=False)
             self.forgotten += 1
         return made
 
     def unanswered(self, exchange: Exchange) -> Exchange:
         """An exchange without an answer, with its round where it is of a chain. Changes nothing."""
-        made = self._retries.get((exchange.request.seq, exchange.request.index)) if self._retries else None
+        made = self.retries.get((exchange.request.seq, exchange.request.index)) if self.retries else None
         return exchange if made is None else replace(exchange, round=made)
 
     def answered(self, exchange: Exchange, session: "Session") -> Exchange:
         """A request of the client was answered: the exchange, with its round where it is of a chain."""
         request, response = exchange.request, exchange.response
-        made = self._retries.pop((request.seq, request.index), None) if self._retries else None
+        made = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if made is not None:
             self._release(made.chain)
         if response is None or (made is None and exchange.outcome is not Outcome.INPUT_REQUIRED):
@@ -181,7 +183,7 @@ class Chains:
 
     def failed(self, request: Request) -> None:
         """Nothing can answer a request any more: where it was a retry, the client may send it again."""
-        made = self._retries.pop((request.seq, request.index), None) if self._retries else None
+        made = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if made is None or made.chain.interim is None:
             return
         chain = made.chain
@@ -210,7 +212,7 @@ class Chains:
 
     def _wait(self, chain: Chain) -> None:
         chain.outcome = Outcome.INPUT_REQUIRED
-        alike = self._waiting.setdefault(chain.place, [])
+        alike = self.waiting.setdefault(chain.place, [])
         alike.append(chain)
         if len(alike) > ALIKE:
             self._forget(alike[0])
@@ -228,11 +230,11 @@ class Chains:
 
     def _leave(self, chain: Chain) -> None:
         """It waits no longer."""
-        alike = self._waiting.get(chain.place, [])
+        alike = self.waiting.get(chain.place, [])
         if chain in alike:
             alike.remove(chain)
             if not alike:
-                del self._waiting[chain.place]
+                del self.waiting[chain.place]
 
 
 def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, Evidence | None]:

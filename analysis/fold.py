@@ -28,6 +28,7 @@ from analysis.message import (
     parse_exactly,
 )
 from analysis.methods import MODERN_METHODS, UNPREFIXED
+from analysis.resumption import EventIds
 from analysis.revisions import MODERN, Era, rank_of
 from analysis.routing import Routing
 from analysis.session import (
@@ -41,6 +42,7 @@ from analysis.session import (
     Session,
     era_in_force,
 )
+from analysis.threads import Threads
 from captures.frame import Frame
 from captures.record import Record
 
@@ -80,7 +82,11 @@ class Fold:
         """Records known to be lost, and stretches of damage: the same."""
         self.tables: dict[Side, RequestTable] = {"client": RequestTable(), "server": RequestTable()}
         """Requests by the side that sent them."""
-        self.routing = Routing(self.tables)
+        self.threads = Threads()
+        """Calls of several rounds, tasks, subscriptions."""
+        self.event_ids = EventIds()
+        """Of the streams over HTTP."""
+        self.routing = Routing(self.tables, self.threads)
         """The sessions."""
         self.exchanges = HttpExchanges()
         self.t_ns = 0
@@ -106,6 +112,8 @@ class Fold:
         """
         if isinstance(item, Frame):
             self.t_ns = item.t_ns
+            if item.event_id is not None and item.exchange is not None:
+                self.event_ids.sent(self.exchanges.of(item.exchange), item.event_id, item.seq)
             return tuple([self._see(message) for message in self._assembly.feed(item)])
         if isinstance(item, Record):
             self.t_ns = item.t_ns
@@ -120,7 +128,8 @@ class Fold:
     def finish(self) -> tuple[Exchange, ...]:
         """No more will come: the exchanges without an answer, in the order of their requests. Changes nothing."""
         left = [waiting for table in self.tables.values() for waiting in table.waiting()]
-        return tuple(self._closed(waiting, None) for waiting in sorted(left, key=lambda one: one.request.seq))
+        left.sort(key=lambda one: one.request.seq)
+        return tuple(self.threads.chains.unanswered(self._closed(waiting, None)) for waiting in left)
 
     def session_of(self, request: Request) -> Session:
         """The session in which a request was sent."""
@@ -146,6 +155,7 @@ class Fold:
         is_modern = isinstance(message, Request) and message.sender == "client" and _is_modern(message, http)
         session = self.routing.session_of(message, http, is_modern=is_modern)
         seen = self._meaning(message, session, http)
+        self.threads.follow(seen)
         session.heard[message.sender] = message.seq
         _step(seen)
         if http is not None:
@@ -357,20 +367,20 @@ class Fold:
             # The rest of a stream that broke off may come on another one.
             return
         for key in self._addressing.asked_in(number):
-            self.failed += self.tables["client"].get(key) is not None
-            self.tables["client"].fail(key)
+            waiting = self.tables["client"].get(key)
+            if waiting is not None:
+                self.failed += 1
+                self.threads.chains.failed(waiting.request)
+                self.tables["client"].fail(key)
 
     def _note(self, record: Record) -> tuple[Seen, ...]:
         members = record.members
         if record.rec == "header" and self.capture is None:
             self._open(record)
         elif record.rec == "exchange":
-            self._addressing.note(members)
-            http = self.exchanges.take(members)
-            if http is not None:
-                self.routing.note(http, record.t_ns)
-            if members.get("stage") == "end":
-                self._settle(members)
+            self._note_exchange(record)
+        elif record.rec == "stream":
+            self._note_stream(members)
         elif record.rec == "stall" and members.get("dir") == "c2s":
             self._stalls.add(members)
         elif record.rec == "gap":
@@ -387,6 +397,22 @@ class Fold:
         elif record.rec == "close" and members.get("ending") != "segment":
             self.ending, self.closed_ns = _text(members.get("ending")) or "unknown", record.t_ns
         return ()
+
+    def _note_exchange(self, record: Record) -> None:
+        members = record.members
+        self._addressing.note(members)
+        http = self.exchanges.take(members)
+        if http is not None:
+            self.routing.note(http, record.t_ns)
+        if members.get("stage") == "end":
+            self._settle(members)
+            if http is not None:
+                self.threads.subscriptions.stream_ended(http, record.t_ns)
+
+    def _note_stream(self, members: dict[str, Any]) -> None:
+        number, last = _integer(members.get("exchange")), _text(members.get("last_event_id"))
+        if members.get("event") == "opened" and number is not None and last is not None:
+            self.event_ids.opened(self.exchanges.of(number), last)
 
     def _open(self, record: Record) -> None:
         members = record.members

@@ -12,6 +12,7 @@ from analysis.exchange import RequestTable
 from analysis.http import HttpExchange
 from analysis.message import Message, Request, Side
 from analysis.session import Session
+from analysis.threads import Threads
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -25,12 +26,12 @@ IDLE_NS: Final = 30 * 60 * 1_000_000_000
 class Routing:
     """The sessions of a capture."""
 
-    def __init__(self, tables: dict[Side, RequestTable]) -> None:
+    def __init__(self, tables: dict[Side, RequestTable], threads: Threads) -> None:
         self.count = 0
         """Sessions so far."""
         self.transport: str | None = None
         self.observed_start = False
-        self._tables = tables
+        self._tables, self._threads = tables, threads
         self._only: Session | None = None
         self._by_key: OrderedDict[str, Session] = OrderedDict()
         self._by_client: OrderedDict[str, tuple[Session, int]] = OrderedDict()
@@ -107,7 +108,7 @@ class Routing:
 
     def _new(self, t_ns: int, *, observed_start: bool) -> Session:
         self.count += 1
-        made = Session(self.count, self.transport, self._tables, t_ns)
+        made = Session(self.count, self.transport, self._tables, t_ns, self._threads)
         made.observed_start = observed_start
         return made
 

@@ -4,13 +4,19 @@ Its own key is a number; the session id of MCP exists in some revisions only. Wh
 all that one connection (stdio) or one peer (HTTP, inferred) says.
 """
 
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.addressing import Key
 from analysis.exchange import Exchange, IdState, RequestTable
 from analysis.http import HttpExchange
 from analysis.message import Id, Message, Notification, Request, Response, Side
 from analysis.revisions import Era, era_of, rank_of
+from analysis.threads import Threads
+
+if TYPE_CHECKING:
+    from analysis.chains import Chain, Round
+    from analysis.subscriptions import Subscription
+    from analysis.tasks import Task
 
 State: TypeAlias = Literal["new", "init-sent", "init-answered", "ready"]
 """How far the handshake has come: nothing, `initialize` sent, answered with a result, `initialized` sent."""
@@ -37,13 +43,22 @@ class Peer(NamedTuple):
 class Session:
     """What is known of one conversation so far."""
 
-    def __init__(self, number: int, transport: str | None, tables: dict[Side, RequestTable], opened_ns: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        transport: str | None,
+        tables: dict[Side, RequestTable],
+        opened_ns: int,
+        threads: Threads | None = None,
+    ) -> None:
         self.number = number
         """From 1, in the order in which they began."""
         self.transport = transport
         """`stdio` or `http`."""
         self.tables = tables
         """The requests of either side; over HTTP those of all sessions of the capture."""
+        self.threads = threads if threads is not None else Threads()
+        """Calls of several rounds, tasks and subscriptions of the whole capture."""
         self.opened_ns = opened_ns
         self.delimited: Delimited = "connection" if transport != "http" else "peer"
         self.observed_start = False
@@ -131,7 +146,7 @@ class Seen:
 
     __slots__ = (
         *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "state", "era"),
-        *("is_converted", "earlier", "http", "request"),
+        *("is_converted", "earlier", "http", "request", "round", "task", "subscription"),
     )
 
     def __init__(
@@ -174,6 +189,17 @@ class Seen:
         """What carried it; None on stdio. Of its end nothing is known yet."""
         self.request = exchange.request if exchange is not None else message if isinstance(message, Request) else None
         """The request itself, or the one that a response answers."""
+        self.round: Round | None = None
+        """Of a retry, and of the answer to any round: which one. That a request begins a chain shows in its answer."""
+        self.task: Task | None = None
+        """The task that it is about, or creates."""
+        self.subscription: Subscription | None = None
+        """The subscription that it begins, ends or belongs to."""
+
+    @property
+    def chain(self) -> "Chain | None":
+        """The chain of its round."""
+        return None if self.round is None else self.round.chain
 
     @property
     def method(self) -> str:

@@ -45,6 +45,10 @@ _CHANGES: Final = {
 }
 
 
+Said: TypeAlias = Request | Notification | Response
+"""A message that is one."""
+
+
 class Uris:
     """A set of URIs that tells which of them another one begins with."""
 
@@ -284,11 +288,9 @@ class Subscriptions:
             found.updates += 1
         return found
 
-    def heard(self, message: Message, session: "Session") -> Listening | None:
-        """A message of the server: the `subscriptions/listen` to which it belongs."""
-        if not isinstance(message, Notification | Request | Response):
-            return None
-        found = self._of_message(message, session)
+    def heard(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
+        """A message of the server, and its `_meta`: the `subscriptions/listen` to which it belongs."""
+        found = self._of_message(message, meta, session)
         if found is None or isinstance(message, Response):
             return found
         found.messages += 1
@@ -372,7 +374,7 @@ class Subscriptions:
         found = self._by_key.get(session.number, {}).get(_key(request))
         return found if found is not None and found.seq == request.seq else None
 
-    def _of_message(self, message: Notification | Request | Response, session: "Session") -> Listening | None:
+    def _of_message(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
         exchange = message.frames[0].exchange
         by_key = self._by_key.get(session.number)
         if exchange is not None:
@@ -381,9 +383,9 @@ class Subscriptions:
                 return here[0] if here else None
         elif by_key is None:
             return None
-        if SUBSCRIPTION_ID not in message.meta:
+        if SUBSCRIPTION_ID not in meta:
             return None
-        return by_key.get(Key(exchange, _subscription_id(message)))
+        return by_key.get(Key(exchange, _subscription_id(message, meta)))
 
     # ---- memory
 
@@ -447,9 +449,9 @@ def _texts(told: object) -> Iterator[str]:
     return (one for one in told if isinstance(one, str)) if isinstance(told, list) else iter(())
 
 
-def _subscription_id(message: Notification | Request | Response) -> Id:
+def _subscription_id(message: Said, meta: dict[str, Any]) -> Id:
     """The id of the subscription that a message names; orjson makes a float of `1.0`, and of any beyond 64 bits."""
-    value = message.meta.get(SUBSCRIPTION_ID)
+    value = meta[SUBSCRIPTION_ID]
     if isinstance(value, float) and message.index is None and len(message.frames) == 1:
         try:
             body = parse_exactly(message.frames[0].raw)

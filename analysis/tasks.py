@@ -64,7 +64,9 @@ class Task:
         self.executor: Side = executor
         """The side that does the work."""
         self.request: Request | None = None
-        """What created it; None where that was not seen."""
+        """What created it; None where that was not seen, and when the task had to be forgotten."""
+        self.seq: int | None = None
+        """Number of the frame of that request."""
         self.created_ns: int | None = None
         """Stamp of the answer that created it."""
         self.repeats = False
@@ -98,7 +100,7 @@ class Task:
     @property
     def is_known(self) -> bool:
         """Whether its executor has said anything about it; otherwise it was only asked for."""
-        return self.request is not None or self.status is not None
+        return self.seq is not None or self.status is not None
 
     def reported(self, told: dict[str, Any], message: Message) -> None:
         """Its executor has told how it stands."""
@@ -145,6 +147,8 @@ class Tasks:
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._tasks: OrderedDict[tuple[int, Side, Id], Task] = OrderedDict()
         self._created: dict[Id, list[Task]] = {}
+        self.parts: OrderedDict[tuple[int, int | None], Task] = OrderedDict()
+        """Tasks whose requests to the other side wait for an answer, by number and place of these."""
 
     def __len__(self) -> int:
         """Tasks that are remembered."""
@@ -216,14 +220,24 @@ class Tasks:
                 task.delivered(notification.t_ns)
         return task
 
-    def related(self, meta: dict[str, Any], session: "Session") -> Task | None:
-        """The task that the `_meta` of a message names."""
+    def related(self, message: Message, meta: dict[str, Any], session: "Session") -> Task | None:
+        """The task that a message names in its `_meta` as the one that it is part of."""
         told = meta.get(RELATED)
         if not isinstance(told, dict):
             return None
         sides: tuple[Side, ...] = ("server", "client")
         found = [task for side in sides if (task := self.get(session, side, told.get("taskId"))) is not None]
-        return found[0] if len(found) == 1 else None
+        if len(found) != 1:
+            return None
+        if isinstance(message, Request):
+            self.parts[message.seq, message.index] = found[0]
+            if len(self.parts) > self._limit:
+                self.parts.popitem(last=False)
+        return found[0]
+
+    def part_of(self, request: Request) -> Task | None:
+        """A request was answered: the task that it was part of. So is its answer, whether it says so or not."""
+        return self.parts.pop((request.seq, request.index), None)
 
     def _listed(self, result: Any, response: Response, session: "Session") -> None:
         several = result.get("tasks") if isinstance(result, dict) else None
@@ -245,11 +259,11 @@ class Tasks:
             return None
         key = session.number, response.sender, id_of(id_)
         task = self._tasks.get(key)
-        repeats = task is not None and task.request is not None
+        repeats = task is not None and task.seq is not None
         if task is None or repeats:
             # Otherwise a notification has overtaken the answer, or a client knows the id from elsewhere.
             task = self._add(key, session)
-        task.request, task.created_ns, task.repeats = request, response.t_ns, repeats
+        task.request, task.seq, task.created_ns, task.repeats = request, request.seq, response.t_ns, repeats
         task.size = sum(len(frame.raw) for frame in request.frames)
         self._bytes += task.size
         if response.sender == "server":
@@ -286,6 +300,7 @@ class Tasks:
     def _drop(self, key: tuple[int, Side, Id]) -> None:
         task = self._tasks.pop(key)
         self._bytes -= task.size
+        task.request = None  # whoever holds the task must not hold its frames
         created = self._created.get(task.id, [])
         if task in created:
             created.remove(task)
@@ -293,8 +308,10 @@ class Tasks:
                 del self._created[task.id]
 
 
-def is_stub(told: object) -> bool:
-    """Whether a member `task` of a result is a task that was created, though nobody may have asked for one."""
+def has_stub(response: Response) -> bool:
+    """Whether a result tells of a task that was created, as in 2025-11-25, though nobody may have asked for one."""
+    result: Any = response.result
+    told = result.get("task") if isinstance(result, dict) else None
     return isinstance(told, dict) and isinstance(told.get("taskId"), str) and isinstance(told.get("status"), str)
 
 

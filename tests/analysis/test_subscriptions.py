@@ -36,7 +36,7 @@ class Ear(Talk):
         message, session, all_ = seen.message, seen.session, self.subscriptions
         found: Subscription | None = None
         if message.sender == "server" and not isinstance(message, Invalid):
-            found = all_.heard(message, session)
+            found = all_.heard(message, message.meta, session)
         if isinstance(message, Request) and message.sender == "client" and message.method in REQUESTS:
             found = all_.asked(message, session)
         elif isinstance(message, Response) and seen.exchange is not None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.message import MISSING, Notification, Request, Response
 from analysis.session import Seen
-from analysis.tasks import NOTIFICATIONS, REPORTS, REQUESTS, Task, Tasks, is_stub
+from analysis.tasks import NOTIFICATIONS, REPORTS, REQUESTS, Task, Tasks, has_stub
 from tests.analysis.talk import MS, Talk
 
 TIMES = {"createdAt": "2026-11-20T10:00:00Z", "lastUpdatedAt": "2026-11-20T10:00:00Z"}
@@ -34,11 +34,11 @@ class Work(Talk):
         if isinstance(message, Request) and message.method in REQUESTS:
             found = self.tasks.asked(message, session)
         elif isinstance(message, Response) and seen.exchange is not None:
-            found = self.tasks.answered(seen.exchange, session)
+            found = self.tasks.answered(seen.exchange, session) or self.tasks.part_of(seen.exchange.request)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS:
             found = self.tasks.told(message, session)
         if found is None and isinstance(message, Request | Response | Notification):
-            found = self.tasks.related(message.meta, session)
+            found = self.tasks.related(message, message.meta, session)
         self.of[message.seq] = found
 
     def about(self, seen: Seen) -> Task:
@@ -167,13 +167,13 @@ def test_an_id_that_comes_again_is_another_task(work: Work) -> None:
     assert work.about(work.ask(5, "tasks/get", taskId="t")) is second
 
 
-def test_a_task_that_nobody_asked_for_is_one() -> None:
-    assert is_stub(stub())
-    assert not any(is_stub(one) for one in ({}, None, "t", {"taskId": "t"}, {"taskId": 1, "status": "working"}))
-    work = Work()
-    work.handshake()
-    work.ask(1, "tools/call", name="slow")
-    assert work.about(work.answer(1, task=stub())).request is not None
+def test_a_task_that_nobody_asked_for_is_one(work: Work) -> None:
+    for told in ({}, None, "t", {"taskId": "t"}, {"taskId": 1, "status": "working"}, stub()):
+        work.ask(1, "tools/call", name="slow")
+        seen = work.answer(1, task=told)
+        assert isinstance(seen.message, Response)
+        assert has_stub(seen.message) == (told == stub())
+    assert work.about(seen).request is not None
 
 
 def test_an_answer_of_another_kind_creates_nothing(work: Work) -> None:
@@ -217,7 +217,9 @@ def test_messages_say_of_which_task_they_are_part(work: Work) -> None:
     meta = {RELATED: {"taskId": "t"}}
     asked = work.say("s2c", id=9, method="elicitation/create", params={"message": "?", "_meta": meta})
     assert work.about(asked) is task
-    assert work.about(work.say("c2s", id=9, result={"action": "decline", "_meta": meta})) is task
+    assert work.about(work.say("c2s", id=9, result={"action": "decline"})) is task
+    assert work.about(work.answer(8, _meta=meta)) is task
+    assert not work.tasks.parts
     for wrong in ({}, {RELATED: "t"}, {RELATED: {"taskId": "u"}}, {RELATED: {"taskId": ["t"]}}):
         assert work.of[work.tell("notifications/message", _meta=wrong).message.seq] is None
     assert work.tasks.count == 1
@@ -279,9 +281,11 @@ def test_changes_without_end_are_counted(work: Work) -> None:
 
 def test_the_oldest_tasks_are_forgotten_and_counted() -> None:
     work = Work(Tasks(limit=10))
-    for n in range(25):
+    first = work.create("0")
+    for n in range(1, 25):
         work.create(f"{n}")
     assert (len(work.tasks), work.tasks.forgotten) == (10, 15)
+    assert (first.request, first.seq) == (None, 1)
     session = work.fold.routing.begin(0)
     assert work.tasks.get(session, "server", "14") is None
     assert work.tasks.get(session, "server", "15") is not None
