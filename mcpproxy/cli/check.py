@@ -172,6 +172,8 @@ class _Check:
     def _made(self) -> Report:
         options = self._options
         asked = {rule: made for rule, made in rules().items() if self._wanted.picks(rule)}
+        # What makes the run fail, and what was asked for by its name, is worth telling.
+        notes, named = options.notes or options.fail_on == str(Level.NOTE), frozenset(options.rule or ())
         if options.format == "json":
             return Json()
         if options.format == "junit":
@@ -179,10 +181,10 @@ class _Check:
         if options.format == "sarif":
             return Sarif(asked)
         if options.format == "github":
-            return Github(notes=options.notes)
+            return Github(notes=notes, named=named)
         auto = options.color == "auto"
         style = Style.of(sys.stdout, os.environ) if auto else Style(colour=options.color == "always")
-        return Text(style, notes=options.notes, live=options.follow)
+        return Text(style, notes=notes, named=named, live=options.follow)
 
     def _check(self, path: Path) -> None:
         if self._options.follow:

@@ -5,7 +5,7 @@ While a capture is followed each finding is told as it comes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -49,17 +49,27 @@ class _Group:
 class Text(Report):
     """Writes for people."""
 
-    def __init__(self, style: Style, *, notes: bool = False, live: bool = False, width: int = WIDTH) -> None:
+    def __init__(
+        self,
+        style: Style,
+        *,
+        notes: bool = False,
+        named: Container[str] = (),
+        live: bool = False,
+        width: int = WIDTH,
+    ) -> None:
         """Prepare.
 
         Args:
             style: colours or none.
             notes: whether notes are told, too; they are counted in any case.
+            named: rules of which notes are told all the same.
             live: whether each finding is told as it comes.
             width: cells of a line; 60 at least.
         """
         self._style = style
         self._least = Level.NOTE if notes else Level.WARNING
+        self._named = named
         self._live = live
         self._width = max(60, width)
         self._groups: dict[str, _Group] = {}
@@ -72,13 +82,14 @@ class Text(Report):
 
     def add(self, found: Found) -> Iterable[str]:
         """Keep a finding for its group, or tell it at once."""
-        if found.accepted or found.finding.level < self._least:
+        finding = found.finding
+        if found.accepted or (finding.level < self._least and finding.rule not in self._named):
             return
         is_first = not self._groups
-        group = self._groups.setdefault(found.finding.rule, _Group())
+        group = self._groups.setdefault(finding.rule, _Group())
         if group.takes(found) and self._live:
             yield from self._heading() if is_first else ()
-            yield from self._finding(found, 1, sessions=found.finding.session > 1)
+            yield from self._finding(found, 1, sessions=finding.session > 1)
             yield from self._source(found)
             yield "\n"
 

@@ -5,7 +5,7 @@ made visible first, and then escaped as the runner reads it.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +20,20 @@ _COMMANDS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: 
 class Github(Report):
     """Writes for the log of a workflow."""
 
-    def __init__(self, *, notes: bool = False) -> None:
-        """`notes`: whether notes become annotations, of which a step may have ten."""
+    def __init__(self, *, notes: bool = False, named: Container[str] = ()) -> None:
+        """Prepare.
+
+        Args:
+            notes: whether notes become annotations, of which a step may have ten.
+            named: rules of which they do all the same.
+        """
         self._least = Level.NOTE if notes else Level.WARNING
+        self._named = named
 
     def add(self, found: Found) -> Iterable[str]:
         """A command, which is a line."""
         finding = found.finding
-        if found.accepted or finding.level < self._least:
+        if found.accepted or (finding.level < self._least and finding.rule not in self._named):
             return
         path = found.place.path if found.place is not None else found.capture
         values = {"title": finding.rule, "file": relative(path)}

@@ -88,7 +88,12 @@ def test_a_note_fails_where_notes_do(tmp_path: Path) -> None:
     assert mcpproxy("check", *IDS, path).returncode == 0
     assert mcpproxy("check", "--fail-on", "note", *IDS, path).returncode == 1
     assert "id/float-integer" not in mcpproxy("check", *IDS, path).stdout.decode()
-    assert "id/float-integer" in mcpproxy("check", "--notes", *IDS, path).stdout.decode()
+    for form in ("text", "github"):
+        told = ["check", "--format", form, path]
+        assert b"id/float-integer" not in mcpproxy(*told, *IDS).stdout
+        assert b"id/float-integer" in mcpproxy(*told, *IDS, "--notes").stdout
+        assert b"id/float-integer" in mcpproxy(*told, *IDS, "--fail-on", "note").stdout
+        assert b"id/float-integer" in mcpproxy(*told, "--rule", "id/float-integer").stdout
 
 
 def test_rules_are_chosen_and_left_out_by_patterns(capture: Path) -> None:
