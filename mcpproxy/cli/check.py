@@ -1,6 +1,7 @@
 """Find what breaks the rules of the protocol, in captures or, with --trace, in conversations that were noted down.
 
-Exit code: 1 where something was found at or above --fail-on (default: error), 2 where something could not be checked.
+Exit code: 1 where something was found at or above --fail-on (default: error), 2 where something could not be checked,
+130 where Ctrl-C has ended --follow, after the sums of what was seen.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -31,7 +33,7 @@ from mcpproxy.examination import Examination, Wanted
 from mcpproxy.importers.source import read_lines
 from mcpproxy.report.findings import Text
 from mcpproxy.report.findings_json import Json
-from mcpproxy.report.found import Report, Totals
+from mcpproxy.report.found import STDIN, Found, Report, Totals
 from mcpproxy.report.github import Github
 from mcpproxy.report.junit import Junit
 from mcpproxy.report.sarif import Sarif
@@ -150,20 +152,27 @@ class _Check:
         self._wanted = wanted
         self._totals = Totals()
         self._report = self._made()
+        self._name = Path()
+        """Of the capture that is checked now, as reports tell it."""
         self._failed = False
+        self._following: Examination | None = None
 
     def run(self) -> int:
         # Of millions of objects nearly all die at once and few are in cycles: to look for those as often as Python does
         # by itself takes a tenth of the time.
         gc.set_threshold(50_000, 20, 50)
-        with selected(self._options.capture) as paths:
-            for path in paths:
-                try:
-                    self._check(path)
-                except CaptureError as error:
-                    self._failed = True
-                    say(str(error))
+        try:
+            self._check_all()
+        except KeyboardInterrupt:
+            # People end --follow in no other way, and want to know what it has seen.
+            if self._following is None:
+                raise
+            self._end(self._following, still_open=True)
             _write(self._report.close(self._totals))
+            raise
+        _write(self._report.close(self._totals))
+        if self._wanted.only is not None and self._totals.captures and not self._totals.findings:
+            say("no finding fits the filter")
         if self._failed:
             return int(Exit.USAGE)
         bound, worst = _LEVELS[self._options.fail_on], self._totals.worst
@@ -186,6 +195,19 @@ class _Check:
         style = Style.of(sys.stdout, os.environ) if auto else Style(colour=options.color == "always")
         return Text(style, notes=notes, named=named, live=options.follow)
 
+    def _check_all(self) -> None:
+        with ExitStack() as stack:
+            # All are looked for before the first is checked: a mistake in the last word costs no time.
+            words = [[word] for word in self._options.capture] or [[]]
+            chosen = [(path, word == ["-"]) for word in words for path in stack.enter_context(selected(word))]
+            for path, is_stdin in chosen:
+                self._name = STDIN if is_stdin else path
+                try:
+                    self._check(path)
+                except CaptureError as error:
+                    self._failed = True
+                    say(str(error).replace(str(path), str(self._name)))
+
     def _check(self, path: Path) -> None:
         if self._options.follow:
             asyncio.run(self._follow(path))
@@ -197,32 +219,36 @@ class _Check:
         self._end(examination, still_open=is_live(capture.segments[-1]))
 
     async def _follow(self, path: Path) -> None:
-        examination: Examination | None = None
         async for item in follow(path):
-            examination = examination or self._begun(path)
+            self._following = self._following or self._begun(path)
             if item is None:
                 sys.stdout.flush()
             else:
-                self._feed(examination, item)
-        if examination is not None:
-            self._end(examination, still_open=False)
+                self._feed(self._following, item)
+        if self._following is not None:
+            self._end(self._following, still_open=False)
 
     def _begun(self, path: Path) -> Examination:
-        _write(self._report.begin(path))
+        self._totals.captures += 1
+        _write(self._report.begin(self._name))
         return Examination(path, self._wanted)
 
     def _feed(self, examination: Examination, item: Record | Damage) -> None:
         if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
-            say(f"{sanitise(str(item))}; `mcpproxy verify` tells all, `mcpproxy repair` copies what is whole")
-        for found in examination.feed(item):
-            self._totals.add(found)
-            _write(self._report.add(found))
+            told = item._replace(path=STDIN) if self._name == STDIN else item
+            say(f"{sanitise(str(told))}; `mcpproxy verify` tells all, `mcpproxy repair` copies what is whole")
+        self._add(examination.feed(item))
+
+    def _add(self, findings: Iterable[Found]) -> None:
+        for found in findings:
+            named = found._replace(capture=self._name)
+            self._totals.add(named)
+            _write(self._report.add(named))
 
     def _end(self, examination: Examination, *, still_open: bool) -> None:
-        for found in examination.finish(still_open=still_open):
-            self._totals.add(found)
-            _write(self._report.add(found))
-        ended = examination.ended
+        self._following = None
+        self._add(examination.finish(still_open=still_open))
+        ended = examination.ended._replace(capture=self._name)
         self._totals.frames += examination.frames
         self._totals.sessions += examination.sessions
         _write(self._report.end(ended))

@@ -105,8 +105,9 @@ class Text(Report):
             yield from self._group(group, ended)
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """The sums, in one line."""
-        yield summary(totals) + "\n"
+        """The sums, in one line; none where nothing could be checked."""
+        if totals.captures:
+            yield summary(totals) + "\n"
 
     def _heading(self) -> Iterator[str]:
         yield self._style.paint([Span(sanitise(str(self._path), None), "accent")]) + "\n\n"

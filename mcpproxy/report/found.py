@@ -6,9 +6,12 @@ A report takes these one by one and gives back text for stdout, so that its memo
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from analysis.finding import Blames, Finding, Level
+
+STDIN: Final = Path("stdin")
+"""What a capture is called that came that way; the file that it was kept in is gone when somebody reads the report."""
 
 
 class Place(NamedTuple):
@@ -37,6 +40,11 @@ class Found(NamedTuple):
     """What it has in common with the same finding of other sessions (analysis.baseline)."""
     accepted: bool = False
     """Whether the baseline has it."""
+
+    @property
+    def file(self) -> Path:
+        """The file to look it up in: of several segments the one in which it stands."""
+        return self.capture if self.place is None or self.capture == STDIN else self.place.path
 
     @property
     def where(self) -> str:
@@ -71,7 +79,7 @@ class Totals:
     """Sums over all captures."""
 
     def __init__(self) -> None:
-        self.frames = self.sessions = self.accepted = 0
+        self.captures = self.frames = self.sessions = self.accepted = 0
         self.by: Counter[tuple[Level, Blames]] = Counter()
         """Findings that were not accepted, by level and side."""
 
@@ -85,6 +93,11 @@ class Totals:
     def at(self, level: Level, blames: Blames | None = None) -> int:
         """How many there are of a level, of one side or of all."""
         return sum(count for (one, side), count in self.by.items() if one == level and blames in (None, side))
+
+    @property
+    def findings(self) -> int:
+        """How many there are, accepted ones among them."""
+        return self.accepted + sum(self.by.values())
 
     @property
     def worst(self) -> Level | None:

@@ -35,8 +35,7 @@ class Github(Report):
         finding = found.finding
         if found.accepted or (finding.level < self._least and finding.rule not in self._named):
             return
-        path = found.place.path if found.place is not None else found.capture
-        values = {"title": finding.rule, "file": relative(path)}
+        values = {"title": finding.rule, "file": relative(found.file)}
         if found.place is not None:
             values["line"] = str(found.place.line)
         told = ",".join(f"{name}={_value(text)}" for name, text in values.items())
@@ -44,8 +43,9 @@ class Github(Report):
         yield f"::{_COMMANDS[finding.level]} {told}::{_data(text)}\n"
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """The sums, for the log."""
-        yield summary(totals) + "\n"
+        """The sums, for the log; none where nothing could be checked."""
+        if totals.captures:
+            yield summary(totals) + "\n"
 
 
 def relative(path: Path) -> str:

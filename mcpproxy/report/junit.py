@@ -108,7 +108,7 @@ class Junit(Report):
 
 def _line(found: Found) -> str:
     finding = found.finding
-    place = f"{found.place.path}:{found.place.line}" if found.place is not None else f"{found.capture}"
+    place = f"{found.file}:{found.place.line}" if found.place is not None else f"{found.file}"
     where = sanitise(f"{place}: {finding.level}: {finding.blames}, session {finding.session}, {found.where}")
     return f"{where}: {sanitise(found.text)}"
 

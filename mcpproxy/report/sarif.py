@@ -112,11 +112,11 @@ def _descriptor(rule: type[Rule]) -> dict[str, Any]:
 
 
 def _location(found: Found) -> dict[str, Any]:
-    place = found.place
+    place, file = found.place, {"uri": address(found.file)}
     if place is None:
-        return {"physicalLocation": {"artifactLocation": {"uri": address(found.capture)}}}
+        return {"physicalLocation": {"artifactLocation": file}}
     region = {"startLine": place.line, "byteOffset": place.offset, "byteLength": place.size}
-    return {"physicalLocation": {"artifactLocation": {"uri": address(place.path)}, "region": region}}
+    return {"physicalLocation": {"artifactLocation": file, "region": region}}
 
 
 def _json(value: Any) -> str:

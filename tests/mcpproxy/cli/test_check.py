@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +200,21 @@ def test_the_newest_capture_and_stdin_are_taken(capture: Path, tmp_path: Path) -
     assert rules_in(done.stdout) == ["id/type-changed"] * 3
 
 
+@pytest.mark.parametrize("form", ["text", "json", "junit", "sarif", "github"])
+def test_stdin_is_called_stdin(capture: Path, form: str) -> None:
+    damaged = capture.read_bytes().replace(b"c2s", b"s2c", 1)
+    done = mcpproxy("check", "--format", form, *IDS, "-", stdin=damaged)
+    assert b"stdin" in done.stdout
+    assert done.stderr.startswith(b"mcpproxy: stdin: ")
+    assert b"/tmp" not in done.stdout + done.stderr
+    if form != "github":
+        return
+    assert b"file=stdin,line=5::" in done.stdout
+    done = mcpproxy("check", "-", stdin=b"hello")
+    assert (done.returncode, done.stdout, done.stderr.count(b"stdin")) == (2, b"", 1)
+    assert b"/tmp" not in done.stderr
+
+
 @pytest.mark.parametrize("command", ["check", "show", "info"])
 def test_a_stdin_that_is_closed_is_told_in_a_line(command: str) -> None:
     shell = f"exec {shlex.quote(sys.executable)} -P -m mcpproxy {command} - <&-"
@@ -222,6 +238,20 @@ def test_a_capture_that_cannot_be_read_keeps_no_other_from_being_checked(capture
     assert done.returncode == 2
     assert b"gone.mcpcap" in done.stderr
     assert b"3 errors" in done.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "github", "json"])
+def test_nothing_is_summed_up_where_nothing_could_be_read(tmp_path: Path, form: str) -> None:
+    done = mcpproxy("check", "--format", form, tmp_path / "gone.mcpcap")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+
+
+def test_a_filter_that_fits_no_finding_says_so(capture: Path) -> None:
+    for form, expression in (("text", "method:tools/cal"), ("json", "level:note")):
+        done = mcpproxy("check", "--format", form, *IDS, "--filter", expression, capture)
+        assert (done.returncode, done.stderr) == (0, b"mcpproxy: no finding fits the filter\n")
+    assert mcpproxy("check", *IDS, "--filter", "method:tools/call", capture).stderr == b""
+    assert mcpproxy("check", "--ignore", "*", capture).stderr == b""
 
 
 def test_every_form_is_written(capture: Path) -> None:
@@ -316,6 +346,25 @@ def test_follow_tells_findings_as_they_come(tmp_path: Path) -> None:
             growing.end()
             assert "1 error in 2 frames of 1 session." in output.rest()
             assert process.wait(DEADLINE_S) == 1
+    finally:
+        growing.end()
+
+
+@pytest.mark.parametrize("form", ["text", "sarif"])
+def test_ctrl_c_ends_follow_with_the_sums(tmp_path: Path, form: str) -> None:
+    growing = Growing(tmp_path / "growing.mcpcap")
+    try:
+        growing.add(("header", header()), ("frame", frame("c2s", b'{"jsonrpc":"2.0","id":1,"method":"ping"}')))
+        growing.add(("frame", frame("s2c", b'{"jsonrpc":"2.0","id":"1","result":{}}')))
+        with started("check", "--follow", "--format", form, *IDS, growing.file.path) as process:
+            output = Output(process)
+            output.wait_for("type-changed")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(DEADLINE_S) == 130
+            rest = output.rest()
+            assert ("1 error in 2 frames of 1 session." if form == "text" else '"executionSuccessful":true') in rest
+            assert process.stderr is not None
+            assert process.stderr.read() == b""
     finally:
         growing.end()
 

@@ -50,6 +50,7 @@ anything = st.builds(
 def written(report: Report, founds: list[Found], **ended: object) -> str:
     """All that a report prints of one capture."""
     totals, path = Totals(), Path("some.mcpcap")
+    totals.captures = 1
     pieces = [*report.begin(path)]
     for one in founds:
         totals.add(one)
