@@ -112,8 +112,13 @@ def _told(case: Case, found: list[_Told], picks: Callable[[str], bool], form: st
     if form == "json":
         for one in found:
             sys.stdout.write(json_line(_row(case, one)))
+        if missed or unexpected:
+            # The findings alone would not tell what is wrong with the case, and least of all what is missed.
+            say(f"{sanitise(case.name)}: {'; '.join(' '.join(line.split()) for line in _faults(missed, unexpected))}")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(case, missed, unexpected)))
+        verdict = "as expected" if not missed and not unexpected else "missed" if not unexpected else "unexpected"
+        lines = [f"{verdict:<11}  {sanitise(case.name)}", *(f"  {line}" for line in _faults(missed, unexpected))]
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
     return not missed and not unexpected
 
 
@@ -138,16 +143,15 @@ def _taken(grave: list[_Told], left: Due) -> Iterator[_Told]:
             yield one
 
 
-def _lines(case: Case, missed: Due, unexpected: list[_Told]) -> Iterator[str]:
-    verdict = "as expected" if not missed and not unexpected else "missed" if not unexpected else "unexpected"
-    yield f"{verdict:<11}  {sanitise(case.name)}"
+def _faults(missed: Due, unexpected: list[_Told]) -> Iterator[str]:
+    """What is wrong with a case."""
     for (rule, frame), count in sorted(missed.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
         times = f" ×{count}" if count > 1 else ""
-        yield f"  missed      frame {frame}  {rule}{times}{'' if rule in rules() else ', not built yet'}"
+        yield f"missed      frame {frame}  {rule}{times}{'' if rule in rules() else ', not built yet'}"
     for one in reversed(unexpected):
         finding = one.finding
         where = "at the end" if one.frame is None else f"frame {one.frame}"
-        yield f"  unexpected  {where}  {finding.level} {finding.rule}: {sanitise(finding.message, 200)}"
+        yield f"unexpected  {where}  {finding.level} {finding.rule}: {sanitise(finding.message, 200)}"
 
 
 def _row(case: Case, one: _Told) -> dict[str, Any]:

@@ -434,6 +434,15 @@ def test_json_of_a_trace_names_case_and_frame() -> None:
     )
 
 
+def test_json_of_a_trace_says_on_stderr_which_case_is_not_as_expected() -> None:
+    due = [{"rule": "id/null", "frame": 0}]
+    cases = trace(CALL, TWISTED, expect=[DUE]) + trace(CALL, TWISTED, name="twice\n", expect=due)
+    done = mcpproxy("check", "--trace", "-", "--json", *IDS, stdin=cases)
+    assert (done.returncode, len(rows(done.stdout))) == (1, 2)
+    told = 'unexpected frame 1 error id/type-changed: request 1 is answered as "1": the id changed its JSON type'
+    assert done.stderr.decode() == f"mcpproxy: twice\\n: missed frame 0 id/null; {told}\n"
+
+
 def test_the_corpus_gives_what_its_own_test_finds() -> None:
     path = CORPUS / "id.ndjson"
     done = mcpproxy("check", "--trace", path, "--json")
