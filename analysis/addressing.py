@@ -9,7 +9,7 @@ nothing outside its exchange, and one of the client only a request of that id th
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.message import Id, Side
@@ -64,9 +64,9 @@ class Addressing:
                     self._of_client.popitem(last=False)
         return Key(number, id_)
 
-    def asked_in(self, exchange: int | None) -> list[Key]:
-        """The keys of the client's requests that an exchange carried."""
-        return [] if exchange is None else list(self._of_client.get(exchange, ()))
+    def asked_in(self, exchange: int | None) -> Sequence[Key]:
+        """The keys of the client's requests that an exchange carried; many in a batch, so it is no copy."""
+        return () if exchange is None else self._of_client.get(exchange, ())
 
     def is_of_session(self, exchange: int) -> bool:
         """Whether an exchange belongs to a session, so that its answers may still come on another stream."""

@@ -111,7 +111,8 @@ class Checker:
         ended: list[Finding] = []
         by_session: dict[int, list[Exchange]] = {}
         for exchange in left:
-            by_session.setdefault(self.fold.session_of(exchange.request).number, []).append(exchange)
+            if exchange.session is not None:
+                by_session.setdefault(exchange.session.number, []).append(exchange)
         for session in self.fold.routing.open():
             own = tuple(by_session.get(session.number, ()))
             ending = Ending(reason, self.fold.t_ns, own, is_clear=self.fold.is_clear)

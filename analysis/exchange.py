@@ -8,7 +8,7 @@ Memory is bounded whatever crosses: by the number of open requests, by the bytes
 ids remembered as answered. What had to be forgotten is counted.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from analysis.revisions import Era
 if TYPE_CHECKING:
     from analysis.chains import Round
     from analysis.http import HttpExchange
+    from analysis.session import Session
 
 OPEN_LIMIT: Final = 100_000
 """Requests of one side that wait for an answer; the oldest are forgotten first."""
@@ -63,7 +64,7 @@ class IdState(StrEnum):
     """It has been answered and not been used again."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Exchange:
     """A request and its end, as far as it is known."""
 
@@ -77,6 +78,12 @@ class Exchange:
     """Stamp of the response."""
     cancelled_ns: int | None = None
     """Stamp of the first cancellation; an answer may still have come after it."""
+    session: "Session | None" = None
+    """The conversation in which it was asked."""
+    revision: str | None = None
+    """The revision of MCP that was in force for it."""
+    era: Era | None = None
+    """The era in which it was spoken."""
     round: "Round | None" = None
     """Which round of which chain it is; None where it is a call of its own."""
 
@@ -97,6 +104,8 @@ class Waiting:
     """The era in which it was spoken."""
     http: "HttpExchange | None" = None
     """What carried it; None on stdio."""
+    session: "Session | None" = None
+    """The conversation in which it was sent."""
     cancelled_ns: int | None = None
 
     def closed(self, response: Response | None, waited_ns: int) -> Exchange:
@@ -106,12 +115,21 @@ class Waiting:
             response: the answer.
             waited_ns: how long the request waited to be handed on after its stamp.
         """
-        started = self.request.t_ns + waited_ns
         if response is not None:
-            outcome = outcome_of(response, self.request)
-            return Exchange(self.request, response, outcome, started, response.t_ns, self.cancelled_ns)
-        outcome = Outcome.UNANSWERED if self.cancelled_ns is None else Outcome.CANCELLED
-        return Exchange(self.request, None, outcome, started, None, self.cancelled_ns)
+            outcome, ended_ns = outcome_of(response, self.request), response.t_ns
+        else:
+            outcome, ended_ns = Outcome.UNANSWERED if self.cancelled_ns is None else Outcome.CANCELLED, None
+        return Exchange(
+            self.request,
+            response,
+            outcome,
+            self.request.t_ns + waited_ns,
+            ended_ns,
+            self.cancelled_ns,
+            self.session,
+            self.revision,
+            self.era,
+        )
 
 
 def outcome_of(response: Response, request: Request | None) -> Outcome:
@@ -147,8 +165,10 @@ class RequestTable:
         self.forgotten = 0
         """Answered ids that had to be forgotten: from then on NEVER_SEEN is no proof."""
         self._limit, self._bytes_limit = limit, bytes_limit
-        self._open: OrderedDict[Key, list[Waiting]] = OrderedDict()
-        self._answered: OrderedDict[Key, None] = OrderedDict()
+        self._open: OrderedDict[Key, deque[Waiting]] = OrderedDict()
+        # How many under a key are cancelled: always the first, as answers and cancellations both go in order.
+        self._cancelled: dict[Key, int] = {}
+        self._answered: OrderedDict[Key, int] = OrderedDict()
         # By number of the frame: how many of its requests are open, and its bytes. The elements of a batch share one.
         self._frames: dict[int, tuple[int, int]] = {}
         self._count = self._bytes = 0
@@ -164,12 +184,13 @@ class RequestTable:
         revision: str | None = None,
         era: Era | None = None,
         http: "HttpExchange | None" = None,
+        session: "Session | None" = None,
     ) -> None:
         """A request was sent. One that nobody can answer (id null or an object) is not entered."""
         if not request.id.pairs:
             return
         self._answered.pop(key, None)
-        self._open.setdefault(key, []).append(Waiting(request, revision, era, http))
+        self._open.setdefault(key, deque()).append(Waiting(request, revision, era, http, session))
         self._hold(request)
         while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
             self._release(next(iter(self._open)))
@@ -181,7 +202,7 @@ class RequestTable:
             return None
         waiting = self._release(key)
         if key not in self._open:
-            self._answered[key] = None
+            self._answered[key] = waiting.request.seq
         if len(self._answered) > ANSWERED_LIMIT:
             self._answered.popitem(last=False)
             self.forgotten += 1
@@ -194,16 +215,26 @@ class RequestTable:
 
     def cancel(self, key: Key, t_ns: int) -> Waiting | None:
         """A cancellation named it: the request that it means, which stays open. None where it means none."""
-        for waiting in self._open.get(key, ()):
-            if waiting.cancelled_ns is None:
-                waiting.cancelled_ns = t_ns
-                return waiting
-        return None
+        queue, before = self._open.get(key), self._cancelled.get(key, 0)
+        if queue is None or before == len(queue):
+            return None
+        waiting = queue[before]
+        waiting.cancelled_ns = t_ns
+        self._cancelled[key] = before + 1
+        return waiting
 
     def get(self, key: Key) -> Waiting | None:
         """The request that an answer would answer now."""
         queue = self._open.get(key)
         return queue[0] if queue else None
+
+    def answered(self, key: Key) -> int | None:
+        """Number of the frame of the last request under a key, where that has been answered."""
+        return self._answered.get(key)
+
+    def has_lost(self) -> None:
+        """Frames are lost, and ids among them: from now on NEVER_SEEN is no proof."""
+        self.forgotten += 1
 
     def state(self, key: Key) -> IdState:
         """What is known about a key."""
@@ -226,9 +257,12 @@ class RequestTable:
     def _release(self, key: Key) -> Waiting:
         """Take the oldest request under `key` out."""
         queue = self._open[key]
-        waiting = queue.pop(0)
+        waiting = queue.popleft()
+        if waiting.cancelled_ns is not None:
+            self._cancelled[key] -= 1
         if not queue:
             del self._open[key]
+            self._cancelled.pop(key, None)
         users, size = self._frames.pop(waiting.request.seq)
         if users > 1:
             self._frames[waiting.request.seq] = users - 1, size

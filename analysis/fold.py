@@ -44,10 +44,13 @@ from analysis.session import (
 )
 from analysis.threads import Threads
 from captures.frame import Frame
+from captures.reader import Damage
 from captures.record import Record
 
 _STALLS: Final = 10_000
 _USED: Final = 100_000
+_ALIKE: Final = 100
+"""Requests of one batch among which the one that is still open is looked for."""
 
 
 class Fold:
@@ -118,7 +121,7 @@ class Fold:
         if isinstance(item, Record):
             self.t_ns = item.t_ns
             return self._note(item)
-        self.lost += 1
+        self._lose(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
         return ()
 
     def rest(self) -> tuple[Seen, ...]:
@@ -130,13 +133,6 @@ class Fold:
         left = [waiting for table in self.tables.values() for waiting in table.waiting()]
         left.sort(key=lambda one: one.request.seq)
         return tuple(self.threads.chains.unanswered(self._closed(waiting, None)) for waiting in left)
-
-    def session_of(self, request: Request) -> Session:
-        """The session in which a request was sent."""
-        number = request.frames[0].exchange
-        http = None if number is None else self.exchanges.of(number)
-        is_modern = request.sender == "client" and _is_modern(request, http)
-        return self.routing.session_of(request, http, is_modern=is_modern)
 
     def is_waiting_in(self, exchange: int) -> bool:
         """Whether a request of the client that an HTTP exchange carried has no answer yet."""
@@ -192,7 +188,7 @@ class Fold:
         if len(session.used) > _USED:
             session.used.pop(next(iter(session.used)))
         session.last_request[request.sender] = request.seq
-        table.open(request, key, revision, era, http)
+        table.open(request, key, revision, era, http, session)
         return Seen(
             request,
             session,
@@ -276,10 +272,11 @@ class Fold:
         if response.is_error and (response.id is None or response.id.type == "null"):
             # Whoever cannot read a request cannot name it; over HTTP its exchange does.
             table = self.tables[_other(response.sender)]
-            asked = [
-                key for key in self._addressing.asked_in(response.frames[0].exchange) if table.get(key) is not None
-            ]
-            return asked[0] if len(asked) == 1 and response.sender == "server" else None
+            asked = self._addressing.asked_in(response.frames[0].exchange)
+            if response.sender != "server" or len(asked) > _ALIKE:
+                return None
+            open_ = [key for key in asked if table.get(key) is not None]
+            return open_[0] if len(open_) == 1 else None
         if response.id is None:
             return None
         return self._find(_other(response.sender), response.frames[0], response.id)
@@ -385,10 +382,10 @@ class Fold:
             self._stalls.add(members)
         elif record.rec == "gap":
             first, last = _integer(members.get("first")), _integer(members.get("last"))
-            self.lost += max(1, last - first + 1) if first is not None and last is not None else 1
+            self._lose(max(1, last - first + 1) if first is not None and last is not None else 1)
         elif record.rec in ("frame", "part"):
             # The reader could make no frame of it.
-            self.lost += 1
+            self._lose(1)
         elif record.rec == "eof":
             return self._end_of_stream(record)
         elif record.rec == "process" and members.get("event") == "ended":
@@ -397,6 +394,21 @@ class Fold:
         elif record.rec == "close" and members.get("ending") != "segment":
             self.ending, self.closed_ns = _text(members.get("ending")) or "unknown", record.t_ns
         return ()
+
+    def _lose(self, count: int, *, is_torn: bool = False) -> None:
+        """Records are lost: what was said before proves nothing about what comes after them.
+
+        Args:
+            count: how many.
+            is_torn: whether it is the unfinished record at an end, as a kill leaves it.
+        """
+        self.lost += count
+        if is_torn:
+            return
+        for table in self.tables.values():
+            table.has_lost()
+        for session in self.routing.open():
+            session.observed_start = False
 
     def _note_exchange(self, record: Record) -> None:
         members = record.members

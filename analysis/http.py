@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from analysis.message import Id
-    from analysis.session import Seen
+    from analysis.session import Seen, Session
 
 VERSION_FIELD: Final = "mcp-protocol-version"
 """The header field that names the revision."""
 KEPT: Final = 10_000
-"""Exchanges that are remembered; the oldest are forgotten first."""
+"""Exchanges that are over and remembered; the oldest are forgotten first."""
+LASTING_KEPT: Final = 100_000
+"""The same of those that last: a stream may be opened first and closed last."""
 SEEN_KEPT: Final = 16
 """Messages of each body that are remembered."""
 
@@ -54,6 +56,8 @@ class HttpExchange:
         """Whether the recorder itself answered."""
         self.request_size = 0
         self.response_size = 0
+        self.session: Session | None = None
+        """The conversation that it belongs to; None before something was said in it."""
         self.sent: list[Seen] = []
         """The messages of the client in it."""
         self.received: list[Seen] = []
@@ -124,7 +128,8 @@ class HttpExchanges:
     """The exchanges of a capture, by number."""
 
     def __init__(self) -> None:
-        self._by_number: OrderedDict[int, HttpExchange] = OrderedDict()
+        self._lasting: OrderedDict[int, HttpExchange] = OrderedDict()
+        self._ended: OrderedDict[int, HttpExchange] = OrderedDict()
         self._count = 0
 
     def take(self, members: dict[str, Any]) -> HttpExchange | None:
@@ -134,21 +139,25 @@ class HttpExchanges:
             return None
         found = self.of(number)
         found.take(members)
+        if found.ended_by is not None and self._lasting.pop(number, None) is not None:
+            self._ended[number] = found
+            if len(self._ended) > KEPT:
+                self._ended.popitem(last=False)
         return found
 
     def of(self, number: int) -> HttpExchange:
         """The exchange of a number; a new one where nothing is known of it."""
-        found = self._by_number.get(number)
+        found = self.known(number)
         if found is None:
             self._count += 1
-            found = self._by_number[number] = HttpExchange(number, self, self._count)
-            if len(self._by_number) > KEPT:
-                self._by_number.popitem(last=False)
+            found = self._lasting[number] = HttpExchange(number, self, self._count)
+            if len(self._lasting) > LASTING_KEPT:
+                self._lasting.popitem(last=False)
         return found
 
     def known(self, number: int) -> HttpExchange | None:
         """The exchange of a number; None where nothing is known of it, or no longer."""
-        return self._by_number.get(number)
+        return self._lasting.get(number) or self._ended.get(number)
 
 
 def _fields(headers: object) -> dict[str, str]:

@@ -18,7 +18,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 KEPT: Final = 10_000
-"""Sessions and exchanges that are remembered; the oldest are forgotten first."""
+"""Sessions that are remembered; the oldest are forgotten first."""
 IDLE_NS: Final = 30 * 60 * 1_000_000_000
 """After which silence an inferred peer counts as another one."""
 
@@ -33,22 +33,13 @@ class Routing:
         self.observed_start = False
         self._tables, self._threads = tables, threads
         self._only: Session | None = None
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._by_key: OrderedDict[str, Session] = OrderedDict()
         self._by_client: OrderedDict[str, tuple[Session, int]] = OrderedDict()
-        self._by_exchange: OrderedDict[int, Session] = OrderedDict()
 
     def open(self) -> list[Session]:
         """The sessions that are remembered, in the order in which they began."""
-        found = {
-            id(one): one
-            for one in (
-                *([self._only] if self._only else []),
-                *self._by_key.values(),
-                *(one for one, _ in self._by_client.values()),
-                *self._by_exchange.values(),
-            )
-        }
-        return sorted(found.values(), key=lambda one: one.number)
+        return list(self._sessions.values())
 
     def begin(self, t_ns: int) -> Session:
         """The one session of a pipe, which is there before a word is said."""
@@ -66,11 +57,9 @@ class Routing:
         """
         if http is None:
             return self.begin(message.t_ns)
-        known = self._by_exchange.get(http.number)
-        if known is None:
-            known = self._found(message, http, is_modern=is_modern)
-            _keep(self._by_exchange, http.number, known)
-        return known
+        if http.session is None:
+            http.session = self._found(message, http, is_modern=is_modern)
+        return http.session
 
     def _found(self, message: Message, http: HttpExchange, *, is_modern: bool) -> Session:
         key = http.fields.get("mcp-session-id")
@@ -95,7 +84,7 @@ class Routing:
 
     def note(self, http: HttpExchange, t_ns: int) -> None:
         """An exchange tells more: its response may give out the key of its session."""
-        opened = self._by_exchange.get(http.number)
+        opened = http.session
         key = http.answer_fields.get("mcp-session-id")
         if key and opened is not None and key not in self._by_key:
             _keep(self._by_key, key, opened)
@@ -104,12 +93,13 @@ class Routing:
             made = opened or self._new(t_ns, observed_start=self.observed_start)
             made.delimited = "session"
             _keep(self._by_key, http.uri_key, made)
-            _keep(self._by_exchange, http.number, made)
+            http.session = made
 
     def _new(self, t_ns: int, *, observed_start: bool) -> Session:
         self.count += 1
         made = Session(self.count, self.transport, self._tables, t_ns, self._threads)
         made.observed_start = observed_start
+        _keep(self._sessions, made.number, made)
         return made
 
 

@@ -78,8 +78,9 @@ class Examination:
             yield from self._feed(item)
         fold = self._checker.fold
         for exchange in fold.finish() if self._wanted.only is not None else ():
-            seen = Seen(exchange.request, fold.session_of(exchange.request))
-            self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(seen, exchange)
+            if exchange.session is not None:
+                seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
+                self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(seen, exchange)
         yield from self._told(
             self._checker.finish("open" if still_open else "closed" if fold.ending is not None else "killed")
         )

@@ -223,7 +223,9 @@ class DuplicateResponse(Rule):
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if seen.id_state is IdState.ANSWERED and not _is_replay(seen):
-            yield self.finding(seen, f"request {_id(seen)} has been answered already", pointer="/id")
+            request = _answered(seen)
+            related = () if request is None else (request,)
+            yield self.finding(seen, f"request {_id(seen)} has been answered already", pointer="/id", related=related)
 
 
 class EchoedFrame(Rule):
@@ -326,6 +328,15 @@ def _own(seen: Seen) -> IdState:
     if not isinstance(message, Response) or message.id is None:
         return IdState.NEVER_SEEN
     return seen.session.tables[message.sender].state(Key(message.frames[0].exchange, message.id))
+
+
+def _answered(seen: Seen) -> int | None:
+    """The number of the request that was answered before."""
+    message = seen.message
+    if not isinstance(message, Response) or message.id is None:
+        return None
+    table = seen.session.tables["server" if message.sender == "client" else "client"]
+    return table.answered(Key(message.frames[0].exchange, message.id))
 
 
 def _is_replay(seen: Seen) -> bool:

@@ -187,6 +187,8 @@ class ErrorWithoutId(Rule):
         if doubts.excuses[other]:
             doubts.excuses[other] -= 1
             return
+        if answer.sender == "server" and _has_probed(seen.session):
+            return  # a server of the handshake era may answer a probe with any error
         suspects = doubts.suspects[answer.sender]
         suspects.append(seen)
         self.watch(seen.session, True)
@@ -344,6 +346,12 @@ def is_hard_to_read(seen: Seen) -> bool:
     if isinstance(message, Notification):
         return is_asked_for(message.method, seen)
     return seen.exchange is None and message.id is not None and seen.id_state is not IdState.CANCELLED
+
+
+def _has_probed(session: Session) -> bool:
+    """Whether the client waits for the answer to a probe, and for little else."""
+    table = session.tables["client"]
+    return len(table) <= _KEPT and any(one.request.method == "server/discover" for one in table.waiting())
 
 
 def _is_nameless(answer: Response) -> bool:

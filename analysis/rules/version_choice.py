@@ -159,13 +159,15 @@ class Fallback(Rule):
     def __init__(self) -> None:
         super().__init__()
         self._probed: dict[str, int] = {}
+        self._heard: dict[str, None] = {}  # clients that a modern server has answered: what they send is no probe
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = seen.message
         if not isinstance(request, Request) or request.sender != "client":
             return
         if seen.era == "modern":
-            _keep(self._probed, _client(seen), request.seq)
+            if _client(seen) not in self._heard:
+                _keep(self._probed, _client(seen), request.seq)
         elif request.method == "initialize":
             probe = self._probed.pop(_client(seen), None)
             if probe is not None:
@@ -177,6 +179,7 @@ class Fallback(Rule):
             return ()
         if _is_modern_answer(seen.exchange.response):
             self._probed.pop(_client(seen), None)
+            _keep(self._heard, _client(seen), None)
         return ()
 
 

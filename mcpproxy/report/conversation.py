@@ -147,7 +147,7 @@ class Conversation:
         if isinstance(what, Frame):
             return self._only.matches(facts_of_batch(what))
         if isinstance(what, Exchange):
-            what = Seen(what.request, self.session.session_of(what.request))
+            return what.session is None or self._only.matches(facts_of(Seen(what.request, what.session), what))
         return self._only.matches(facts_of(what))
 
     def _note_post(self, record: Record) -> None:
