@@ -36,7 +36,7 @@ KEPT_BYTES: Final = 64 << 20
 """Bytes in the frames of these interim results and their requests, at most; those of a single one may be more."""
 ALIKE: Final = 100
 """Interim results of one session, method and target that wait at the same time."""
-KEYS: Final = 100
+KEYS: Final = 50
 """Keys of `inputResponses` that are looked up: every candidate is asked for each."""
 ROUNDS: Final = 1_000
 """Rounds of a chain that are kept one by one."""
@@ -241,12 +241,12 @@ def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, 
     """The chain, of those with its method and target, that a retry goes on with, and what tells it."""
     given, responses, own = params.get("requestState"), params.get("inputResponses"), _fingerprint(params)
     state = id_of(given) if isinstance(given, str) else None
-    keys = list(islice(responses, KEYS)) if isinstance(responses, dict) else []
+    keys = set(islice(responses, KEYS)) if isinstance(responses, dict) else set()
     if state is not None:
         alike = [one for one in waiting if one.state == state]
         if alike:
             return _one_of(alike, own, keys), "state"
-    alike = [one for one in waiting if any(key in one.asked for key in keys)]
+    alike = [one for one in waiting if not one.asked.keys().isdisjoint(keys)]
     if state is None:
         # Rather the one whose retry this is as it should be than one whose state was left out.
         alike = [one for one in alike if one.state is None] or alike
@@ -256,15 +256,15 @@ def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, 
     if alike:
         return _one_of(alike, own, keys), "keys"
     alike = [one for one in waiting if own is not None and one.params == own and (one.state is None or state is None)]
-    return _one_of(alike, own, []), "params"
+    return _one_of(alike, own, set()), "params"
 
 
-def _one_of(alike: list[Chain], own: bytes | None, keys: list[str]) -> Chain | None:
+def _one_of(alike: list[Chain], own: bytes | None, keys: set[str]) -> Chain | None:
     """The one of several that is meant; None where it cannot be told."""
     if len(alike) > 1 and own is not None:
         alike = [one for one in alike if one.params == own] or alike
     if len(alike) > 1:
-        alike = [one for one in alike if any(key in one.asked for key in keys)] or alike
+        alike = [one for one in alike if not one.asked.keys().isdisjoint(keys)] or alike
     if not alike:
         return None
     *others, newest = alike
