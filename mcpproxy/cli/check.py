@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ from captures.reader import Capture, Damage
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.output import say_of_filter
 from mcpproxy.cli.rule import is_pattern, no_rule
 from mcpproxy.cli.selection import selected
 from mcpproxy.cli.traces import check_traces
@@ -41,6 +43,8 @@ from mcpproxy.report.text import Style
 from mcpproxy.sanitise import sanitise
 
 _LEVELS = {**{str(level): level for level in reversed(Level)}, "never": None}
+_WIDEST = 120
+"""Cells of a line of text; longer ones are hard to read."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -89,8 +93,7 @@ def run(arguments: list[str]) -> int:
             None if options.filter is None else parse(options.filter),
         )
     except FilterError as error:
-        for line in f"--filter: {error}".split("\n"):
-            say(line)
+        say_of_filter(error)
         return int(Exit.USAGE)
     return _Check(options, wanted).run()
 
@@ -193,7 +196,15 @@ class _Check:
             return Github(notes=notes, named=named)
         auto = options.color == "auto"
         style = Style.of(sys.stdout, os.environ) if auto else Style(colour=options.color == "always")
-        return Text(style, notes=notes, named=named, live=options.follow)
+        return Text(
+            style,
+            notes=notes,
+            named=named,
+            live=options.follow,
+            width=min(_WIDEST, shutil.get_terminal_size().columns),
+            wraps=sys.stdout.isatty(),
+            encoding=sys.stdout.encoding,
+        )
 
     def _check_all(self) -> None:
         with ExitStack() as stack:

@@ -7,6 +7,7 @@ does not have; what programs read is UTF-8 wherever it goes.
 import argparse
 import codecs
 import io
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from typing import Any, Final
 
 import orjson
 
+from mcpproxy.cli.diagnostics import say
+from mcpproxy.report.text import cells
 from mcpproxy.sanitise import escape, sanitise
 
 LEGIBLE: Final = "mcpproxy.legible"
@@ -54,6 +57,21 @@ def _legible(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(LEGIBLE, _legible)
+
+
+def is_aligned(text: str, encoding: str) -> bool:
+    """Whether a text takes as many cells as it would in UTF-8, so that what stands below it stands where it should."""
+    return text.isascii() or cells(text.encode(encoding, LEGIBLE).decode(encoding)) == cells(text)
+
+
+def say_of_filter(error: ValueError) -> None:
+    """Say that an expression is none, on stderr; without its caret where that would not stand below its place."""
+    told, *lines = f"--filter: {error}".split("\n")
+    if lines and sys.stderr is not None and sys.stderr.isatty():
+        room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")
+        del lines[1 if 0 < room < max(map(cells, lines)) else len(lines) :]
+    for line in (told, *lines):
+        say(line)
 
 
 def json_line(row: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from analysis.catalogue import MARKS, Row, catalogue
 from analysis.revisions import REVISIONS
@@ -20,8 +20,14 @@ from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.report.rule_pages import about, as_text, level_in, page, row_as_text, row_of, sections, summary_of
-from mcpproxy.report.text import Span, Style, fit, fit_spans
+from mcpproxy.report.text import Span, Style
+from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+
+_LEVELS: Final = 11
+"""Cells before the id of a rule in a list."""
+_NARROWEST: Final = 30
+"""Cells in which a summary still stands beside the id; below, it comes in the next line."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -107,20 +113,26 @@ def _has_level(row: Row, level: str, version: str | None) -> bool:
 
 
 def _print(rows: Iterable[Row], built: dict[str, type[Rule]], options: argparse.Namespace) -> None:
-    style, is_cut = _style(options), sys.stdout.isatty()
-    width = max(40, shutil.get_terminal_size().columns)
+    """A line a rule; on a terminal as many as it needs."""
+    style = _style(options)
+    width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else sys.maxsize
     for number, (group, members) in enumerate(groupby(rows, lambda row: row.group)):
-        head = [Span(group, "accent")] if options.missing else [Span(group, "accent"), Span(f"  {about(group)}", "dim")]
-        shown = fit_spans(head, width)[0] if is_cut else head
-        sys.stdout.write(("\n" if number else "") + style.paint(shown) + "\n")
+        head = [Span(group, "accent")]
+        if not options.missing:
+            first, *more = wrapped(about(group), width - len(group) - 2)
+            head += [Span(f"  {first}", "dim"), *(Span(f"\n{'':<{len(group) + 2}}{line}", "dim") for line in more)]
+        sys.stdout.write(("\n" if number else "") + style.paint(head) + "\n")
         own = list(members)
         longest = max(len(row.id) for row in own)
+        is_beside = width - (_LEVELS + longest + 2) >= _NARROWEST
+        indent = _LEVELS + longest + 2 if is_beside else _LEVELS
         for row in own:
             rule = built.get(row.id)
-            text = summary_of(rule) if rule is not None else f"{row.who}, {row.versions}"
             level = row.level.partition(",")[0] if options.version is None else level_in(row, options.version)
-            line = f"  {level:<7}  {row.id:<{longest}}  {text}"
-            sys.stdout.write((fit(line, width) if is_cut else line) + "\n")
+            lines = list(wrapped(summary_of(rule) if rule else f"{row.who}, {row.versions}", width - indent))
+            named = f"{row.id:<{longest}}  {lines.pop(0)}" if is_beside else row.id
+            sys.stdout.write(f"  {level:<7}  {named}\n")
+            sys.stdout.write("".join(f"{'':<{indent}}{line}\n" for line in lines))
 
 
 def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> int:

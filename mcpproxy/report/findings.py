@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.finding import Blames, Level
+from mcpproxy.cli.output import is_aligned
 from mcpproxy.report.excerpts import Excerpt, excerpt
 from mcpproxy.report.found import Ended, Found, Report, Totals, located
 from mcpproxy.report.sites import payload_at
@@ -57,6 +58,8 @@ class Text(Report):
         named: Container[str] = (),
         live: bool = False,
         width: int = WIDTH,
+        wraps: bool = False,
+        encoding: str = "utf-8",
     ) -> None:
         """Prepare.
 
@@ -65,13 +68,18 @@ class Text(Report):
             notes: whether notes are told, too; they are counted in any case.
             named: rules of which notes are told all the same.
             live: whether each finding is told as it comes.
-            width: cells of a line; 60 at least.
+            width: cells of a line; 40 at least.
+            wraps: whether the sums keep to that, too; what is no terminal gets them in one line.
+            encoding: of what is written; where it is written with other signs, carets would point elsewhere.
         """
         self._style = style
         self._least = Level.NOTE if notes else Level.WARNING
         self._named = named
         self._live = live
-        self._width = max(60, width)
+        self._width = max(40, width)
+        self._has_carets = width >= self._width
+        self._wraps = wraps
+        self._encoding = encoding
         self._groups: dict[str, _Group] = {}
         self._path = Path()
 
@@ -107,7 +115,8 @@ class Text(Report):
     def close(self, totals: Totals) -> Iterable[str]:
         """The sums, in one line; none where nothing could be checked."""
         if totals.captures:
-            yield summary(totals) + "\n"
+            told = summary(totals)
+            yield from (f"{line}\n" for line in (wrapped(told, self._width) if self._wraps else [told]))
 
     def _heading(self) -> Iterator[str]:
         yield self._style.paint([Span(sanitise(str(self._path), None), "accent")]) + "\n\n"
@@ -145,7 +154,7 @@ class Text(Report):
         if shown is None:
             return
         yield f"      {shown.text}\n"
-        if shown.carets:
+        if shown.carets and self._has_carets and is_aligned(shown.text, self._encoding):
             yield self._style.paint([Span(" " * (6 + shown.indent)), Span("^" * shown.carets, "bad")]) + "\n"
 
     def _excerpt(self, found: Found) -> tuple[Excerpt | None, str]:

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked
 from tests.captures.samples import frame, header, in_pieces, lines
 from tests.mcpproxy.cli.test_follow import DEADLINE_S, Growing, Output
-from tests.mcpproxy.cli.typed import mcpproxy, started
+from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 from tests.mcpproxy.report.findings import twisted
 
 IDS = ("--rule", "id/*")
@@ -150,6 +151,38 @@ def test_a_filter_selects_findings_by_their_messages(tmp_path: Path) -> None:
     done = mcpproxy("check", "--filter", "level>=bad", path)
     assert done.returncode == 2
     assert b"expected note, warning or error" in done.stderr
+
+
+@pytest.mark.parametrize("columns", [20, 50, 80])
+def test_the_caret_below_a_filter_stands_below_its_place_or_is_left_out(columns: int) -> None:
+    told = on_terminal("check", "--filter", "method:tools/call and method:tools/list latency>fast", columns=columns)
+    first, expression, *caret = told.decode().splitlines()
+    assert first.startswith("mcpproxy: --filter: expected a time")
+    assert len(caret) == (len(expression) <= columns)
+    assert not caret or expression[caret[0].index("^") :].startswith("fast")
+
+
+@pytest.mark.parametrize("columns", [50, 80, 100])
+def test_findings_fit_on_a_terminal(tmp_path: Path, columns: int) -> None:
+    path = twisted(tmp_path / "a.mcpcap", 3)
+    shown = re.sub(rb"\x1b\[[0-9;]*m", b"", on_terminal("check", *IDS, path.name, columns=columns, cwd=tmp_path))
+    lines = shown.decode().splitlines()
+    assert max(len(line) for line in lines) <= columns
+    assert " ".join(" ".join(lines[-3:]).split()).endswith(
+        "3 errors in 6 frames of 1 session. Server: 3 errors. Client: none."
+    )
+    for above, below in pairwise(lines):
+        if below.strip(" ^") == "" and "^" in below:
+            assert above[below.index("^") : below.rindex("^") + 1] in ('"1"', '"2"', '"3"')
+
+
+def test_carets_are_left_out_where_other_signs_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcpcap"
+    call = '{"x":"名","jsonrpc":"2.0","id":1.0,"method":"ping"}'.encode()
+    path.write_bytes(b"".join(lines([("header", header()), ("frame", frame("c2s", call))])))
+    told = ("check", "--rule", "id/float-integer", path)
+    assert b"^^^" in mcpproxy(*told).stdout
+    assert b"^^^" not in mcpproxy(*told, PYTHONIOENCODING="ascii").stdout
 
 
 def test_a_filter_knows_requests_that_were_never_answered(tmp_path: Path) -> None:

@@ -36,11 +36,14 @@ def test_the_list_holds_every_rule_under_its_group() -> None:
     assert ids() == list(rules())
 
 
-def test_a_list_fits_on_a_terminal() -> None:
-    shown = re.sub(rb"\x1b\[[0-9;]*m", b"", on_terminal("rule")).decode()
-    assert max(len(line) for line in shown.splitlines()) <= 80
-    assert "…" in shown
-    assert "…" not in mcpproxy("rule").stdout.decode()
+@pytest.mark.parametrize("columns", [50, 80, 200])
+def test_a_list_fits_on_a_terminal_and_breaks_between_words(columns: int) -> None:
+    shown = re.sub(rb"\x1b\[[0-9;]*m", b"", on_terminal("rule", columns=columns)).decode()
+    # An id is never broken.
+    assert max(len(line) for line in shown.splitlines() if "/" not in line or len(line.split()) > 2) <= columns
+    piped = mcpproxy("rule").stdout.decode()
+    assert shown.split() == piped.split()
+    assert len(piped.splitlines()) < len(shown.splitlines()) or columns == 200
 
 
 def test_rules_are_chosen_by_group_level_version_and_mark() -> None:

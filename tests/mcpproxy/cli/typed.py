@@ -1,9 +1,12 @@
 """Commands as typed: a process each, with nothing of the user's own captures."""
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,12 +49,18 @@ def started(*arguments: str | Path) -> Iterator["subprocess.Popen[bytes]"]:
             process.kill()
 
 
-def on_terminal(*arguments: str, **environment: str) -> bytes:
-    """All that a command sends to a terminal of 80 columns."""
+def on_terminal(*arguments: str, columns: int = 80, cwd: Path | None = None, **environment: str) -> bytes:
+    """All that a command sends to a terminal of so many columns."""
     ours, theirs = pty.openpty()
-    variables = _environment({"TERM": "xterm", "NO_COLOR": "", **environment})
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    variables = _environment({"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), **environment})
     process = subprocess.Popen(
-        [sys.executable, "-m", "mcpproxy", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=variables
+        [sys.executable, "-m", "mcpproxy", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=cwd,
+        env=variables,
     )
     os.close(theirs)
     output = b""
