@@ -1,17 +1,39 @@
 """Plain frames, one JSON object a line: `{"t":…,"dir":"c2s","raw":"…"}`, as a logger of a few lines writes them.
 
-All lines of a file are one conversation, as on stdio. It is read and written as it comes, whatever its length.
+All lines of a file are one conversation, as on stdio. It is read and written as it comes, whatever its length. Nobody
+says whether it begins where the server did: that is so where the client opens it, and taken for an excerpt otherwise,
+so that nothing is missed in it that may have come before.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
+from orjson import JSONDecodeError, loads
+
+from analysis.session import PROTOCOL_VERSION
+from captures.frame import Direction
+from captures.limits import RECORD_LIMIT
 from mcpproxy.importers.source import Wrong, numbered, object_of, raw_of
 from mcpproxy.importers.stdio import Pipes
 from mcpproxy.importers.tape import MAX_NS, Tape
 
 SINCE_1970: Final = 10**18
 """Nanoseconds. A first stamp from here on, which is in September 2001, is wall time."""
+HELD: Final = 1000
+"""Frames of the server for which the first word of the client is waited for, before anything is written."""
+HELD_BYTES: Final = 1 << 20
+
+_OPENING: Final = ("initialize", "server/discover")
+
+
+class _Line(NamedTuple):
+    """One frame."""
+
+    told_ns: int
+    """The stamp as it was noted."""
+    side: Direction
+    raw: bytes
 
 
 def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
@@ -20,8 +42,23 @@ def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     Raises:
         Wrong: a line is no frame; what has come out before it is no capture.
     """
-    tape, pipes = Tape(), Pipes()
-    start_ns = t_ns = -1
+    tape, pipes, frames = Tape(), Pipes(), _frames(lines)
+    held, is_whole = _beginning(frames)
+    if not held:
+        raise Wrong("expected lines such as " + '{"t":0,"dir":"c2s","raw":"{}"}')
+    first_ns = held[0].told_ns
+    start_ns = first_ns if first_ns >= SINCE_1970 else 0
+    yield tape.header("ndjson", "stdio", name, observed_start=is_whole, wall_ns=start_ns or None)
+    t_ns = 0
+    for told_ns, side, raw in chain(held, frames):
+        t_ns = told_ns - start_ns
+        for entry in pipes.feed(side, raw + b"\n"):
+            yield tape.line(t_ns, entry.rec, entry.middle)
+    yield tape.close(t_ns, pipes.totals())
+
+
+def _frames(lines: Iterable[bytes]) -> Iterator[_Line]:
+    before_ns = 0
     for number, line in numbered(lines):
         try:
             values = object_of(line)
@@ -30,16 +67,37 @@ def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
                 raise Wrong("expected whole nanoseconds in `t`")
             if side not in ("c2s", "s2c"):
                 raise Wrong("expected c2s or s2c in `dir`")
-            if start_ns < 0:
-                start_ns = told if told >= SINCE_1970 else 0
-                yield tape.header("ndjson", "stdio", name, wall_ns=start_ns or None)
-            elif told - start_ns < t_ns:
+            if told < before_ns:
                 raise Wrong("expected a time in `t` that is not before that of the line above")
         except Wrong as wrong:
             raise Wrong(f"line {number}: {wrong}") from None
-        t_ns = told - start_ns
-        for entry in pipes.feed(side, raw + b"\n"):
-            yield tape.line(t_ns, entry.rec, entry.middle)
-    if start_ns < 0:
-        raise Wrong("expected lines such as " + '{"t":0,"dir":"c2s","raw":"{}"}')
-    yield tape.close(t_ns, pipes.totals())
+        before_ns = told
+        yield _Line(told, side, raw)
+
+
+def _beginning(frames: Iterator[_Line]) -> tuple[list[_Line], bool]:
+    """The frames up to the first that the client says, and whether that opens the conversation."""
+    held: list[_Line] = []
+    size = 0
+    for frame in frames:
+        held.append(frame)
+        size += len(frame.raw)
+        if frame.side == "c2s" and frame.raw.strip():
+            return held, _opens(frame.raw)
+        if len(held) >= HELD or size >= HELD_BYTES:
+            break
+    return held, False
+
+
+def _opens(raw: bytes) -> bool:
+    """Whether what a client says can be the first: a handshake, or a request that needs none."""
+    try:
+        said = loads(raw) if len(raw) <= RECORD_LIMIT else None
+    except JSONDecodeError:
+        return False
+    message = said[0] if isinstance(said, list) and said else said
+    if not isinstance(message, dict):
+        return False
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return message.get("method") in _OPENING or (isinstance(meta, dict) and PROTOCOL_VERSION in meta)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.checker import Checker
 from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import Record, decode
-from mcpproxy.importers.ndjson import records
+from mcpproxy.importers.ndjson import HELD, HELD_BYTES, records
 from mcpproxy.importers.source import Wrong
 
 START = '{"t":0,"dir":"c2s","raw":"{}"}'
@@ -53,11 +54,61 @@ def test_header_and_close_say_that_nobody_recorded_it() -> None:
         "transport": "stdio",
         "name": "pen",
         "imported": "ndjson",
-        "observed_start": True,
+        "observed_start": False,
     }
     assert "wall_ns" not in header.members
     assert frame.members["raw"] == "{}"
     assert close.members["ending"] == "import"
+
+
+INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
+MODERN = b'{"id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}'
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+
+
+@pytest.mark.parametrize(
+    ("frames", "is_whole"),
+    [
+        ([("c2s", INITIALIZE)], True),
+        ([("c2s", b'{"id":1,"method":"server/discover"}')], True),
+        ([("c2s", MODERN)], True),
+        ([("c2s", b"[" + INITIALIZE + b"]")], True),
+        ([("s2c", b"Loaded 5 tools"), ("c2s", b" "), ("c2s", INITIALIZE)], True),
+        ([("c2s", CALL), ("c2s", INITIALIZE)], False),
+        ([("c2s", b'{"method":"notifications/initialized"}')], False),
+        ([("c2s", b'{"id":1,"method":"ping","params":{"_meta":{}}}')], False),
+        ([("s2c", b"{}")], False),
+        ([("c2s", b"hello"), ("c2s", INITIALIZE)], False),
+        ([("c2s", b"[]")], False),
+        ([("c2s", b'{"id":1,"method":["initialize"]}')], False),
+        ([("c2s", b'{"method":"initialize","x":"' + b"x" * (1 << 20) + b'"}')], False),
+        ([("s2c", b"{}")] * (HELD - 1) + [("c2s", INITIALIZE)], True),
+        ([("s2c", b"{}")] * HELD + [("c2s", INITIALIZE)], False),
+        ([("s2c", b"x" * HELD_BYTES), ("c2s", INITIALIZE)], False),
+    ],
+)
+def test_a_conversation_is_whole_where_the_client_opens_it(frames: list[tuple[str, bytes]], is_whole: bool) -> None:
+    found = imported(noted(*((0, side, raw) for side, raw in frames)))
+    assert found[0].members["observed_start"] is is_whole
+    wanted = b"".join(raw + b"\n" for side, raw in frames if side == "c2s")
+    got = [item for item in read_frames(found) if isinstance(item, Frame) and item.dir == "c2s"]
+    assert b"".join(frame.raw + frame.delim for frame in got) == wanted
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode), st.booleans())
+def test_any_first_word_of_a_client_is_taken(raw: bytes, is_batched: bool) -> None:
+    imported(noted((0, "c2s", b"[%b]" % raw if is_batched else raw)))
+
+
+def test_an_excerpt_is_not_blamed_for_what_may_have_come_before() -> None:
+    def rules_in(*frames: tuple[int, str, bytes]) -> set[str]:
+        checker = Checker()
+        found = [one for item in read_frames(imported(noted(*frames))) for one in checker.feed(item)]
+        return {one.rule for one in [*found, *checker.finish("closed")]}
+
+    call, answer = (1, "c2s", CALL), (2, "s2c", b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}')
+    assert not any(rule.startswith("lifecycle/") for rule in rules_in(call, answer))
+    assert "lifecycle/request-before-initialize-result" in rules_in((0, "c2s", INITIALIZE), call, answer)
 
 
 def test_stamps_are_those_since_the_start() -> None:
