@@ -489,8 +489,8 @@ def _unknown(name: str) -> str:
 
     # Its time is the product of the lengths.
     close = get_close_matches(name[:20].lower(), KEYS, 1)
-    hint = f"did you mean `{close[0]}`?" if close else f"keys are {', '.join(KEYS)};"
-    return f"`{name:.20}` is no key; {hint} Quotes make it a text to search for"
+    hint = f"did you mean `{close[0]}`? Quotes" if close else f"keys are {', '.join(KEYS)}; quotes"
+    return f"`{name:.20}` is no key; {hint} make it a text to search for"
 
 
 def _all_of(tests: list[Test]) -> Test:

@@ -57,7 +57,7 @@ class ServerDied(_AtServersEnd):
     def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
         if not pipes.has_died or pipes.server_end is None:
             return
-        asked = ", ".join(f"{_cut(one.request.id.text)} {_cut(one.request.method)}" for one in pipes.open[:3])
+        asked = ", ".join(f"{_cut(one.request.method)} (id {_cut(one.request.id.text)})" for one in pipes.open[:3])
         more = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
         text = f"the server {_how(pipes)} while the client waits for an answer to {asked}{more}"
         if pipes.stderr:
