@@ -30,6 +30,7 @@ from captures.integrity import inspect
 from captures.reader import Capture, read_frames
 from captures.record import Record
 from tests.analysis.traces import alarms
+from tests.npm import installed
 
 SERVER = [sys.executable, str(Path(__file__).parents[1] / "peers/sdk_server.py")]
 DEADLINE_S = 90
@@ -226,27 +227,10 @@ VERSION = "2026.8.31"
 @pytest.fixture(scope="module")
 def everything_server(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of the reference server, installed for this test."""
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
-        pytest.skip("npm and node are not installed")
-    place = tmp_path_factory.mktemp("npm")
-    install = [
-        npm,
-        "install",
-        "--prefix",
-        str(place),
-        "--cache",
-        str(place / "cache"),
-        "--ignore-scripts",
-        "--no-audit",
-    ]
-    try:
-        done = subprocess.run([*install, f"{EVERYTHING}@{VERSION}"], capture_output=True, cwd=place, timeout=DEADLINE_S)
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"npm did not install {EVERYTHING} within {DEADLINE_S} s")
-    if done.returncode:
-        pytest.skip(f"npm cannot install {EVERYTHING}: {done.stderr.decode()[-300:]}")
-    package = place / "node_modules" / EVERYTHING
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    package = installed(EVERYTHING, VERSION, tmp_path_factory.mktemp("npm"))
     entry = json.loads((package / "package.json").read_text())["bin"]["mcp-server-everything"]
     return [node, str(package / entry), "stdio"]
 

@@ -1,6 +1,6 @@
 """Findings for other programs: JSON, JUnit, SARIF and GitHub's commands, each held to what its readers demand.
 
-No package carries the schemas of SARIF and JUnit, so what of them concerns our documents stands here, and stricter: no
+What the schemas of SARIF and JUnit say of our documents stands here again, and stricter, for where npm is not: no
 member that is not named may occur.
 """
 

