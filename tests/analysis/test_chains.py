@@ -186,6 +186,14 @@ def test_equal_calls_side_by_side_are_told_apart_by_their_keys(calls: Calls) -> 
     assert chain_of(calls.call(4, inputResponses={"b": GIVEN})) is second
 
 
+def test_a_retry_without_a_state_is_rather_of_the_call_that_has_none(calls: Calls) -> None:
+    calls.call(1)
+    calls.call(2)
+    stateless = calls.interim(1, inputRequests={"k": ASK})
+    calls.interim(2, inputRequests={"k": ASK}, requestState="S")
+    assert chain_of(calls.call(3, inputResponses={"k": GIVEN})) is stateless
+
+
 def test_equal_calls_side_by_side_are_not_guessed_at(calls: Calls) -> None:
     calls.call(1)
     calls.call(2)

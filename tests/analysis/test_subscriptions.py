@@ -266,6 +266,15 @@ def test_an_id_that_comes_again_is_another_listening() -> None:
     assert second.is_open
 
 
+def test_the_answer_to_an_older_request_with_its_id_is_not_its_own() -> None:
+    ear = Ear()
+    ear.listen("a")
+    second = ear.listen("a")
+    assert ear.of[ear.answer("a").message.seq] is None  # answers go to the oldest request
+    assert second.is_open
+    assert ear.of[ear.answer("a").message.seq] is second
+
+
 def test_over_http_what_is_on_its_stream_belongs_to_it() -> None:
     ear = Ear(transport="http")
     for number in (1, 2):
@@ -283,6 +292,9 @@ def test_over_http_what_is_on_its_stream_belongs_to_it() -> None:
     ear.subscriptions.stream_ended(http, ear.seq * MS)
     assert (one.stream_ended_by, one.stream_ended_ns, one.is_open) == ("server", ear.seq * MS, False)
     assert other.is_open
+    ended_ns = ear.seq * MS
+    ear.subscriptions.stream_ended(http, ended_ns + MS)
+    assert one.stream_ended_ns == ended_ns
 
 
 def test_two_in_one_exchange_are_told_apart_by_their_ids() -> None:
@@ -346,6 +358,23 @@ def test_subscriptions_are_bounded_by_their_bytes_too() -> None:
     ear.listen("l")
     ear.hear("subscriptions/acknowledged", notifications={"taskIds": ["t" * 30_000]})
     assert len(ear.subscriptions) == 1
+
+
+def test_what_is_answered_or_forgotten_takes_no_room() -> None:
+    ear = Ear(Subscriptions(bytes_limit=20_000))
+    for n in range(20):
+        ear.subscribe(f"x:{n}" + "x" * 6_000, n)
+        ear.answer(n)
+    one, other = ear.subscribe("y" * 6_000, "a"), ear.subscribe("z" * 6_000, "b")
+    assert [ear.of[ear.answer(id_).message.seq] for id_ in ("a", "b")] == [one, other]
+    for _ in range(20):
+        ear.listen("l")
+        ear.hear("subscriptions/acknowledged", notifications={"taskIds": ["t" * 10_000]})
+        ear.listen("m")
+    ear.listen("l")
+    for n in range(20):
+        ear.listen(n)
+    assert len(ear.subscriptions) > 20
 
 
 # Anything.

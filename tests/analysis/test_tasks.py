@@ -126,6 +126,13 @@ def test_a_change_after_the_end_is_kept(work: Work) -> None:
     assert (task.is_over, task.ended_ns) == (False, 6 * MS)
 
 
+def test_a_task_ends_when_it_first_says_so(work: Work) -> None:
+    task = work.create()
+    work.tell("notifications/tasks/status", **stub(status="completed"))
+    work.tell("notifications/tasks/status", **stub(status="failed"))
+    assert (task.status, task.ended_ns, task.changes) == ("failed", 6 * MS, 3)
+
+
 def test_a_report_about_another_task_is_about_neither(work: Work) -> None:
     a, b = work.create("a"), work.create("b")
     work.ask(5, "tasks/get", taskId="a")

@@ -110,6 +110,15 @@ def test_tasks_show_in_all_messages_about_them() -> None:
     assert talk.fold.threads.tasks.count == 1
 
 
+def test_a_task_of_the_extension_is_followed() -> None:
+    talk = Talk()
+    talk.ask(1, "tools/call", name="a")
+    created = talk.answer(1, resultType="task", taskId="t", status="working", ttlMs=None)
+    assert created.task is not None
+    assert created.task.ttl_ms is None
+    assert talk.ask(2, "tasks/get", taskId="t").task is created.task
+
+
 def test_a_task_that_nobody_asked_for_is_followed() -> None:
     talk = Talk()
     talk.ask(1, "tools/call", name="a")
