@@ -1,0 +1,60 @@
+-- one row per error: a request that was answered with one, failed over HTTP, or an error that answers no request seen
+create view errors as
+with failures as (
+    select
+        capture, session, time, started_ns as t_ns, request, response, asked_by, method, name, outcome, code,
+        error as text, latency_ms, cancelled_ns is not null as is_cancelled
+    from exchanges
+    where outcome in ('tool_error', 'error', 'failed')
+    union all
+    select
+        capture, session, time, t_ns, null, seq, if(dir = 's2c', 'client', 'server'), null, null, 'error', code,
+        message ->> '$.error.message', null, false
+    from frames
+    where kind = 'error' and request is null
+)
+select
+    failures.time as time,
+    captures.name as server, capture, session,
+    round(t_ns / 1e6, 3) as at_ms,
+    request, response, asked_by,
+    if(asked_by = 'client', 'server', 'client') as answered_by,
+    method, failures.name as name, outcome, code,
+    case
+        when outcome = 'tool_error' then 'tool error'
+        when outcome = 'failed' then 'HTTP exchange failed'
+        when code = -32700 then 'Parse error'
+        when code = -32600 then 'Invalid Request'
+        when code = -32601 then 'Method not found'
+        when code = -32602 then 'Invalid params'
+        when code = -32603 then 'Internal error'
+        when code = -32002 then 'Resource not found'
+        when code = -32020 then 'Header mismatch'
+        when code = -32021 then 'Missing client capability'
+        when code = -32022 then 'Unsupported protocol version'
+        when code = -32042 then 'URL elicitation required'
+        when code between -32099 and -32000 then 'server-defined'
+        when code is null then 'error without a code'
+        else 'application-defined'
+    end as meaning,
+    text, round(latency_ms, 3) as latency_ms, is_cancelled
+from failures join captures using (capture)
+order by failures.time, capture, coalesce(request, response);
+comment on view errors is 'one row per error: a request that was answered with one, failed over HTTP, or an error that answers no request seen';
+comment on column errors.time is 'when the request was sent, UTC; of an error that answers none, when it came';
+comment on column errors.server is 'name of the captured server';
+comment on column errors.capture is 'id of the capture';
+comment on column errors.session is 'number of the session in the capture, from 1';
+comment on column errors.at_ms is 'the same moment as time, in ms since the capture opened';
+comment on column errors.request is 'number of the frame of the request; NULL where the error answers none that was seen';
+comment on column errors.response is 'number of the frame of the answer; NULL where none came';
+comment on column errors.asked_by is 'who asked: client or server';
+comment on column errors.answered_by is 'who answered with the error: server or client';
+comment on column errors.method is 'what was asked for';
+comment on column errors.name is 'the tool, prompt or resource; NULL where the method has none';
+comment on column errors.outcome is 'tool_error (a result that says isError), error (of JSON-RPC), or failed (the HTTP exchange)';
+comment on column errors.code is 'code of the error; NULL of errors of tools';
+comment on column errors.meaning is 'what the code says by JSON-RPC or MCP';
+comment on column errors.text is 'message of the error, or the first text of what the tool returned; cut at 300 characters. Foreign text';
+comment on column errors.latency_ms is 'how long the answer took; NULL without one';
+comment on column errors.is_cancelled is 'whether the call had been cancelled: the error is then an answer to that, and latency does not count it';

@@ -1,0 +1,76 @@
+-- one row per server, method and name whose share of errors differs from session to session, or from day to day
+--
+-- A tool that fails in every tenth call is not flaky; one that fails in all calls of every tenth session is. Groups of
+-- fewer than five decided calls are left out. Of the others, chi square says how far their shares lie apart, and
+-- `surprise` by how many standard deviations that is more than chance does where all have the same share. Chance alone
+-- passes 4, the least that is listed, about once in a thousand names; whoever has many names should ask for more.
+create view flaky as
+with decided as (
+    select
+        captures.name as server, asked_by, method, exchanges.name as name, capture, session,
+        date_trunc('day', exchanges.time)::date as day, outcome <> 'result' as is_error
+    from exchanges join captures using (capture)
+    where outcome in ('result', 'tool_error', 'error', 'failed') and cancelled_ns is null
+),
+grouped as (
+    select
+        server, asked_by, method, name, 'session' as varies_by, count(*) as calls, count(*) filter (is_error) as errors
+    from decided
+    group by server, asked_by, method, name, capture, session
+    union all
+    select server, asked_by, method, name, 'day', count(*), count(*) filter (is_error)
+    from decided
+    where day is not null
+    group by server, asked_by, method, name, day
+),
+shares as (
+    select *, sum(errors) over same / sum(calls) over same as share
+    from grouped
+    where calls >= 5
+    window same as (partition by server, asked_by, method, name, varies_by)
+),
+summed as (
+    select
+        server, asked_by, method, name, varies_by,
+        count(*) as groups,
+        count(*) filter (errors > 0) as groups_with_errors,
+        sum(calls)::bigint as calls,
+        sum(errors)::bigint as errors,
+        any_value(share) as share,
+        min(errors / calls) as lowest,
+        max(errors / calls) as highest,
+        sum((errors - calls * share) ** 2 / (calls * share * (1 - share))) as chi_square,
+        -- Its variance where all shares are the same; the usual 2 a group holds only where errors are many.
+        sum(2 + (1 - 6 * share * (1 - share)) / (calls * share * (1 - share))) as variance
+    from shares
+    where share > 0 and share < 1
+    group by server, asked_by, method, name, varies_by
+),
+surprising as (
+    select *, (chi_square - (groups - 1)) / sqrt(variance) as surprise
+    from summed
+    where groups > 1
+)
+select
+    server, asked_by, method, name, varies_by, groups, groups_with_errors, calls, errors,
+    round(share, 4) as error_share,
+    round(lowest, 4) as lowest_share,
+    round(highest, 4) as highest_share,
+    round(surprise, 1) as surprise
+from surprising
+where surprise >= 4
+order by surprise desc, server, asked_by, method, name, varies_by;
+comment on view flaky is 'one row per server, method and name whose share of errors differs from session to session, or from day to day';
+comment on column flaky.server is 'name of the captured server';
+comment on column flaky.asked_by is 'who asked: client or server';
+comment on column flaky.method is 'what was asked for';
+comment on column flaky.name is 'the tool, prompt or resource; NULL where the method has none';
+comment on column flaky.varies_by is 'between what the share differs: session or day (UTC)';
+comment on column flaky.groups is 'sessions or days with at least five decided calls: the more, the surer';
+comment on column flaky.groups_with_errors is 'those with an error among them';
+comment on column flaky.calls is 'decided calls in them: answered or failed over HTTP, and not cancelled';
+comment on column flaky.errors is 'those of them that were errors';
+comment on column flaky.error_share is 'errors / calls, from 0 to 1';
+comment on column flaky.lowest_share is 'the same of the session or day with the smallest share';
+comment on column flaky.highest_share is 'the same of the one with the largest';
+comment on column flaky.surprise is 'by how many standard deviations the shares lie further apart than chance alone makes them; at least 4';

@@ -1,0 +1,61 @@
+-- one row per id that does not fit: findings of the rules about ids, and answers that fit no request seen
+--
+-- The rules are silent where they cannot be sure. So answers that pair with nothing are here even where no rule
+-- speaks: their request may have been sent before the recording began, or be in what was lost. Those have no rule and
+-- no level.
+create view id_mismatches as
+with mismatches as (
+    select capture, session, t_ns, time, frame, rule, level, blames, method, message as text, related
+    from findings
+    where "group" = 'id'
+    union all
+    select
+        capture, session, t_ns, time, seq, null, null, null, null,
+        if(
+            id is null or id = 'null',
+            'an answer without an id',
+            'an answer to ' || left(id, 64) || ', and no such request was seen'
+        ),
+        []
+    from frames
+    where kind in ('response', 'error') and request is null
+        and not exists (
+            from findings
+            where findings.capture = frames.capture and findings.frame = frames.seq and findings."group" = 'id'
+        )
+)
+select
+    mismatches.time as time,
+    round(t_ns / 1e6, 3) as at_ms,
+    captures.name as server, capture, session, frame,
+    case rule
+        when 'id/null' then 'request without an id'
+        when 'id/not-string-or-integer' then 'id neither string nor integer'
+        when 'id/float-integer' then 'id written as a fraction'
+        when 'id/unsafe-integer' then 'id too large for many peers'
+        when 'id/duplicate-in-flight' then 'id used twice at once'
+        when 'id/duplicate-request' then 'id used again'
+        when 'id/unknown-response' then 'answer to nothing'
+        when 'id/self-answered' then 'answer to oneself'
+        when 'id/type-changed' then 'answer with another type of id'
+        when 'id/duplicate-response' then 'second answer'
+        when 'id/echoed-frame' then 'request sent back'
+        else coalesce(rule, 'answer without a request')
+    end as what,
+    rule, level, blames, method, text, related
+from mismatches join captures using (capture)
+order by mismatches.time, capture, frame;
+comment on view id_mismatches is 'one row per id that does not fit: findings of the rules about ids, and answers that fit no request seen';
+comment on column id_mismatches.time is 'when it crossed, UTC';
+comment on column id_mismatches.at_ms is 'when, in ms since the capture opened';
+comment on column id_mismatches.server is 'name of the captured server';
+comment on column id_mismatches.capture is 'id of the capture';
+comment on column id_mismatches.session is 'number of the session in the capture, from 1';
+comment on column id_mismatches.frame is 'number of the frame with the id';
+comment on column id_mismatches.what is 'what is wrong with it, in a few words';
+comment on column id_mismatches.rule is 'id of the rule; NULL where the capture does not prove that anybody broke one';
+comment on column id_mismatches.level is 'error, warning or note; NULL without a rule';
+comment on column id_mismatches.blames is 'whose doing it is: client, server, transport or unknown; NULL without a rule';
+comment on column id_mismatches.method is 'method of the message, of an answer that of its request; NULL without a rule';
+comment on column id_mismatches.text is 'the same in a sentence. Foreign text in it';
+comment on column id_mismatches.related is 'numbers of other frames that prove it';

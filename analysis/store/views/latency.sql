@@ -1,0 +1,70 @@
+-- one row per server, asking side, method and name: how long its answers took, and what else became of its calls
+--
+-- Percentiles are of answers alone: results, errors of tools and errors, of calls that were not cancelled. What has no
+-- answer has no latency, so a server that hangs looks fast here: see `unanswered` beside it. An interim result of
+-- 2026-07-28 and the stub of a task end an exchange, but not the call; they are counted as `interim` and not timed.
+create view latency as
+with calls as (
+    select
+        capture, asked_by, method, name, waiting_ms,
+        case
+            when cancelled_ns is not null or outcome = 'cancelled' then 'cancelled'
+            when outcome in ('result', 'tool_error', 'error') then 'answered'
+            when outcome in ('input_required', 'task') then 'interim'
+            else outcome
+        end as state,
+        (state = 'answered' and outcome <> 'result') or state = 'failed' as is_error,
+        case when state = 'answered' then latency_ms end as took_ms,
+        case when state = 'answered' then server_ms end as worked_ms
+    from exchanges
+),
+summed as (
+    select
+        captures.name as server, asked_by, method, calls.name as name,
+        count(*) as calls,
+        count(*) filter (state = 'answered') as answered,
+        count(*) filter (is_error) as errors,
+        count(*) filter (state = 'failed') as failed,
+        count(*) filter (state = 'cancelled') as cancelled,
+        count(*) filter (state = 'unanswered') as unanswered,
+        count(*) filter (state = 'interim') as interim,
+        quantile_cont(took_ms, [0.5, 0.9, 0.95, 0.99]) as took,
+        max(took_ms) as longest_ms,
+        bool_or(waiting_ms > 0) as has_waited,
+        quantile_cont(worked_ms, [0.5, 0.95]) as worked
+    from calls join captures using (capture)
+    group by all
+)
+select
+    server, asked_by, method, name, calls, answered, errors,
+    round(errors / nullif(answered + failed, 0), 4) as error_share,
+    round(took[1], 3) as p50_ms,
+    round(took[2], 3) as p90_ms,
+    round(took[3], 3) as p95_ms,
+    round(took[4], 3) as p99_ms,
+    round(longest_ms, 3) as max_ms,
+    case when has_waited then round(worked[1], 3) end as server_p50_ms,
+    case when has_waited then round(worked[2], 3) end as server_p95_ms,
+    cancelled, unanswered, failed, interim
+from summed
+order by calls desc, server, asked_by, method, name;
+comment on view latency is 'one row per server, asking side, method and name: how long its answers took, and what else became of its calls';
+comment on column latency.server is 'name of the captured server, given by the user or guessed from the command or URL';
+comment on column latency.asked_by is 'who asked: client or server';
+comment on column latency.method is 'what was asked for, such as tools/call';
+comment on column latency.name is 'the tool, prompt or resource that the calls name; NULL where the method has none';
+comment on column latency.calls is 'requests, whatever became of them: answered + cancelled + unanswered + failed + interim';
+comment on column latency.answered is 'calls with a final answer, a result or an error, that were not cancelled; the percentiles are of these';
+comment on column latency.errors is 'calls answered with an error, by a tool or by JSON-RPC, and calls whose HTTP exchange failed';
+comment on column latency.error_share is 'errors / (answered + failed), from 0 to 1; NULL where there is neither';
+comment on column latency.p50_ms is 'median latency of the answers: half were faster';
+comment on column latency.p90_ms is 'latency that 90 % of the answers did not exceed, interpolated between neighbours as the others are';
+comment on column latency.p95_ms is 'latency that 95 % of the answers did not exceed';
+comment on column latency.p99_ms is 'latency that 99 % of the answers did not exceed; of fewer than 100 answers hardly more than their maximum';
+comment on column latency.max_ms is 'latency of the slowest answer';
+comment on column latency.server_p50_ms is 'median without the time in which the answering side itself waited for the other one; NULL where it never did';
+comment on column latency.server_p95_ms is 'the same for 95 %; NULL where the answering side never waited';
+comment on column latency.cancelled is 'calls that were cancelled, answered afterwards or not';
+comment on column latency.unanswered is 'calls without an answer: they are in no percentile';
+comment on column latency.failed is 'calls whose HTTP exchange failed before an answer could come';
+comment on column latency.interim is 'calls that ended in an interim result or the stub of a task: in no percentile';

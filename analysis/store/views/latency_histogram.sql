@@ -1,0 +1,38 @@
+-- one row per server, asking side, method, name and bucket: how many answers took that long
+--
+-- Buckets double: 0.5 to 1 ms, 1 to 2 ms, 2 to 4 ms; the first, up to 2^-9 ms, begins at 0. Empty ones have no row.
+-- The answers are those that `latency` takes percentiles of.
+create view latency_histogram as
+with answers as (
+    select
+        capture, asked_by, method, name,
+        case when latency_ms < 0.001953125 then -10 else floor(log2(latency_ms))::integer end as bucket
+    from exchanges
+    where outcome in ('result', 'tool_error', 'error') and cancelled_ns is null
+),
+counted as (
+    select captures.name as server, asked_by, method, answers.name as name, bucket, count(*) as answers
+    from answers join captures using (capture)
+    group by all
+)
+select
+    server, asked_by, method, name, bucket,
+    case when bucket = -10 then 0 else 2.0 ** bucket end as from_ms,
+    2.0 ** (bucket + 1) as to_ms,
+    answers,
+    round(answers / sum(answers) over same, 4) as share,
+    rtrim(bar(answers, 0, max(answers) over same, 20)) as bar
+from counted
+window same as (partition by server, asked_by, method, name)
+order by server, asked_by, method, name, bucket;
+comment on view latency_histogram is 'one row per server, asking side, method, name and bucket: how many answers took that long';
+comment on column latency_histogram.server is 'name of the captured server';
+comment on column latency_histogram.asked_by is 'who asked: client or server';
+comment on column latency_histogram.method is 'what was asked for';
+comment on column latency_histogram.name is 'the tool, prompt or resource; NULL where the method has none';
+comment on column latency_histogram.bucket is 'number of the bucket: latencies from 2^bucket to 2^(bucket+1) ms; -10 holds all below, too';
+comment on column latency_histogram.from_ms is 'where the bucket begins';
+comment on column latency_histogram.to_ms is 'where the next one begins';
+comment on column latency_histogram.answers is 'final answers that took this long, of calls that were not cancelled';
+comment on column latency_histogram.share is 'of all answers of this server, asking side, method and name, from 0 to 1';
+comment on column latency_histogram.bar is 'the same as a picture: 20 blocks are the fullest bucket';

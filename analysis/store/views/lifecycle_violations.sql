@@ -1,0 +1,43 @@
+-- one row per finding, error or warning, about how sessions begin, agree, and end
+--
+-- These are the groups of rules about what the specification calls the life cycle: the handshake (lifecycle), the
+-- version (version), the envelope that stands for both since 2026-07-28 (modern), what was declared and is then used
+-- (capability), and the end (shutdown), with two rules of other groups about `initialize`. Notes are left out, as they
+-- break nothing: `findings` has them.
+create view lifecycle_violations as
+with violations as (
+    select
+        *,
+        case
+            when "group" in ('lifecycle', 'version', 'capability') then "group"
+            when "group" = 'modern' then 'envelope'
+            when "group" = 'shutdown' then 'shutdown'
+            when rule in ('timeout/initialize-unanswered', 'batch/contains-initialize') then 'lifecycle'
+        end as part
+    from findings
+    where level in ('error', 'warning') and part is not null
+)
+select
+    violations.time as time,
+    round(t_ns / 1e6, 3) as at_ms,
+    captures.name as server, capture, violations.session as session, sessions.revision as revision,
+    if(part = 'lifecycle', 'handshake', part) as part,
+    rule, level, blames, frame, method, message as text, source
+from violations join captures using (capture)
+    left join sessions on sessions.capture = violations.capture and sessions.session = violations.session
+order by violations.time, captures.capture, frame, rule;
+comment on view lifecycle_violations is 'one row per finding, error or warning, about how sessions begin, agree, and end';
+comment on column lifecycle_violations.time is 'when it showed, UTC';
+comment on column lifecycle_violations.at_ms is 'when, in ms since the capture opened';
+comment on column lifecycle_violations.server is 'name of the captured server';
+comment on column lifecycle_violations.capture is 'id of the capture';
+comment on column lifecycle_violations.session is 'number of the session in the capture; 0 where it belongs to none';
+comment on column lifecycle_violations.revision is 'revision of MCP that the session speaks';
+comment on column lifecycle_violations.part is 'what of it: handshake, version, envelope (what each request says of itself since 2026-07-28), capability or shutdown';
+comment on column lifecycle_violations.rule is 'id of the rule; `mcpproxy rule ID` tells all about it';
+comment on column lifecycle_violations.level is 'error (the revision forbids it) or warning';
+comment on column lifecycle_violations.blames is 'whose doing it is: client, server, transport or unknown';
+comment on column lifecycle_violations.frame is 'number of the record at which it shows';
+comment on column lifecycle_violations.method is 'method of the message, of an answer that of its request';
+comment on column lifecycle_violations.text is 'what is wrong, in a sentence. Foreign text in it';
+comment on column lifecycle_violations.source is 'what obliges: a page of the specification, or an RFC';

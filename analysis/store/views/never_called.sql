@@ -1,0 +1,32 @@
+-- one row per server and tool that was listed and never called in these captures
+create view never_called as
+with listed as (
+    select
+        captures.name as server, tools.name as name,
+        count(distinct (tools.capture, session)) as sessions,
+        min(tools.time) as first_listed,
+        max(tools.time) as last_listed,
+        arg_max(tools.bytes, (tools.time, tools.capture, session, t_ns)) as definition_bytes,
+        arg_max(tokens_estimate, (tools.time, tools.capture, session, t_ns)) as definition_tokens_estimate
+    from tools join captures using (capture)
+    group by all
+),
+called as (
+    select distinct captures.name as server, exchanges.name as name
+    from exchanges join captures using (capture)
+    where method = 'tools/call' and asked_by = 'client'
+)
+select server, name as tool, sessions, definition_bytes, definition_tokens_estimate, first_listed, last_listed
+from listed
+where not exists (
+    from called where called.server is not distinct from listed.server and called.name = listed.name
+)
+order by definition_bytes desc, server, tool;
+comment on view never_called is 'one row per server and tool that was listed and never called in these captures';
+comment on column never_called.server is 'name of the captured server';
+comment on column never_called.tool is 'name of the tool';
+comment on column never_called.sessions is 'sessions that were told its definition';
+comment on column never_called.definition_bytes is 'size of the newest definition as JSON without blanks';
+comment on column never_called.definition_tokens_estimate is 'definition_bytes / 4: an estimate of the tokens that a model reads for it in each session';
+comment on column never_called.first_listed is 'when it was listed first, UTC';
+comment on column never_called.last_listed is 'when it was listed last, UTC';

@@ -1,0 +1,34 @@
+-- one row per answer, the slowest first
+--
+-- Ask for as many as you need: `select * from slowest limit 20`.
+create view slowest as
+select
+    round(latency_ms, 3) as latency_ms,
+    round(server_ms, 3) as server_ms,
+    round(waiting_ms, 3) as waiting_ms,
+    round(stall_ms, 3) as stall_ms,
+    captures.name as server, capture, session, request, response, asked_by, method, exchanges.name as name, outcome,
+    exchanges.time as time,
+    request_bytes, response_bytes, progress, cancelled_ns is not null as is_cancelled
+from exchanges join captures using (capture)
+where latency_ms is not null
+order by exchanges.latency_ms desc;
+comment on view slowest is 'one row per answer, the slowest first';
+comment on column slowest.latency_ms is 'from when the request was handed on to the answer';
+comment on column slowest.server_ms is 'without the time in which the answering side itself waited for the other one';
+comment on column slowest.waiting_ms is 'that time: the answering side had asked something, and the other side was to answer';
+comment on column slowest.stall_ms is 'how long the request waited before, because its receiver did not take it; not part of the latency';
+comment on column slowest.server is 'name of the captured server';
+comment on column slowest.capture is 'id of the capture';
+comment on column slowest.session is 'number of the session in the capture, from 1';
+comment on column slowest.request is 'number of the frame of the request';
+comment on column slowest.response is 'number of the frame of the answer';
+comment on column slowest.asked_by is 'who asked: client or server';
+comment on column slowest.method is 'what was asked for';
+comment on column slowest.name is 'the tool, prompt or resource; NULL where the method has none';
+comment on column slowest.outcome is 'what the answer was: result, tool_error, error, input_required or task';
+comment on column slowest.time is 'when it was asked, UTC';
+comment on column slowest.request_bytes is 'size of the frame of the request';
+comment on column slowest.response_bytes is 'size of the frame of the answer';
+comment on column slowest.progress is 'how many notifications told of its progress';
+comment on column slowest.is_cancelled is 'whether it had been cancelled when it was answered';

@@ -1,0 +1,34 @@
+-- one row per capture and second in which something crossed: how many frames and bytes, each way
+--
+-- Seconds in which nothing crossed have no row. For minutes, sum by `date_trunc('minute', second)`.
+create view throughput as
+with counted as (
+    select
+        capture, t_ns // 1000000000 as at_s,
+        count(*) filter (dir = 'c2s') as frames_to_server,
+        count(*) filter (dir = 's2c') as frames_to_client,
+        coalesce(sum(size) filter (dir = 'c2s'), 0)::bigint as bytes_to_server,
+        coalesce(sum(size) filter (dir = 's2c'), 0)::bigint as bytes_to_client
+    from frames
+    group by all
+)
+select
+    date_trunc('second', captures.opened)::timestamp + to_seconds(at_s) as second,
+    captures.name as server, capture, at_s,
+    frames_to_server, frames_to_client,
+    frames_to_server + frames_to_client as frames,
+    bytes_to_server, bytes_to_client,
+    bytes_to_server + bytes_to_client as bytes
+from counted join captures using (capture)
+order by second, capture, at_s;
+comment on view throughput is 'one row per capture and second in which something crossed: how many frames and bytes, each way';
+comment on column throughput.second is 'the second, UTC, counted from the one in which the capture opened; NULL where the time of day is not known';
+comment on column throughput.server is 'name of the captured server';
+comment on column throughput.capture is 'id of the capture';
+comment on column throughput.at_s is 'seconds since the capture opened';
+comment on column throughput.frames_to_server is 'frames from the client to the server';
+comment on column throughput.frames_to_client is 'frames from the server to the client';
+comment on column throughput.frames is 'both';
+comment on column throughput.bytes_to_server is 'bytes of the frames to the server, delimiters not counted';
+comment on column throughput.bytes_to_client is 'bytes of the frames to the client';
+comment on column throughput.bytes is 'both';

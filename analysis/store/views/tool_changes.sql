@@ -1,0 +1,57 @@
+-- one row per change of a tool: a definition that differs from the one that was told before by the same server
+--
+-- The same server is one with the same name in its captures that calls itself the same. A tool that is told for the
+-- first time, and one that is told no more, is no change. Servers that change what a tool says after it was approved
+-- are a known attack, so look at `what`: a new description may give a model new orders.
+create view tool_changes as
+with told as (
+    select
+        captures.name as server, sessions.server as calls_itself, sessions.server_version as server_version,
+        tools.name as tool, tools.capture as capture, tools.session as session, listed, tools.t_ns as t_ns,
+        tools.time as time, hash, tools.bytes as bytes, definition
+    from tools join captures using (capture)
+        left join sessions on sessions.capture = tools.capture and sessions.session = tools.session
+),
+compared as (
+    select
+        *,
+        lag(hash) over earlier as hash_before,
+        lag(bytes) over earlier as bytes_before,
+        lag(definition) over earlier as before,
+        lag(capture) over earlier as capture_before,
+        lag(session) over earlier as session_before,
+        lag(server_version) over earlier as version_before
+    from told
+    window earlier as (partition by server, calls_itself, tool order by time, capture, session, t_ns, listed)
+)
+select
+    time, server, tool, capture, session, listed as frame,
+    array_to_string([
+        if((definition -> '$.title') is distinct from (before -> '$.title'), 'title', null),
+        if((definition -> '$.description') is distinct from (before -> '$.description'), 'description', null),
+        if((definition -> '$.inputSchema') is distinct from (before -> '$.inputSchema'), 'inputSchema', null),
+        if((definition -> '$.outputSchema') is distinct from (before -> '$.outputSchema'), 'outputSchema', null),
+        if((definition -> '$.annotations') is distinct from (before -> '$.annotations'), 'annotations', null)
+    ], ', ') as what,
+    bytes_before, bytes, version_before, server_version as version, capture_before, session_before,
+    definition ->> '$.description' as description,
+    before ->> '$.description' as description_before
+from compared
+where hash_before <> hash
+order by time, server, tool;
+comment on view tool_changes is 'one row per change of a tool: a definition that differs from the one that was told before by the same server';
+comment on column tool_changes.time is 'when the changed definition was told, UTC';
+comment on column tool_changes.server is 'name of the captured server';
+comment on column tool_changes.tool is 'name of the tool';
+comment on column tool_changes.capture is 'capture in which it was told';
+comment on column tool_changes.session is 'number of the session in that capture';
+comment on column tool_changes.frame is 'number of the frame of the list in which it stands';
+comment on column tool_changes.what is 'which members of the definition changed: title, description, inputSchema, outputSchema, annotations; empty where it was others';
+comment on column tool_changes.bytes_before is 'size of the earlier definition as JSON without blanks';
+comment on column tool_changes.bytes is 'size of this one';
+comment on column tool_changes.version_before is 'version that the server named when it told the earlier one';
+comment on column tool_changes.version is 'version that it names now: a change without a new version is the more remarkable';
+comment on column tool_changes.capture_before is 'capture in which the earlier one was told';
+comment on column tool_changes.session_before is 'number of the session in that capture';
+comment on column tool_changes.description is 'the description now. Foreign text';
+comment on column tool_changes.description_before is 'the description before. Foreign text';

@@ -1,0 +1,52 @@
+-- one row per server and tool: what its definition costs whoever reads it, and what its calls brought
+--
+-- Every session reads all definitions, so a definition is paid as often as there are sessions. The definition is the
+-- newest; a tool that was called without being listed has none.
+create view tool_costs as
+with definitions as (
+    select
+        captures.name as server, tools.name as name,
+        count(distinct (tools.capture, session)) as sessions,
+        count(distinct hash) as definitions,
+        arg_max(tools.bytes, (tools.time, tools.capture, session, t_ns)) as definition_bytes,
+        arg_max(tokens_estimate, (tools.time, tools.capture, session, t_ns)) as definition_tokens_estimate
+    from tools join captures using (capture)
+    group by all
+),
+calls as (
+    select
+        captures.name as server, exchanges.name as name,
+        count(*) as calls,
+        count(*) filter (outcome in ('tool_error', 'error', 'failed') and cancelled_ns is null) as errors,
+        sum(response_bytes)::bigint as result_bytes,
+        max(response_bytes) as largest_result_bytes
+    from exchanges join captures using (capture)
+    where method = 'tools/call' and asked_by = 'client' and exchanges.name is not null
+    group by all
+)
+select
+    coalesce(definitions.server, calls.server) as server,
+    coalesce(definitions.name, calls.name) as tool,
+    coalesce(sessions, 0) as sessions,
+    coalesce(definitions, 0) as definitions,
+    definition_bytes, definition_tokens_estimate,
+    coalesce(calls, 0) as calls,
+    coalesce(errors, 0) as errors,
+    coalesce(result_bytes, 0) as result_bytes,
+    round(coalesce(result_bytes, 0) / 4)::bigint as result_tokens_estimate,
+    largest_result_bytes
+from definitions full join calls
+    on calls.server is not distinct from definitions.server and calls.name = definitions.name
+order by definition_bytes desc nulls last, server, tool;
+comment on view tool_costs is 'one row per server and tool: what its definition costs whoever reads it, and what its calls brought';
+comment on column tool_costs.server is 'name of the captured server';
+comment on column tool_costs.tool is 'name of the tool';
+comment on column tool_costs.sessions is 'sessions that were told its definition; 0 where it was called without being listed';
+comment on column tool_costs.definitions is 'how many different definitions they were told: more than 1 is a change, see tool_changes';
+comment on column tool_costs.definition_bytes is 'size of the newest definition as JSON without blanks; NULL where it was never listed';
+comment on column tool_costs.definition_tokens_estimate is 'definition_bytes / 4: an estimate of the tokens that a model reads for it in each session';
+comment on column tool_costs.calls is 'calls of the tool, whatever became of them';
+comment on column tool_costs.errors is 'those answered with an error, by the tool or by JSON-RPC, or failed over HTTP; cancelled ones not counted';
+comment on column tool_costs.result_bytes is 'bytes of all answers to them';
+comment on column tool_costs.result_tokens_estimate is 'result_bytes / 4: an estimate';
+comment on column tool_costs.largest_result_bytes is 'bytes of the largest answer; NULL without one';
