@@ -85,7 +85,8 @@ class Unanswered(_AtEnd):
 
     **Why it matters.** Whoever asked waits for ever, or until a limit of its own.
 
-    **On the wire.** `> {"id":6,"method":"tools/call",…}`, and nothing with that id
+    **On the wire.** `> {"id":6,"method":"tools/call",…}`, and nothing with that id, though the session goes on for two
+    seconds or more
 
     **Instead.** Answer every request once, if only with an error. A caller that does not want the answer any more
     cancels.

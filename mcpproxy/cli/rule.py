@@ -19,7 +19,17 @@ from analysis.rules import Rule, rules
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import add_format, json_line
-from mcpproxy.report.rule_pages import about, as_text, level_in, page, row_as_text, row_of, sections, summary_of
+from mcpproxy.report.rule_pages import (
+    about,
+    addresses,
+    as_text,
+    level_in,
+    page,
+    row_as_text,
+    row_of,
+    sections,
+    summary_of,
+)
 from mcpproxy.report.text import Span, Style
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
@@ -194,6 +204,7 @@ def _as_json(row: Row, rule: type[Rule] | None) -> dict[str, Any]:
         **fixed,
         "replaces": list(rule.replaces),
         "source": rule.source,
+        "addresses": addresses(rule.source),
         "summary": summary_of(rule),
         "sections": told,
         "page": page(rule),

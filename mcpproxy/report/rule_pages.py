@@ -20,6 +20,14 @@ from mcpproxy.report.wrapping import wrapped
 
 WHO: Final = {"either": "client or server", "client": "client", "server": "server"}
 _HEADING: Final = re.compile(r"\*\*(?P<name>[^*]+)\.\*\* ?")
+_ASIDE: Final = re.compile(r" \([^)]*\)")
+_RFC: Final = re.compile(r"RFC (?P<number>\d+) §(?P<section>[\d.]+)")
+_DATED: Final = re.compile(r"(?P<revision>\d{4}-\d\d-\d\d) (?P<page>.+)")
+_JSON_RPC: Final = "https://www.jsonrpc.org/specification"
+_SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
+_SCHEMAS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/schema"
+_FIRST_SCHEMA_PAGE: Final = "2025-06-18"
+"""Older revisions have their schema as a file alone."""
 _INDEX: Final = "README.md"
 _NOTICE: Final = "This page is made from the rules themselves."
 
@@ -77,6 +85,38 @@ def facts(rule: type[Rule]) -> list[tuple[str, str]]:
     ]
 
 
+def addresses(source: str) -> list[str]:
+    """Where a source can be read; those that are no one document have no address.
+
+    Documents are parted by semicolons, pages of one by commas; what stands in parentheses says where on a page.
+    """
+    found: dict[str, None] = {}
+    for document in _ASIDE.sub("", source).split("; "):
+        name, *pages = document.split(", ")
+        if name.startswith("JSON-RPC 2.0"):
+            found[_JSON_RPC] = None
+        elif rfc := _RFC.fullmatch(name):
+            found[f"https://www.rfc-editor.org/rfc/rfc{rfc['number']}#section-{rfc['section']}"] = None
+        elif dated := _DATED.fullmatch(name):
+            folder = ""
+            for page in (dated["page"], *pages):
+                # A page without a folder is beside the one before; these two are beside the folders.
+                is_on_top = "/" in page or page.partition(" ")[0] in ("schema", "changelog")
+                path = page if is_on_top else f"{folder}/{page}"
+                folder = path.rpartition("/")[0]
+                found[_address(dated["revision"], path)] = None
+    return list(found)
+
+
+def _address(revision: str, page: str) -> str:
+    if page.partition(" ")[0] != "schema":
+        return f"{_SPECIFICATION}/{revision}/{page.removesuffix('/index')}"
+    if revision < _FIRST_SCHEMA_PAGE:  # dates of one form
+        return f"{_SCHEMAS}/{revision}/schema.ts"
+    name = page.removeprefix("schema").partition(" and ")[0].strip().lower()
+    return f"{_SPECIFICATION}/{revision}/schema{name and '#' + name}"
+
+
 def _row_facts(row: Row) -> list[tuple[str, str]]:
     return [
         ("level", row.level),
@@ -98,6 +138,8 @@ def as_text(rule: type[Rule], style: Style, width: int) -> Iterator[str]:
         yield from (f"  {line}" for line in wrapped(text, width - 2))
     yield ""
     yield from _facts_as_text(facts(rule), style, width)
+    # Never broken: a terminal makes a link of what is whole.
+    yield from (f"  {address}" for address in addresses(rule.source))
 
 
 def row_as_text(row: Row, style: Style, width: int) -> Iterator[str]:
@@ -165,7 +207,8 @@ def _group_page(group: str, own: list[type[Rule]]) -> str:
         if told:
             lines += ["", f"Told instead of {', '.join(told)}."]
         if rule.source:
-            lines += ["", f"Source: {rule.source}"]
+            links = " ".join(f"<{address}>" for address in addresses(rule.source))
+            lines += ["", f"Source: {rule.source} {links}".rstrip()]
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ import pytest
 from analysis.catalogue import MARKS, catalogue
 from analysis.revisions import REVISIONS, era_of
 from analysis.rules import Rule, rules
-from mcpproxy.report.rule_pages import facts, level_in, page, reference, row_of, sections, summary_of
+from mcpproxy.report.rule_pages import addresses, facts, level_in, page, reference, row_of, sections, summary_of
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
 
 ROOT = Path(__file__).parents[3]
@@ -151,7 +151,8 @@ def test_a_page_says_what_why_how_and_instead() -> None:
     assert lines[2] == "The id of a response is that of its request, but of another JSON type."
     headings = [line for line in lines if line in ("Why it matters", "On the wire", "Instead")]
     assert headings == ["Why it matters", "On the wire", "Instead"]
-    assert "source      2024-11-05 basic/messages" in lines
+    assert lines[-2] == "source      2024-11-05 basic/messages"
+    assert lines[-1] == "  https://modelcontextprotocol.io/specification/2024-11-05/basic/messages"
     assert max(map(len, lines)) <= 80
 
 
@@ -183,6 +184,56 @@ def test_every_rule_has_a_whole_page(rule: type[Rule]) -> None:
     assert [heading for heading, _ in sections(rule)] == ["Why it matters", "On the wire", "Instead"]
     assert all(text for _, text in sections(rule))
     assert rule.source
+
+
+SPECIFICATION = "https://modelcontextprotocol.io/specification"
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("2024-11-05 basic/messages", [f"{SPECIFICATION}/2024-11-05/basic/messages"]),
+        ("2026-07-28 basic/index", [f"{SPECIFICATION}/2026-07-28/basic"]),
+        (
+            "2024-11-05 basic/transports (stdio); 2025-03-26 basic/transports",
+            [f"{SPECIFICATION}/2024-11-05/basic/transports", f"{SPECIFICATION}/2025-03-26/basic/transports"],
+        ),
+        (
+            "2026-07-28 basic/transports/stdio, streamable-http (backward compatibility)",
+            [f"{SPECIFICATION}/2026-07-28/basic/transports/{page}" for page in ("stdio", "streamable-http")],
+        ),
+        (
+            "2025-06-18 changelog, basic/transports; JSON-RPC 2.0 §4, §5",
+            [
+                *(f"{SPECIFICATION}/2025-06-18/{page}" for page in ("changelog", "basic/transports")),
+                "https://www.jsonrpc.org/specification",
+            ],
+        ),
+        ("2025-11-25 schema JSONRPCErrorResponse", [f"{SPECIFICATION}/2025-11-25/schema#jsonrpcerrorresponse"]),
+        (
+            "2026-07-28 basic/versioning, schema",
+            [f"{SPECIFICATION}/2026-07-28/{x}" for x in ("basic/versioning", "schema")],
+        ),
+        (
+            "2024-11-05 schema (error message)",
+            ["https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/schema/2024-11-05/schema.ts"],
+        ),
+        ("RFC 8259 §8.1", ["https://www.rfc-editor.org/rfc/rfc8259#section-8.1"]),
+        ("the schema of the revision in force", []),
+        ("observed in SDKs; no limit in the specification", []),
+    ],
+)
+def test_a_source_has_the_addresses_of_its_documents(source: str, wanted: list[str]) -> None:
+    assert addresses(source) == wanted
+
+
+@pytest.mark.parametrize("rule", rules().values(), ids=lambda rule: rule.id)
+def test_every_source_can_be_looked_up(rule: type[Rule]) -> None:
+    found = addresses(rule.source)
+    assert found or "revision in force" in rule.source or rule.source.startswith("observed in ")
+    assert all(re.fullmatch(r"https://[a-z.-]+(?:/[A-Za-z0-9.-]+)+(?:#[a-z0-9.-]+)?", one) for one in found)
+    dates = {date for one in found for date in re.findall(r"\d{4}-\d\d-\d\d", one)}
+    assert dates == set(re.findall(r"\d{4}-\d\d-\d\d", rule.source))
 
 
 def test_marks_and_levels_of_a_page_are_those_of_the_class() -> None:
