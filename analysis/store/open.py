@@ -23,7 +23,7 @@ class Source(NamedTuple):
     id: str
     """What its rows have in the column `capture`."""
     database: Path | None
-    """The file to attach, read-only; None where the capture is to be read: it grows, or there is no room for a cache."""
+    """The file to attach, read-only; None where the capture itself is read: it grows, or cannot be cached."""
 
 
 class Sources(NamedTuple):

@@ -1,0 +1,487 @@
+"""Capture → tables: the only place that inserts rows.
+
+One pass of the reader and the fold, in batches of bounded size; what the tables say is what every other command says.
+Nothing that stands in a capture makes a load fail: numbers that no column can hold become NULL, halves of surrogate
+pairs are replaced, and what DuckDB's JSON parser would refuse is kept as bytes alone. Loading the same capture again
+gives the same rows.
+
+Rows go through DuckDB's appender in batches of 20,000 into narrow temporary tables, and one INSERT … SELECT for each
+batch computes what SQL computes faster: wall clocks, the capture's id, whether `message` is JSON. That takes 4.5 µs of
+processor for a row of `frames`; the appender with all columns takes 6.7, with batches of 2,500 rows 9.6; lists as
+parameters with `unnest` 19; a file of NDJSON or CSV in between, which would touch the disk besides, 10.
+"""
+
+import shlex
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from analysis.exchange import Exchange, Outcome
+from analysis.fold import Fold
+from analysis.message import Notification, Request, Response
+from analysis.session import Seen, Session
+from analysis.store.rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
+from analysis.store.tables import BATCH, BATCH_BYTES, Row, Tables, definition
+from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
+from captures.file import is_live
+from captures.frame import Frame
+from captures.reader import Capture, Damage, FrameAssembler
+from captures.record import Record, raw_bytes
+
+Progress = Callable[[int], None]
+"""Is told how many bytes have been read."""
+
+MOST_SENT: Final = 250_000
+"""Requests without an answer that are held back; the fold forgets them sooner."""
+
+_HEX: Final = frozenset("0123456789abcdef")
+_PROGRESS: Final = ("notifications/progress", "progress")
+
+
+def capture_id(capture: Capture) -> str:
+    """What the rows of a capture have in the column `capture`: the id in its header, else a hash of its path."""
+    found = capture.header.members.get("capture")
+    if isinstance(found, str) and len(found) == 32 and _HEX.issuperset(found):
+        return found
+    return path_id(capture.path)
+
+
+def path_id(path: Path) -> str:
+    """An id for a capture that has none, or that of another."""
+    return blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def create(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables, in the schema in use."""
+    connection.execute(definition())
+
+
+def load(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    capture: str | None = None,
+    progress: Progress | None = None,
+) -> str:
+    """Insert the rows of a capture, but for its findings, into tables that have none of it.
+
+    Args:
+        connection: where the tables are, in the schema in use; it is best inside of a transaction.
+        path: the capture; a growing one is read up to its present end.
+        capture: what its rows have in the column `capture`; None for its id.
+        progress: is told how far it is.
+
+    Returns:
+        What stands in the column `capture`.
+
+    Raises:
+        CaptureError: there is nothing to read, or it is no capture, or a later version wrote it.
+    """
+    found = Capture(path)
+    id_ = capture or capture_id(found)
+    _Load(connection, found, id_, progress).run()
+    return id_
+
+
+def load_findings(connection: duckdb.DuckDBPyConnection, path: Path, capture: str | None = None) -> None:
+    """Insert the findings of a capture: a pass of its own, with all rules.
+
+    Args:
+        connection: where the tables are.
+        path: the capture.
+        capture: what the rows have in the column `capture`.
+
+    Raises:
+        CaptureError: as `load`.
+    """
+    from analysis.checker import Checker
+
+    found = Capture(path)
+    tables = Tables(connection, capture or capture_id(found), wall(found.header.members.get("wall_ns")))
+    checker, assembler = Checker(), FrameAssembler()
+    is_growing = is_live(found.segments[-1])
+    rows = tables.rows["findings"]
+
+    def take(findings: list[Any]) -> None:
+        for one in findings:
+            rows.append(
+                (
+                    one.rule,
+                    one.rule.partition("/")[0],
+                    str(one.level),
+                    one.blames,
+                    one.session,
+                    integer(one.frame),
+                    one.item,
+                    [number for number in one.related if integer(number) is not None],
+                    text(one.method) or None,
+                    text(one.message, None),
+                    text(one.pointer, None),
+                    one.source,
+                    integer(one.t_ns),
+                )
+            )
+        if len(rows) >= BATCH:
+            tables.flush()
+
+    for item in found:
+        assembled = assembler.feed(item)
+        if assembled is not None:
+            take(checker.feed(assembled))
+    for rest in assembler.end():
+        take(checker.feed(rest))
+    take(checker.finish("open" if is_growing else "closed" if checker.fold.ending is not None else "killed"))
+    tables.close()
+
+
+class _Load:
+    """One load."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, capture: Capture, id_: str, progress: Progress | None
+    ) -> None:
+        self._connection, self._capture, self._id, self._progress = connection, capture, id_, progress
+        self._tables = Tables(connection, id_, wall(capture.header.members.get("wall_ns")))
+        rows = self._tables.rows
+        self._frame_rows, self._exchange_rows, self._session_rows = rows["frames"], rows["exchanges"], rows["sessions"]
+        self._stderr_rows, self._stall_rows = rows["stderr"], rows["stalls"]
+        self._fold = Fold()
+        self._account = _Account()
+        self._definitions = Definitions(rows["tools"])
+        self._http = HttpRows(rows["http_exchanges"])
+        self._held: dict[int, Frame] = {}
+        self._sent: dict[Request, Sent] = {}
+        self._in_exchange: dict[int, list[Sent]] = {}
+        self._by_token: dict[object, Sent] = {}
+        self._talks: dict[Session, Talk] = {}
+        self._bytes = 0
+
+    def run(self) -> None:
+        """All of it."""
+        is_growing = is_live(self._capture.segments[-1])
+        assembler = FrameAssembler()
+        for item in self._capture:
+            if isinstance(item, Record):
+                if item.seq > LARGEST or item.t_ns > LARGEST:
+                    self._account.lost += 1  # no column holds it
+                    continue
+                self._account.note(item)
+            assembled = assembler.feed(item)
+            if assembled is not None:
+                self._take(assembled)
+        for rest in assembler.end():
+            self._take(rest)
+        self._finish(is_growing=is_growing)
+
+    # ---- items
+
+    def _take(self, item: Frame | Record | Damage) -> None:
+        if isinstance(item, Frame):
+            self._take_frame(item)
+        elif isinstance(item, Record):
+            self._take_record(item)
+        else:
+            self._account.damage += item.size
+            self._fold.feed(item)
+
+    def _take_frame(self, frame: Frame) -> None:
+        found = self._fold.feed(frame)
+        self._bytes += len(frame.raw)
+        if len(found) == 1 and found[0].message.frames[0] is frame:
+            seen = found[0]
+            request = self._note(seen)
+            self._add_frame(frame, seen, request)
+        else:
+            self._held[frame.seq] = frame
+            self._release(found)
+        if len(self._frame_rows) >= BATCH or self._bytes > BATCH_BYTES:
+            self._flush()
+
+    def _release(self, found: tuple[Seen, ...]) -> None:
+        """Write the frames of messages that span lines, or share one."""
+        meant: dict[int, list[tuple[Seen, Sent | None]]] = {}
+        for seen in found:
+            request = self._note(seen)
+            for frame in seen.message.frames:
+                meant.setdefault(frame.seq, []).append((seen, request))
+        for seq, those in meant.items():
+            if seq in self._held:
+                seen, request = those[0]
+                self._add_frame(self._held.pop(seq), seen, request if len(those) == 1 else None)
+
+    def _add_frame(self, frame: Frame, seen: Seen, sent: Sent | None) -> None:
+        seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, body = frame
+        kind, id_, method, code, problem, _ = verdict
+        self._account.bytes += len(raw)
+        self._frame_rows.append(
+            (
+                seq,
+                t_ns,
+                direction,
+                seen.session.number,
+                integer(conn) or 0 if conn else 0,
+                None if exchange is None else integer(exchange),
+                unit,
+                event_id,
+                kind,
+                None if id_ is None else id_.decode("utf-8", "replace"),
+                method,
+                None if sent is None else sent.name,
+                code,
+                problem,
+                None if sent is None else sent.request.seq,
+                (body is not None or _is_json(kind, problem)) and (len(raw) < _SHALLOW or is_shallow(raw)),
+                raw,
+            )
+        )
+
+    def _take_record(self, record: Record) -> None:
+        failed = self._fold.failed
+        self._release(self._fold.feed(record))
+        if record.rec == "exchange":
+            self._take_exchange(record, has_failed=self._fold.failed > failed)
+        elif record.rec == "stream":
+            self._take_stream(record)
+        elif record.rec == "stall":
+            self._take_stall(record)
+        elif record.rec == "stderr":
+            raw = raw_bytes(record.members)
+            if raw is not None:
+                self._stderr_rows.append((record.seq, record.t_ns, raw.decode("utf-8", "replace"), raw))
+                self._bytes += len(raw)
+                if self._bytes > BATCH_BYTES:
+                    self._flush()
+        elif record.rec in ("frame", "part"):
+            self._account.lost += 1
+
+    def _take_exchange(self, record: Record, *, has_failed: bool) -> None:
+        number = record.members.get("exchange")
+        http = self._fold.exchanges.known(number) if type(number) is int else None
+        if http is None:
+            return
+        self._http.of(http, record.t_ns).take(record)
+        if record.members.get("stage") != "end":
+            return
+        for sent in self._in_exchange.pop(http.number, ()):
+            if has_failed and sent.request in self._sent:
+                self._close(sent, None, None, Outcome.FAILED)
+
+    def _take_stream(self, record: Record) -> None:
+        number, events = record.members.get("exchange"), integer(record.members.get("events"))
+        http = self._fold.exchanges.known(number) if type(number) is int else None
+        if http is not None:
+            row = self._http.of(http, record.t_ns)
+            row.is_stream = True
+            row.events = max(row.events, events or 0)
+
+    def _take_stall(self, record: Record) -> None:
+        members = record.members
+        first, waited, direction = integer(members.get("of")), integer(members.get("waited_ns")), members.get("dir")
+        last = integer(members.get("to"))
+        if first is not None and waited is not None and waited >= 0 and direction in ("c2s", "s2c"):
+            self._stall_rows.append((direction, first, first if last is None else last, waited))
+
+    # ---- messages
+
+    def _note(self, seen: Seen) -> Sent | None:
+        """Learn from a message; the request that it is or answers."""
+        message, session = seen.message, seen.session
+        talk = self._talks.get(session) or self._meet(session)
+        talk.frames += 1
+        talk.last_ns = message.t_ns
+        if talk.ready_ns is None and session.state == "ready":
+            talk.ready_ns = message.t_ns
+        if isinstance(message, Response):
+            return None if seen.exchange is None else self._answered(seen, message, seen.exchange)
+        if isinstance(message, Request):
+            return self._asked(seen, message, talk)
+        if isinstance(message, Notification) and message.method in _PROGRESS and self._by_token:
+            params = message.params
+            token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
+            sent = self._by_token.get((session.number, message.sender, token))
+            if sent is not None:
+                sent.progress += 1
+        return None
+
+    def _meet(self, session: Session) -> Talk:
+        talk = self._talks[session] = Talk(session)
+        if len(self._talks) > MOST_SESSIONS:
+            oldest = next(iter(self._talks))
+            self._session_rows.append(self._talks.pop(oldest).row())
+        return talk
+
+    def _asked(self, seen: Seen, request: Request, talk: Talk) -> Sent:
+        params = request.body.get("params")
+        sent = self._sent[request] = Sent(seen, request, talk, name_of(params))
+        talk.requests += 1
+        if request.sender == "client":
+            talk.open[request] = sent
+            if sent.exchange is not None:
+                self._in_exchange.setdefault(sent.exchange, []).append(sent)
+        meta = params.get("_meta") if type(params) is dict else None
+        if type(meta) is dict and "progressToken" in meta:
+            token = token_of(meta["progressToken"])
+            if token is not None:
+                sent.token = talk.session.number, "server" if request.sender == "client" else "client", token
+                self._by_token[sent.token] = sent
+        if request.sender == "server" and request.method != "ping":
+            sent.during = self._during(sent, talk)
+        return sent
+
+    def _during(self, sent: Sent, talk: Talk) -> Sent | None:
+        """The request of the client in the course of which the server asks; None where it cannot be told."""
+        if sent.exchange is None:
+            return next(iter(talk.open.values())) if len(talk.open) == 1 else None
+        asked = [one for one in self._in_exchange.get(sent.exchange, ()) if one.request in self._sent]
+        return asked[0] if len(asked) == 1 else None
+
+    def _answered(self, seen: Seen, response: Response, exchange: Exchange) -> Sent | None:
+        sent = self._sent.get(exchange.request)
+        if sent is None:
+            return None
+        self._close(sent, exchange, seen, None)
+        outer = sent.during
+        if outer is not None and len(outer.spans) < MOST_SPANS:
+            outer.spans.append((exchange.request.t_ns, response.t_ns))
+        if exchange.outcome is Outcome.RESULT and exchange.request.method == "tools/list":
+            self._definitions.take(response, seen.session.number)
+        return sent
+
+    def _close(self, sent: Sent, exchange: Exchange | None, answer: Seen | None, outcome: Outcome | None) -> None:
+        """Write the row of a request."""
+        self._sent.pop(sent.request, None)
+        sent.talk.open.pop(sent.request, None)
+        if sent.token is not None and self._by_token.get(sent.token) is sent:
+            del self._by_token[sent.token]
+        self._exchange_rows.append(sent.row(exchange, answer, outcome))
+
+    # ---- batches, and the end
+
+    def _flush(self) -> None:
+        if len(self._sent) > MOST_SENT:
+            waiting = {exchange.request for exchange in self._fold.finish()}
+            for sent in [one for one in self._sent.values() if one.request not in waiting]:
+                self._close(sent, None, None, None)
+        self._account.frames += len(self._frame_rows)
+        self._tables.flush()
+        self._bytes = 0
+
+    def _finish(self, *, is_growing: bool) -> None:
+        fold = self._fold
+        self._release(fold.rest())
+        for exchange in fold.finish():
+            sent = self._sent.get(exchange.request)
+            if sent is not None:
+                self._close(sent, exchange, None, None)
+        for sent in list(self._sent.values()):
+            self._close(sent, None, None, None)
+        for session in fold.routing.open():
+            if session not in self._talks:
+                self._meet(session)
+        self._session_rows.extend(talk.row() for talk in self._talks.values())
+        self._http.end()
+        self._flush()
+        self._tables.rows["captures"].append(self._account.row(self._capture, fold, is_growing=is_growing))
+        self._tables.flush()
+        self._tables.close()
+
+
+_SHALLOW: Final = 2 * DEEPEST
+"""Bytes that cannot nest too deeply."""
+_STILL_JSON: Final = frozenset({"framing/duplicate-key", "framing/missing-final-newline", "framing/not-a-message"})
+
+
+def _is_json(kind: str, problem: str | None) -> bool:
+    """Whether a frame is JSON as RFC 8259 has it: DuckDB also takes NaN, and commas before a bracket."""
+    if kind == "unjudged":
+        return False
+    return problem is None or not problem.startswith("framing/") or problem in _STILL_JSON
+
+
+class _Account:
+    """What the table `captures` tells of a capture beside what the fold knows."""
+
+    def __init__(self) -> None:
+        self.frames = self.bytes = self.damage = 0
+        self.lost = 0
+        """Records known to be lost, but for numbers that no record has."""
+        self._records = 0
+        self._first = self._last = -1
+        self._last_ns = 0
+        self._spawned_ns: int | None = None
+        self._ended: Record | None = None
+        self._close: Record | None = None
+
+    def note(self, record: Record) -> None:
+        """Count a record."""
+        if record.seq > self._last:
+            if self._last < 0:
+                segment = record.members.get("segment") if record.rec == "header" else None
+                # The ring has dropped what was before.
+                self._first = record.seq if type(segment) is int and segment > 1 else 0
+            self._records += 1
+            self._last = record.seq
+        self._last_ns = max(self._last_ns, record.t_ns)
+        if record.rec == "frame":
+            return
+        members = record.members
+        self._close = None
+        if record.rec == "process":
+            if members.get("event") == "spawned" and self._spawned_ns is None:
+                self._spawned_ns = record.t_ns
+            elif members.get("event") == "ended":
+                self._ended = record
+        elif record.rec == "close" and members.get("ending") != "segment":
+            self._close = record
+        elif record.rec == "gap" and members.get("reason") == "damage":
+            self.lost += 1  # it stands in the place of a lost record
+        elif record.rec == "header" and members.get("substitute") is True:
+            self.lost += 1
+
+    def row(self, capture: Capture, fold: Fold, *, is_growing: bool) -> Row:
+        """The row of the capture."""
+        header = capture.header.members
+        ended = self._ended.members if self._ended is not None else {}
+        close = self._close.members if self._close is not None else {}
+        host_pid, host = _host(header.get("parents"))
+        status = integer(ended.get("status", close.get("status")))
+        return (
+            text(header.get("name")),
+            text(str(capture.path.resolve()), None),
+            text(header.get("transport")),
+            _command(header.get("argv")),
+            text(header.get("upstream"), 4096),
+            integer(header.get("format")),
+            text(header.get("tool")),
+            integer(self._last_ns),
+            header.get("observed_start") is True,
+            host_pid,
+            host,
+            integer(self._spawned_ns),
+            None if self._ended is None else integer(self._ended.t_ns),
+            text(close.get("ending")),
+            status if status is not None and abs(status) < 2**31 else None,
+            text(ended.get("signal", close.get("signal"))),
+            is_growing,
+            self.frames,
+            self.bytes,
+            fold.routing.count,
+            self.lost + max(0, self._last + 1 - self._first - self._records),
+            fold.unjudged,
+            self.damage,
+        )
+
+
+def _host(parents: object) -> tuple[int | None, str | None]:
+    """The program that started the recorder."""
+    first = parents[0] if isinstance(parents, list) and parents else None
+    return (integer(first.get("pid")), text(first.get("exe"))) if isinstance(first, dict) else (None, None)
+
+
+def _command(argv: object) -> str | None:
+    """What was run, as a shell would take it."""
+    if not isinstance(argv, list):
+        return None
+    return text(shlex.join([word for word in argv if isinstance(word, str)]), 4096)

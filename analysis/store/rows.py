@@ -1,0 +1,321 @@
+"""What a load has to remember until a row is complete: requests without an answer, sessions, exchanges of HTTP.
+
+All of it is bounded: by what the fold itself remembers, or by counts of its own.
+"""
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import Any, Final
+
+import orjson
+
+from analysis.exchange import Exchange, Outcome
+from analysis.http import VERSION_FIELD, HttpExchange
+from analysis.message import Id, Request, Response, Side, id_of
+from analysis.session import Seen, Session
+from analysis.store.tables import Row
+from analysis.store.values import integer, json_text, text
+from captures.record import Record
+
+MOST_SESSIONS: Final = 20_000
+"""Sessions whose rows are held back because they may say more."""
+MOST_HTTP: Final = 20_000
+"""Exchanges of HTTP whose rows are held back: more may be told of one after its end."""
+MOST_DEFINITIONS: Final = 200_000
+"""Definitions of tools that are known again."""
+MOST_SPANS: Final = 10_000
+"""Times for which one request made the asked side wait, that are kept apart."""
+_ERROR: Final = 300
+"""Characters of an error's text that are kept."""
+
+
+class Sent:
+    """A request that was sent, and what is learned until its row is written."""
+
+    __slots__ = ("during", "exchange", "name", "progress", "request", "seen", "spans", "talk", "token")
+
+    def __init__(self, seen: Seen, request: Request, talk: "Talk", name: str | None) -> None:
+        self.request = request
+        self.talk = talk
+        self.name = name
+        self.seen = seen
+        self.progress = 0
+        self.token: tuple[int, Side, Id] | None = None
+        """By what progress names it."""
+        self.spans: list[tuple[int, int]] = []
+        """When the side that it asked waited itself for an answer."""
+        self.exchange = request.frames[0].exchange
+        self.during: Sent | None = None
+        """The request of the client in the course of which it was sent."""
+
+    def row(self, ended: Exchange | None, answer: Seen | None, outcome: Outcome | None = None) -> Row:
+        """Its row.
+
+        Args:
+            ended: what became of it; None where it was forgotten or can have no answer.
+            answer: the message that ended it.
+            outcome: where it is known better than from `ended`.
+        """
+        request, seen = self.request, answer or self.seen
+        response = ended.response if ended is not None else None
+        started = ended.started_ns if ended is not None else request.t_ns
+        outcome = outcome or (ended.outcome if ended is not None else Outcome.UNANSWERED)
+        code, error = error_of(response, outcome)
+        round_ = (ended.round if ended is not None else None) or self.seen.round
+        task = seen.task or self.seen.task
+        return (
+            self.talk.session.number,
+            request.seq,
+            request.index,
+            None if response is None else response.seq,
+            id_text(request),
+            text(request.method),
+            self.name,
+            request.sender,
+            text(seen.revision),
+            seen.era,
+            str(outcome),
+            code,
+            error,
+            integer(started),
+            None if response is None else integer(response.t_ns),
+            integer(started - request.t_ns),
+            self._waiting_ns(started, response),
+            _size(request),
+            None if response is None else _size(response),
+            self.progress,
+            integer(ended.cancelled_ns) if ended is not None else None,
+            None if round_ is None else round_.chain.number,
+            None if round_ is None else round_.number,
+            None if task is None else text(task.id.value),
+            integer(self.exchange),
+        )
+
+    def _waiting_ns(self, started: int, response: Response | None) -> int:
+        """The union of the times in which the asked side waited."""
+        total, until = 0, started
+        last = None if response is None else response.t_ns
+        for begin, end in sorted(self.spans):
+            end = end if last is None else min(end, last)
+            total += max(0, end - max(begin, until))
+            until = max(until, end)
+        return total
+
+
+class Talk:
+    """A session with what is counted of it."""
+
+    __slots__ = ("frames", "last_ns", "open", "ready_ns", "requests", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.frames = 0
+        self.requests = 0
+        self.ready_ns: int | None = None
+        self.last_ns: int | None = None
+        self.open: dict[Request, Sent] = {}
+        """The requests of the client without an answer."""
+
+    def row(self) -> Row:
+        """Its row."""
+        session = self.session
+        client, server = session.client, session.server
+        return (
+            session.number,
+            session.delimited,
+            session.transport,
+            _era(session),
+            text(session.revision),
+            text(session.asked),
+            None if server is None else text(server.name),
+            None if server is None else text(server.version),
+            None if client is None else text(client.name),
+            None if client is None else text(client.version),
+            session.state,
+            session.observed_start,
+            integer(session.opened_ns),
+            integer(self.ready_ns),
+            integer(self.last_ns),
+            self.frames,
+            self.requests,
+            None if session.client_capabilities is None else json_text(session.client_capabilities),
+            None if session.server_capabilities is None else json_text(session.server_capabilities),
+        )
+
+
+def _era(session: Session) -> str | None:
+    return " and ".join(sorted(session.eras)) or None
+
+
+class HttpRow:
+    """An exchange of HTTP with what is counted of it."""
+
+    __slots__ = ("ended_ns", "events", "first_byte_ns", "head_ns", "http", "is_stream", "session", "started_ns")
+
+    def __init__(self, http: HttpExchange, t_ns: int) -> None:
+        self.http = http
+        self.started_ns: int | None = t_ns
+        self.head_ns: int | None = None
+        self.first_byte_ns: int | None = None
+        self.ended_ns: int | None = None
+        self.is_stream = False
+        self.events = 0
+
+    def take(self, record: Record) -> None:
+        """Learn from an `exchange` record."""
+        times = record.members.get("times")
+        if isinstance(times, dict):
+            self.started_ns = _stamp(times.get("request_head"), self.started_ns)
+            self.head_ns = _stamp(times.get("response_head"), self.head_ns)
+            self.first_byte_ns = _stamp(times.get("first_byte"), self.first_byte_ns)
+            self.ended_ns = _stamp(times.get("response_end"), self.ended_ns)
+        if record.members.get("stage") == "end" and self.ended_ns is None:
+            self.ended_ns = record.t_ns
+
+    def row(self) -> Row:
+        """Its row."""
+        http = self.http
+        kind = http.answer_fields.get("content-type")
+        is_stream = self.is_stream or (kind or "").lower().startswith("text/event-stream")
+        return (
+            integer(http.number),
+            integer(http.conn),
+            text(http.peer) or None,
+            text(http.method) or None,
+            text(http.target, 4096) or None,
+            http.status if http.status is not None and abs(http.status) < 2**31 else None,
+            integer(self.started_ns),
+            integer(self.head_ns),
+            integer(self.first_byte_ns),
+            integer(self.ended_ns),
+            text(http.ended_by),
+            integer(http.request_size),
+            integer(http.response_size),
+            text(kind),
+            text(http.session_id),
+            text(http.fields.get(VERSION_FIELD)),
+            None if http.session is None else http.session.number,
+            is_stream,
+            self.events,
+            integer(http.resumed),
+            http.is_ours,
+        )
+
+
+def _stamp(value: object, known: int | None) -> int | None:
+    return value if type(value) is int and value >= 0 else known
+
+
+class HttpRows:
+    """The exchanges of a capture."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self._held: OrderedDict[int, HttpRow] = OrderedDict()
+
+    def of(self, http: HttpExchange, t_ns: int) -> HttpRow:
+        """What is counted of an exchange."""
+        found = self._held.get(http.number)
+        if found is None:
+            found = self._held[http.number] = HttpRow(http, t_ns)
+            if len(self._held) > MOST_HTTP:
+                self._rows.append(self._held.popitem(last=False)[1].row())
+        return found
+
+    def end(self) -> None:
+        """Write all that are held back."""
+        self._rows.extend(held.row() for held in self._held.values())
+        self._held.clear()
+
+
+class Definitions:
+    """The tools that sessions were told about."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self._known: OrderedDict[tuple[int, str], None] = OrderedDict()
+
+    def take(self, response: Response, session: int) -> None:
+        """Note the definitions in a result of `tools/list` that the session has not been told before."""
+        result = response.result
+        tools = result.get("tools") if isinstance(result, dict) else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                self._note(tool, response, session)
+
+    def _note(self, tool: dict[str, Any], response: Response, session: int) -> None:
+        definition = json_text(tool)
+        if definition is None:
+            return
+        try:
+            canonical = orjson.dumps(tool, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:
+            canonical = orjson.dumps(orjson.loads(definition), option=orjson.OPT_SORT_KEYS)
+        hash_ = blake2b(canonical, digest_size=16).hexdigest()
+        key = session, hash_
+        is_known = key in self._known
+        self._known[key] = None
+        if is_known:
+            self._known.move_to_end(key)
+            return
+        if len(self._known) > MOST_DEFINITIONS:
+            self._known.popitem(last=False)
+        annotations = tool.get("annotations")
+        title = tool.get("title") or (annotations.get("title") if isinstance(annotations, dict) else None)
+        name, size = text(tool["name"]), len(definition.encode())
+        self._rows.append(
+            (session, name, text(title), definition, size, hash_, integer(response.seq), integer(response.t_ns))
+        )
+
+
+def id_text(request: Request) -> str:
+    """The id of a request as it was spelt, or in one form where it stands in a batch."""
+    token = request.frames[0].verdict.id if request.index is None else None
+    return token.decode("utf-8", "replace") if token is not None else text(request.id.text, None) or ""
+
+
+def name_of(params: object) -> str | None:
+    """The tool, prompt or resource that the params of a request name."""
+    if not isinstance(params, dict):
+        return None
+    ref = params.get("ref")
+    for where in (params, ref) if isinstance(ref, dict) else (params,):
+        for member in ("name", "uri"):
+            if isinstance(where.get(member), str):
+                return text(where[member])
+    return None
+
+
+def error_of(response: Response | None, outcome: Outcome) -> tuple[int | None, str | None]:
+    """Code and text of an error."""
+    if response is None:
+        return None, None
+    if outcome is Outcome.ERROR:
+        error = response.error
+        return (
+            (integer(error.get("code")), text(error.get("message"), _ERROR))
+            if isinstance(error, dict)
+            else (None, None)
+        )
+    if outcome is not Outcome.TOOL_ERROR:
+        return None, None
+    content = response.result.get("content")
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and isinstance(block.get("text"), str):
+            return None, text(block["text"], _ERROR)
+    return None, None
+
+
+def token_of(value: object) -> Id | None:
+    """A progress token as a key."""
+    return id_of(value) if isinstance(value, str | int | float) else None
+
+
+def _size(message: Request | Response) -> int:
+    """Bytes of the frames in which a message came; of one in a batch those of its own."""
+    if message.index is None:
+        return sum(len(frame.raw) for frame in message.frames)
+    try:
+        return len(orjson.dumps(message.body))
+    except orjson.JSONEncodeError:
+        return len((json_text(message.body) or "").encode())

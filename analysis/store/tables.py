@@ -1,0 +1,205 @@
+"""The tables as an insert sees them: which values come from Python, and what SQL makes of them.
+
+Rows wait in lists and go to DuckDB in batches: by the appender into a temporary table of just the given values, and
+from there by one INSERT … SELECT, which adds the id of the capture and turns nanoseconds into wall clock.
+"""
+
+from importlib.resources import files
+from typing import Any, Final
+
+import duckdb
+
+from analysis.store.values import CLOCKED
+
+Row = tuple[Any, ...]
+
+BATCH: Final = 20_000
+"""Rows of one table that wait at most."""
+BATCH_BYTES: Final = 32 << 20
+"""Bytes of frames among them."""
+
+
+def definition() -> str:
+    """The statements that make the tables."""
+    return (files(__package__) / "tables.sql").read_text("utf-8")
+
+
+# By table: the given values with their types, and the columns that are computed from them. `clock(x)` stands for the
+# wall clock at `x` nanoseconds after the capture opened.
+_GIVEN: Final[dict[str, tuple[str, str]]] = {
+    "frames": (
+        """
+        seq bigint, t_ns bigint, dir varchar, session integer, conn bigint, exchange bigint, unit varchar,
+        event_id varchar, kind varchar, id varchar, method varchar, name varchar, code bigint, problem
+        varchar, request bigint, is_json boolean, raw blob
+        """,
+        """
+        * exclude (is_json), clock(t_ns) as time, octet_length(raw) as size, case when is_json and
+        json_valid(try(decode(raw))) then decode(raw) end as message
+        """,
+    ),
+    "exchanges": (
+        """
+        session integer, request bigint, item integer, response bigint, id varchar, method varchar, name
+        varchar, asked_by varchar, revision varchar, era varchar, outcome varchar, code bigint, error varchar,
+        started_ns bigint, ended_ns bigint, stall_ns bigint, waiting_ns bigint, request_bytes bigint,
+        response_bytes bigint, progress integer, cancelled_ns bigint, chain integer, round integer, task
+        varchar, exchange bigint
+        """,
+        """
+        * exclude (stall_ns, waiting_ns), clock(started_ns) as time, stall_ns / 1e6 as stall_ms,
+        case when ended_ns is not null then greatest(0, ended_ns - started_ns) / 1e6 end as latency_ms,
+        case when ended_ns is not null then waiting_ns / 1e6 end as waiting_ms,
+        case when ended_ns is not null then greatest(0, ended_ns - started_ns - waiting_ns) / 1e6 end as server_ms
+        """,
+    ),
+    "sessions": (
+        """
+        session integer, delimited varchar, transport varchar, era varchar, revision varchar, asked varchar,
+        server varchar, server_version varchar, client varchar, client_version varchar, state varchar,
+        observed_start boolean, opened_ns bigint, ready_ns bigint, last_ns bigint, frames bigint, requests
+        bigint, client_capabilities varchar, server_capabilities varchar
+        """,
+        """
+        *, clock(opened_ns) as opened
+        """,
+    ),
+    "http_exchanges": (
+        """
+        exchange bigint, conn bigint, peer varchar, method varchar, target varchar, status integer, started_ns
+        bigint, head_ns bigint, first_byte_ns bigint, ended_ns bigint, ended_by varchar, request_bytes bigint,
+        response_bytes bigint, content_type varchar, session_id varchar, revision varchar, session integer,
+        is_stream boolean, events bigint, resumes bigint, by_proxy boolean
+        """,
+        """
+        *, clock(started_ns) as time
+        """,
+    ),
+    "tools": (
+        """
+        session integer, name varchar, title varchar, definition varchar, bytes bigint, hash varchar, listed
+        bigint, t_ns bigint
+        """,
+        """
+        *, round(bytes / 4)::bigint as tokens_estimate, clock(t_ns) as time
+        """,
+    ),
+    "stderr": (
+        """
+        seq bigint, t_ns bigint, line varchar, raw blob
+        """,
+        """
+        *, clock(t_ns) as time
+        """,
+    ),
+    "findings": (
+        """
+        rule varchar, "group" varchar, level varchar, blames varchar, session integer, frame bigint, item
+        integer, related bigint[], method varchar, message varchar, pointer varchar, source varchar, t_ns
+        bigint
+        """,
+        """
+        *, clock(t_ns) as time
+        """,
+    ),
+    "stalls": (
+        """
+        dir varchar, first bigint, last bigint, waited_ns bigint
+        """,
+        "",
+    ),
+    "captures": (
+        """
+        name varchar, path varchar, transport varchar, command varchar, upstream varchar, format integer,
+        tool_version varchar, duration_ns bigint, observed_start boolean, host_pid bigint, host varchar,
+        spawned_ns bigint, ended_ns bigint, ending varchar, exit_status integer, exit_signal varchar, is_live
+        boolean, frames bigint, bytes bigint, sessions bigint, lost bigint, unjudged bigint, damage bigint
+        """,
+        """
+        *, clock(0) as opened
+        """,
+    ),
+}
+
+# A stall is told after the frames that it is about. Of several that could mean a frame it is the last one to begin, and
+# so no table of stalls can make this more than a merge of two sorted lists.
+_STALLED: Final = """
+    update frames set waited_ns = found.waited_ns
+    from (
+        select frame.seq, stall.waited_ns
+        from (select dir, seq from frames where capture = ?) as frame
+        asof join (
+            select dir, first, arg_max(last, waited_ns) as last, max(waited_ns) as waited_ns
+            from temp.new_stalls group by dir, first
+        ) as stall
+        on frame.dir = stall.dir and frame.seq >= stall.first
+        where frame.seq <= stall.last
+    ) as found
+    where frames.capture = ? and frames.seq = found.seq
+"""
+
+
+class Tables:
+    """The tables of one connection while the rows of one capture come."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, capture: str, wall_ns: int | None) -> None:
+        """No row yet.
+
+        Args:
+            connection: where the tables are, in the schema in use.
+            capture: what their rows have in the column `capture`: 32 hexadecimal digits.
+            wall_ns: wall clock when the capture opened.
+        """
+        if len(capture) != 32 or not set(capture) <= set("0123456789abcdef"):
+            raise ValueError(f"no id of a capture: {capture!r}")
+        self._connection, self._capture = connection, capture
+        self.rows: dict[str, list[Row]] = {name: [] for name in _GIVEN}
+        """Rows that wait, by table."""
+        self._inserts: dict[str, str] = {}
+        self._has_stalls = False
+        for name, (given, computed) in _GIVEN.items():
+            connection.execute(f"create or replace temp table new_{name} ({given})")
+            if computed:
+                columns = _with_clock(computed, wall_ns)
+                source = f"select '{capture}' as capture, {columns} from temp.new_{name}"  # noqa: S608 - all is ours
+                self._inserts[name] = f"insert into {name} by name {source}"
+
+    def flush(self) -> None:
+        """Insert what waits."""
+        for name, rows in self.rows.items():
+            if rows:
+                self._insert(name, rows)
+                rows.clear()
+
+    def _insert(self, name: str, rows: list[Row]) -> None:
+        appender = self._connection.appender(f"temp.new_{name}")
+        appender.append_rows(rows)
+        appender.flush()
+        del appender
+        if name == "stalls":
+            self._has_stalls = True
+            return
+        self._connection.execute(self._inserts[name])
+        self._connection.execute(f"truncate temp.new_{name}")
+
+    def close(self) -> None:
+        """Insert what waits, and leave nothing but rows behind."""
+        self.flush()
+        if self._has_stalls:
+            self._connection.execute(_STALLED, [self._capture, self._capture])
+        for name in self.rows:
+            self._connection.execute(f"drop table temp.new_{name}")
+
+
+def _with_clock(computed: str, wall_ns: int | None) -> str:
+    head, *rest = computed.split("clock(")
+    for piece in rest:
+        stamp, _, tail = piece.partition(")")
+        head += _clock(stamp, wall_ns) + tail
+    return head
+
+
+def _clock(stamp: str, wall_ns: int | None) -> str:
+    if wall_ns is None:
+        return "null::timestamp_ns"
+    return f"case when {stamp} between 0 and {CLOCKED} then make_timestamp_ns({wall_ns} + {stamp}) end"

@@ -1,0 +1,81 @@
+"""Values of a capture as columns can hold them: nothing foreign may make an insert fail, or a query later."""
+
+import json
+from itertools import accumulate
+from typing import Any, Final
+
+import orjson
+
+CUT: Final = 256
+"""Characters of a foreign name that are kept."""
+DEEPEST: Final = 100
+"""Levels of arrays and objects. DuckDB's functions on JSON stop a little above that, some with an internal error after
+which the database answers nothing any more (2.0: `json_structure`)."""
+
+LARGEST: Final = 2**63 - 1
+"""What a BIGINT holds."""
+_WALLS: Final = range(-(2**62), 2**62)
+"""Nanoseconds since 1970: some 146 years to either side."""
+CLOCKED: Final = 2**61
+"""The last stamp that has a wall clock; the sum of both stays below what a TIMESTAMP_NS holds."""
+
+
+def integer(value: object) -> int | None:
+    """An integer that a BIGINT holds; None for anything else."""
+    return value if type(value) is int and -LARGEST <= value <= LARGEST else None
+
+
+def wall(value: object) -> int | None:
+    """A wall clock that makes sense, in nanoseconds since 1970."""
+    return value if type(value) is int and value in _WALLS else None
+
+
+def text(value: object, most: int | None = CUT) -> str | None:
+    """A text that is valid Unicode, cut; None for what is no text.
+
+    Args:
+        value: anything.
+        most: characters that are kept; None for all.
+    """
+    if not isinstance(value, str):
+        return None
+    value = value[:most]
+    # Half a surrogate pair has no encoding. Of nearly all texts this is known at once.
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+def json_text(value: Any) -> str | None:
+    """A parsed value as compact JSON that DuckDB accepts; None where it is nested too deeply."""
+    try:
+        raw = orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        # Halves of surrogate pairs, numbers beyond 64 bits or as their tokens spell them.
+        try:
+            raw = _dumped(value).encode("utf-8", "replace")
+        except (ValueError, RecursionError):
+            return None
+    return raw.decode() if is_shallow(raw) else None
+
+
+def _dumped(value: Any) -> str:
+    # What JSON has no word for, NaN and the infinities, becomes null as orjson has it.
+    plain = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_shallow(raw: bytes) -> bool:
+    """Whether a JSON text is nested no deeper than DuckDB goes along."""
+    if len(raw) <= 2 * DEEPEST or raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return True
+    return _depth(raw) <= DEEPEST
+
+
+_OTHERS: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+
+
+def _depth(raw: bytes) -> int:
+    """How deep arrays and objects nest, in one pass without recursion."""
+    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
+    outside = b"".join(bare.split(b'"')[::2])
+    return max(accumulate(memoryview(outside.translate(_STEPS)).cast("b")), default=0)
