@@ -1,8 +1,10 @@
 """What the official SDK says is right: the checker finds nothing above a note in all that its two ends can do."""
 
+import json
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -11,7 +13,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from tests.analysis.traces import alarms, findings_of
-from tests.mcpproxy.test_sdk import MODES, recorded
+from tests.harness import Place, Session
+from tests.mcpproxy.test_sdk import DEADLINE_S, MODES, everything_server, recorded
+
+__all__ = ["everything_server"]  # a fixture
 
 LIBRARY = [sys.executable, str(Path(__file__).parents[1] / "peers/sdk_library.py")]
 
@@ -60,3 +65,60 @@ def test_all_that_the_library_offers_is_right(mode: str, tmp_path: Path) -> None
     anyio.run(talk)
     assert alarms(capture) == []
     assert len(findings_of(capture)) < 40
+
+
+TASKS: dict[str, Any] = {
+    "list": {},
+    "cancel": {},
+    "requests": {"elicitation": {"create": {}}, "sampling": {"createMessage": {}}},
+}
+
+
+class Plain:
+    """A client that says what it is told, for what the SDK's cannot do."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._last_id = 0
+
+    def tell(self, method: str, **params: Any) -> None:
+        self._say({"method": method, "params": params})
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a request; what the server asks meanwhile is answered."""
+        self._last_id += 1
+        self._say({"id": self._last_id, "method": method, "params": params})
+        while True:
+            heard = json.loads(self._session.line())
+            if "method" not in heard and heard.get("id") == self._last_id:
+                assert "error" not in heard, heard
+                result: dict[str, Any] = heard["result"]
+                return result
+            if "id" in heard:
+                assert heard["method"] == "roots/list"
+                self._say({"id": heard["id"], "result": {"roots": []}})
+
+    def _say(self, members: dict[str, Any]) -> None:
+        self._session.say(json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n")
+
+
+@pytest.mark.timeout(3 * DEADLINE_S)
+def test_tasks_of_the_reference_server_are_right(everything_server: list[str], place: Place) -> None:
+    session = place.start(everything_server)
+    client = Plain(session)
+    capabilities = {"roots": {}, "elicitation": {"form": {}}, "sampling": {}, "tasks": TASKS}
+    who = {"name": "plain", "version": "1"}
+    client.ask("initialize", protocolVersion="2025-11-25", capabilities=capabilities, clientInfo=who)
+    client.tell("notifications/initialized")
+    client.ask("tools/list")
+    asked = {"name": "simulate-research-query", "arguments": {"topic": "bees"}, "task": {"ttl": 60_000}}
+    task = client.ask("tools/call", **asked)["task"]["taskId"]
+    assert client.ask("tasks/result", taskId=task)["content"]
+    assert client.ask("tasks/get", taskId=task)["status"] == "completed"
+    assert [one["taskId"] for one in client.ask("tasks/list")["tasks"]] == [task]
+    second = client.ask("tools/call", **asked)["task"]["taskId"]
+    client.ask("tasks/cancel", taskId=second)
+    session.process.kill()  # the server would live on for a minute and a half
+    session.process.wait()
+    assert session.capture is not None
+    assert alarms(session.capture) == []

@@ -262,3 +262,4 @@ def test_the_reference_server_of_another_sdk_is_understood(everything_server: li
     assert understood.left == ()
     assert told == [1, 2]
     assert outcomes(understood.exchanges)["tools/call", Outcome.RESULT] == 2
+    assert alarms(capture) == []
