@@ -89,6 +89,7 @@ What the server did on purpose, in answer to
 
 The capture is {shown}
 Try next:
+  {us} check {name}
   {us} show --json {name}
   {us} verify {name}
   {us} run -- COMMAND    in front of a server's command in your client's configuration
