@@ -49,10 +49,19 @@ class Github(Report):
 
 
 def relative(path: Path) -> str:
-    """A path as seen from the working directory, where it lies below; viewers look files up from there."""
-    full = os.path.abspath(path)
-    here = os.path.join(os.getcwd(), "")
-    return full.removeprefix(here) if full.startswith(here) else str(path)
+    """A path as seen from the working directory, where it lies below; viewers look files up from there.
+
+    Links are followed only where it takes that to see it: where the path lies below by its own words, those stay.
+    """
+    try:
+        here = os.getcwd()
+    except OSError:  # it has been removed
+        return str(path)
+    for full, above in ((os.path.abspath(path), here), (os.path.realpath(path), os.path.realpath(here))):
+        inside = os.path.join(above, "")
+        if full.startswith(inside):
+            return full.removeprefix(inside)
+    return str(path)
 
 
 def _data(text: str) -> str:

@@ -20,7 +20,7 @@ from analysis.finding import Level
 from analysis.rules import rules
 from mcpproxy.report.findings_json import Json
 from mcpproxy.report.found import Found, Place
-from mcpproxy.report.github import Github
+from mcpproxy.report.github import Github, relative
 from mcpproxy.report.junit import SHOWN, Junit
 from mcpproxy.report.sarif import Sarif, address, plain
 from mcpproxy.sanitise import sanitise
@@ -304,6 +304,21 @@ def test_github_is_told_the_place() -> None:
     one = found()
     one = one._replace(finding=one.finding._replace(pointer="/result/a%b", item=2))
     assert "::server, frame 1 item 2: it is wrong, at /result/a%25b\n" in written(Github(), [one])
+
+
+def test_a_file_is_named_from_the_working_directory_where_it_lies_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real/captures").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real/inward").symlink_to(tmp_path / "real/captures")
+    monkeypatch.chdir(tmp_path / "link")
+    for path in ("captures/a.mcpcap", "./captures/../captures/a.mcpcap", tmp_path / "link/captures/a.mcpcap"):
+        assert relative(Path(path)) == "captures/a.mcpcap"
+    assert relative(tmp_path / "real/captures/a.mcpcap") == "captures/a.mcpcap"
+    assert relative(Path("inward/a.mcpcap")) == "inward/a.mcpcap"
+    assert relative(tmp_path / "real2/a.mcpcap") == str(tmp_path / "real2/a.mcpcap")
+    assert "file=captures/a.mcpcap:" in written(Github(), [found(capture=tmp_path / "link/captures/a.mcpcap")])
 
 
 def test_github_knows_file_and_line() -> None:
