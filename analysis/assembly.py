@@ -8,7 +8,7 @@ lines are what they were. Work is linear in the bytes, and what is held is bound
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -33,12 +33,14 @@ class Assembly:
     def __init__(self) -> None:
         self._held = {"c2s": _Unfinished(), "s2c": _Unfinished()}
 
-    def feed(self, frame: Frame) -> Iterator[Message]:
+    def feed(self, frame: Frame) -> Iterable[Message]:
         """The messages that a frame completes; none where it may be a part of one."""
-        if frame.unit != "line":
-            yield from messages(frame)
-            return
-        held = self._held[frame.dir]
+        if frame.unit != "line" or (frame.body is not None and not self._held[frame.dir].frames):
+            return messages(frame)
+        return self._feed(frame, self._held[frame.dir])
+
+    @staticmethod
+    def _feed(frame: Frame, held: "_Unfinished") -> Iterator[Message]:
         if not held.frames and frame.verdict.problem not in _NOT_JSON and frame.verdict.problem != _SEVERAL:
             yield from messages(frame)
             return

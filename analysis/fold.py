@@ -68,11 +68,6 @@ class Fold:
         """Wall clock when the capture opened."""
         self.observed_start = False
         """Whether the recording began before the server's first byte."""
-        self.client: Peer | None = None
-        """The client heard of last; its sessions know their own."""
-        self.server: Peer | None = None
-        self.revision: str | None = None
-        """The revision that was agreed on last, before that the one that was asked for."""
         self.ending: str | None = None
         """How the recording ended; None while it has no close record."""
         self.closed_ns: int | None = None
@@ -94,9 +89,29 @@ class Fold:
         self.exchanges = HttpExchanges()
         self.t_ns = 0
         """Stamp of the last item."""
+        self._last: Session | None = None
+        # What sessions before it knew, where it does not know it.
+        self._client: Peer | None = None
+        self._server: Peer | None = None
+        self._revision: str | None = None
         self._addressing = Addressing()
         self._assembly = Assembly()
         self._stalls = _Stalls()
+
+    @property
+    def client(self) -> Peer | None:
+        """The client heard of last; sessions know their own."""
+        return (self._last and self._last.client) or self._client
+
+    @property
+    def server(self) -> Peer | None:
+        """The server heard of last."""
+        return (self._last and self._last.server) or self._server
+
+    @property
+    def revision(self) -> str | None:
+        """The revision that was agreed on last, before that the one that was asked for."""
+        return (self._last and self._last.revision) or self._revision
 
     @property
     def is_clear(self) -> bool:
@@ -147,9 +162,12 @@ class Fold:
 
     def _see(self, message: Message) -> Seen:
         number = message.frames[0].exchange
-        http = None if number is None else self.exchanges.of(number)
-        is_modern = isinstance(message, Request) and message.sender == "client" and _is_modern(message, http)
-        session = self.routing.session_of(message, http, is_modern=is_modern)
+        if number is None:
+            http, session = None, self.routing.begin(message.t_ns)
+        else:
+            http = self.exchanges.of(number)
+            is_modern = isinstance(message, Request) and message.sender == "client" and _is_modern(message, http)
+            session = self.routing.session_of(message, http, is_modern=is_modern)
         seen = self._meaning(message, session, http)
         self.threads.follow(seen)
         session.heard[message.sender] = message.seq
@@ -158,8 +176,9 @@ class Fold:
             http.add(seen)
             session.last_ns = message.t_ns
             session.is_legacy = session.is_legacy or (http.method == "GET" and http.uri_key is not None)
-        self.client, self.server = session.client or self.client, session.server or self.server
-        self.revision = session.revision or self.revision
+        if session is not self._last:
+            self._client, self._server, self._revision = self.client, self.server, self.revision
+            self._last = session
         return seen
 
     def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
@@ -236,17 +255,21 @@ class Fold:
         asker = _other(response.sender)
         table = self.tables[asker]
         key = self._meant(response)
-        is_converted = False
-        exact = Key(response.frames[0].exchange, response.id) if response.id is not None else None
-        if key is None and exact is not None and table.state(exact) is IdState.NEVER_SEEN:
-            key = self._find(asker, response.frames[0], _converted(exact.id))
-            is_converted = key is not None
-        state = table.state(key or exact) if exact is not None else IdState.NEVER_SEEN
+        is_converted, state = False, IdState.NEVER_SEEN
+        if key is None and response.id is not None:
+            exact = Key(response.frames[0].exchange, response.id)
+            state = table.state(exact)
+            if state is IdState.NEVER_SEEN:
+                key = self._find(asker, response.frames[0], _converted(exact.id))
+                is_converted = key is not None
+        if key is not None and response.id is not None:
+            state = table.state(key)
         waiting = table.answer(key)
         if waiting is None:
             revision, era = self._around(response, session)
             return Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
-        session.received[response.sender] = max(session.received[response.sender], waiting.request.seq)
+        if waiting.request.seq > session.received[response.sender]:
+            session.received[response.sender] = waiting.request.seq
         revision = waiting.revision
         if response.sender == "server" and not response.is_error:
             revision = self._answering(waiting, response, session)
@@ -284,6 +307,9 @@ class Fold:
     def _find(self, side: Side, frame: Frame, id_: Id) -> Key | None:
         """The open request of a side that is meant by an id in a frame."""
         table = self.tables[side]
+        if frame.exchange is None:
+            only = Key(None, id_)
+            return only if table.get(only) is not None else None
         return next((key for key in self._addressing.answer(side, frame, id_) if table.get(key) is not None), None)
 
     def _answering(self, waiting: Waiting, response: Response, session: Session) -> str | None:
@@ -447,23 +473,25 @@ class Fold:
 def _step(seen: Seen) -> None:
     """Move the handshake of a session on (rules of 3.5: new, init-sent, init-answered, ready)."""
     session, message = seen.session, seen.message
-    if isinstance(message, Request) and message.sender == "client" and message.method == "initialize":
+    if isinstance(message, Response):
+        if seen.exchange is not None and seen.exchange.request is session.initialize:
+            if message.is_error:
+                session.state, session.initialize = "new", None
+            else:
+                session.state = "ready" if session.has_initialized else "init-answered"
+    elif message.sender != "client" or isinstance(message, Invalid):
+        return
+    elif isinstance(message, Request) and message.method == "initialize":
         session.epoch += 1
         session.last_initialize = message.seq
         session.state, session.initialize, session.has_initialized = "init-sent", message, False
         params = message.params if isinstance(message.params, dict) else {}
         session.client_capabilities = _object(params.get("capabilities"))
-    elif isinstance(message, Request | Notification) and message.sender == "client":
+    elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and seen.era != "modern":
         # With an id it is a mistake, and means the same.
-        if UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and seen.era != "modern":
-            session.has_initialized = True
-            if session.state == "init-answered":
-                session.state = "ready"
-    elif isinstance(message, Response) and seen.exchange is not None and seen.exchange.request is session.initialize:
-        if message.is_error:
-            session.state, session.initialize = "new", None
-        else:
-            session.state = "ready" if session.has_initialized else "init-answered"
+        session.has_initialized = True
+        if session.state == "init-answered":
+            session.state = "ready"
 
 
 def _is_modern(request: Request, http: HttpExchange | None) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from analysis.addressing import Key
 from analysis.exchange import Exchange, IdState, RequestTable
 from analysis.http import HttpExchange
-from analysis.message import Id, Message, Notification, Request, Response, Side
+from analysis.message import Id, Invalid, Message, Notification, Request, Side
 from analysis.revisions import Era, era_of, rank_of
 from analysis.threads import Threads
 
@@ -146,7 +146,7 @@ class Seen:
 
     __slots__ = (
         *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "state", "era"),
-        *("is_converted", "earlier", "http", "request", "round", "task", "subscription"),
+        *("is_converted", "earlier", "http", "body", "request", "round", "task", "subscription"),
     )
 
     def __init__(
@@ -187,6 +187,8 @@ class Seen:
         """Of a request: the last one of the same side with its id in this session."""
         self.http = http
         """What carried it; None on stdio. Of its end nothing is known yet."""
+        self.body: dict[str, Any] = {} if isinstance(message, Invalid) else message.body
+        """The members of the message; empty where it is none."""
         self.request = exchange.request if exchange is not None else message if isinstance(message, Request) else None
         """The request itself, or the one that a response answers."""
         self.round: Round | None = None
@@ -207,11 +209,6 @@ class Seen:
         if self.request is not None:
             return self.request.method
         return self.message.method if isinstance(self.message, Notification) else ""
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """The members of the message; empty where it is none."""
-        return self.message.body if isinstance(self.message, Request | Notification | Response) else {}
 
 
 def era_in_force(session: Session, revision: str | None) -> Era | None:

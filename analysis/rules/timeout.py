@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from analysis.addressing import Key
 from analysis.exchange import Exchange, IdState, Outcome
@@ -27,7 +27,6 @@ _KEPT: Final = 10_000
 _WATCHED: Final = 1_000
 _ENDLESS: Final = frozenset({"subscriptions/listen"})
 _BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
-_OVER: Final = frozenset({"completed", "failed", "cancelled"})
 
 
 class Late(NamedTuple):
@@ -96,15 +95,6 @@ class Unanswered(_AtEnd):
     level = WARNING
     source = "JSON-RPC 2.0 §4, §5"
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        self._learn(seen, seen.body.get("result"))
-        return iter(())
-
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        if seen.body.get("method") == "notifications/tasks/status":
-            self._learn(seen, seen.body.get("params"))
-        return iter(())
-
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         if ending.reason == "open":
             for late in self.open(session, ending):
@@ -112,29 +102,13 @@ class Unanswered(_AtEnd):
                 yield self.finding(late.seen, text, level=NOTE, blames="unknown")
             return
         told = session.memory.get(PingUnanswered.id) or _Pings()
-        over: dict[str, None] = session.memory.get(self.id) or {}
         for late in self.unanswered(session, ending):
             request = late.exchange.request
-            if request.method == "tasks/result" and _task(request) not in over:
+            if request.method == "tasks/result" and not _is_over(session, request):
                 continue  # it waits for its task
             if request.seq not in told.told:
                 text = f"{_name(request)} has no answer after {_seconds(late.waited_ns)}"
                 yield self.finding(late.seen, text, blames=_other(request.sender))
-
-    def _learn(self, seen: Seen, told: Any) -> None:
-        """Remember the tasks that are said to be over."""
-        if not isinstance(told, dict):
-            return
-        inner = told.get("task")
-        several = told.get("tasks")
-        for task in (told, inner, *(several if isinstance(several, list) else ())):
-            name = task.get("taskId") if isinstance(task, dict) else None
-            status = task.get("status") if isinstance(task, dict) else None
-            if isinstance(name, str) and len(name) <= 256 and isinstance(status, str) and status in _OVER:
-                over: dict[str, None] = self.memory(seen.session, dict)
-                over[name] = None
-                if len(over) > _KEPT:
-                    del over[next(iter(over))]
 
 
 class InitializeUnanswered(_AtEnd):
@@ -338,10 +312,12 @@ def _other(side: Side) -> Side:
     return "server" if side == "client" else "client"
 
 
-def _task(request: Request) -> object:
+def _is_over(session: Session, request: Request) -> bool:
+    """Whether the task whose result a request asks for is known to be over."""
     params = request.params
     name = params.get("taskId") if isinstance(params, dict) else None
-    return name if isinstance(name, str) else None
+    task = session.threads.tasks.get(session, _other(request.sender), name)
+    return task is not None and task.is_over
 
 
 def _name(request: Request) -> str:
