@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint types contracts bench soak conformance golden rules-docs clean
+.PHONY: demo test check lint types contracts bench soak conformance golden rules-docs sql-docs clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -47,6 +47,10 @@ golden: $(VENV)/.check
 # The reference in docs/rules, made anew from the rules.
 rules-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.report.rule_pages docs/rules
+
+# The reference of the tables and views in docs/sql.md, made anew from their SQL.
+sql-docs: $(VENV)/.check
+	$(BIN)/python -m mcpproxy.report.sql_page docs/sql.md
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

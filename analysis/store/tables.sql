@@ -3,6 +3,7 @@
 -- exchanges are those of the capture, so that every command means the same by them. Times come twice where people ask
 -- for both: `t_ns`, nanoseconds since the capture opened, for arithmetic; `time`, wall clock in UTC, for people.
 
+--     select name, host, opened, duration_ns / 1e9 as seconds, frames, lost from captures order by opened
 create table captures (
     capture varchar not null, name varchar, path varchar not null, transport varchar, command varchar, upstream varchar,
     format integer, tool_version varchar, opened timestamp_ns, duration_ns bigint, observed_start boolean not null,
@@ -37,6 +38,7 @@ comment on column captures.lost is 'records known to be lost: the recorder could
 comment on column captures.unjudged is 'frames that could not be looked into, because they are too big or incomplete';
 comment on column captures.damage is 'bytes of the file that are no record';
 
+--     select client, server, server_version, revision, count(*) as sessions from sessions group by all
 create table sessions (
     capture varchar not null, session integer not null, delimited varchar not null, transport varchar, era varchar,
     revision varchar, asked varchar, server varchar, server_version varchar, client varchar, client_version varchar,
@@ -66,6 +68,7 @@ comment on column sessions.requests is 'requests in it, of both sides';
 comment on column sessions.client_capabilities is 'what the client declared, as JSON';
 comment on column sessions.server_capabilities is 'what the server declared, as JSON';
 
+--     select seq, message ->> '$.params.arguments' as arguments from frames where method = 'tools/call'
 create table frames (
     capture varchar not null, seq bigint not null, t_ns bigint not null, time timestamp_ns, dir varchar not null,
     session integer, conn bigint not null, exchange bigint, unit varchar not null, event_id varchar, kind varchar not null,
@@ -95,6 +98,8 @@ comment on column frames.request is 'number of the frame of the request that it 
 comment on column frames.message is 'its JSON; NULL where it is none, or none that this database can read';
 comment on column frames.raw is 'its exact bytes';
 
+--     select request, method, name, outcome, latency_ms
+--     from exchanges where latency_ms > 100 and asked_by = 'client' order by latency_ms desc
 create table exchanges (
     capture varchar not null, session integer not null, request bigint not null, item integer, response bigint, id varchar not null,
     method varchar not null, name varchar, asked_by varchar not null, revision varchar, era varchar, outcome varchar not null,
@@ -135,6 +140,7 @@ comment on column exchanges.round is 'which round of it, from 1';
 comment on column exchanges.task is 'id of the task that it started or is about';
 comment on column exchanges.exchange is 'number of the HTTP exchange that carried the request; NULL on stdio';
 
+--     select method, status, count(*) as requests from http_exchanges group by all
 create table http_exchanges (
     capture varchar not null, exchange bigint not null, conn bigint not null, peer varchar, method varchar, target varchar,
     status integer, started_ns bigint, head_ns bigint, first_byte_ns bigint, ended_ns bigint, time timestamp_ns, ended_by varchar,
@@ -166,6 +172,7 @@ comment on column http_exchanges.events is 'events in it';
 comment on column http_exchanges.resumes is 'number of the exchange whose stream it goes on with';
 comment on column http_exchanges.by_proxy is 'whether the recorder itself answered, because the server could not be reached';
 
+--     select level, rule, message, capture, frame from findings where level <> 'note'
 create table findings (
     capture varchar not null, rule varchar not null, "group" varchar not null, level varchar not null, blames varchar not null,
     session integer not null, frame bigint not null, item integer, related bigint[] not null, method varchar, message varchar not null,
@@ -188,6 +195,7 @@ comment on column findings.source is 'what obliges: a page of the specification,
 comment on column findings.t_ns is 'when, in ns since the capture opened';
 comment on column findings.time is 'the same moment, UTC';
 
+--     select name, bytes, definition ->> '$.description' as description from tools order by bytes desc
 create table tools (
     capture varchar not null, session integer not null, name varchar not null, title varchar, definition json not null,
     bytes bigint not null, tokens_estimate bigint not null, hash varchar not null, listed bigint not null, t_ns bigint not null,
@@ -206,6 +214,7 @@ comment on column tools.listed is 'number of the frame of the list in which it s
 comment on column tools.t_ns is 'when that came, in ns since the capture opened';
 comment on column tools.time is 'the same moment, UTC';
 
+--     select capture, count(*) as lines from stderr group by capture
 create table stderr (
     capture varchar not null, seq bigint not null, t_ns bigint not null, time timestamp_ns, line varchar not null, raw blob not null
 );

@@ -2,6 +2,9 @@
 --
 -- What an error is, and of what it is a share, is as in `latency`. Minutes without a call have no row. For another
 -- length of time, group by `date_trunc('hour', minute)` and divide the sums, not the shares.
+--
+--     select date_trunc('hour', minute) as hour, server, sum(errors) / sum(decided) as error_share
+--     from error_rates group by all order by hour, server
 create view error_rates as
 with calls as (
     select

@@ -1,4 +1,7 @@
 -- one row per error: a request that was answered with one, failed over HTTP, or an error that answers no request seen
+--
+--     select meaning, code, count(*) as errors, any_value(text) as example
+--     from errors group by all order by errors desc
 create view errors as
 with failures as (
     select

@@ -1,4 +1,7 @@
 -- one row per server, rule, level and side to blame: how often it was found, and where first
+--
+--     select rule, level, sum(findings) as findings
+--     from findings_by_rule where blames = 'server' group by all
 create view findings_by_rule as
 with counted as (
     select

@@ -3,7 +3,9 @@
 -- A tool that fails in every tenth call is not flaky; one that fails in all calls of every tenth session is. Groups of
 -- fewer than five decided calls are left out. Of the others, chi square says how far their shares lie apart, and
 -- `surprise` by how many standard deviations that is more than chance does where all have the same share. Chance alone
--- passes 4, the least that is listed, about once in a thousand names; whoever has many names should ask for more.
+-- passes 4, the least that is listed, for one to three of a thousand names; whoever has many should ask for more.
+--
+--     select name, varies_by, groups, lowest_share, highest_share from flaky where surprise >= 6
 create view flaky as
 with decided as (
     select

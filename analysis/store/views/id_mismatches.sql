@@ -3,6 +3,8 @@
 -- The rules are silent where they cannot be sure. So answers that pair with nothing are here even where no rule
 -- speaks: their request may have been sent before the recording began, or be in what was lost. Those have no rule and
 -- no level.
+--
+--     select what, rule, blames, count(*) as times from id_mismatches group by all order by times desc
 create view id_mismatches as
 with mismatches as (
     select capture, session, t_ns, time, frame, rule, level, blames, method, message as text, related

@@ -3,6 +3,8 @@
 -- Percentiles are of answers alone: results, errors of tools and errors, of calls that were not cancelled. What has no
 -- answer has no latency, so a server that hangs looks fast here: see `unanswered` beside it. An interim result of
 -- 2026-07-28 and the stub of a task end an exchange, but not the call; they are counted as `interim` and not timed.
+--
+--     select name, calls, error_share, p50_ms, p95_ms, max_ms from latency where method = 'tools/call'
 create view latency as
 with calls as (
     select

@@ -2,6 +2,8 @@
 --
 -- Buckets double: 0.5 to 1 ms, 1 to 2 ms, 2 to 4 ms; the first, up to 2^-9 ms, begins at 0. Empty ones have no row.
 -- The answers are those that `latency` takes percentiles of.
+--
+--     select from_ms, to_ms, answers, bar from latency_histogram where method = 'tools/list'
 create view latency_histogram as
 with answers as (
     select

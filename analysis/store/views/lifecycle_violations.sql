@@ -4,6 +4,8 @@
 -- version (version), the envelope that stands for both since 2026-07-28 (modern), what was declared and is then used
 -- (capability), and the end (shutdown), with two rules of other groups about `initialize`. Notes are left out, as they
 -- break nothing: `findings` has them.
+--
+--     select server, part, level, text, capture, frame from lifecycle_violations
 create view lifecycle_violations as
 with violations as (
     select

@@ -1,4 +1,7 @@
 -- one row per server and tool that was listed and never called in these captures
+--
+--     select server, count(*) as tools, sum(definition_tokens_estimate) as tokens
+--     from never_called group by server
 create view never_called as
 with listed as (
     select

@@ -1,6 +1,8 @@
 -- one row per answer, the slowest first
 --
 -- Ask for as many as you need: `select * from slowest limit 20`.
+--
+--     select latency_ms, method, name, capture, request from slowest limit 10
 create view slowest as
 select
     round(latency_ms, 3) as latency_ms,

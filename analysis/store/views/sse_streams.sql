@@ -1,4 +1,6 @@
 -- one row per response over HTTP that was a stream of events
+--
+--     select ended_by, count(*) as streams, avg(events), max(open_ms) from sse_streams group by all
 create view sse_streams as
 with events as (
     select

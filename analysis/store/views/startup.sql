@@ -3,6 +3,9 @@
 -- The parts follow each other and do not overlap; `total_ms` is their sum. Time that a client let pass before it asked
 -- is in none. A part that did not happen, or was not seen, is NULL. In the modern era there is no `initialize`; where
 -- the client asks for `server/discover` instead, that is timed.
+--
+--     select server, count(*) as sessions, median(process_ms), median(initialize_ms), median(total_ms)
+--     from startup group by server
 create view startup as
 with heard as (
     select capture, min(t_ns) as heard_ns
@@ -53,7 +56,7 @@ select
     round(initialize, 3) as initialize_ms,
     round(ready, 3) as ready_ms,
     round(first_list, 3) as first_list_ms,
-    round(coalesce(process, 0) + coalesce(initialize, 0) + coalesce(ready, 0) + coalesce(first_list, 0), 3) as total_ms
+    round(list_sum([process, initialize, ready, first_list]), 3) as total_ms
 from parts
 order by time, capture, session;
 comment on view startup is 'one row per session: how long it took to come up, part by part';
@@ -68,4 +71,4 @@ comment on column startup.process_ms is 'from the start of the process to its fi
 comment on column startup.initialize_ms is 'from then, or from when it was asked if that was later, to the result of initialize or server/discover';
 comment on column startup.ready_ms is 'from then until the client said initialized';
 comment on column startup.first_list_ms is 'how long the first result of tools/list took; what was already over of it when the client became ready is not counted again';
-comment on column startup.total_ms is 'sum of the parts that are known';
+comment on column startup.total_ms is 'sum of the parts that are known; NULL where none is';

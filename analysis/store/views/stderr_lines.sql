@@ -1,4 +1,6 @@
 -- one row per line that a server wrote to stderr
+--
+--     select at_ms, server, line from stderr_lines where line ilike '%error%'
 create view stderr_lines as
 select
     stderr.time as time,

@@ -1,6 +1,9 @@
 -- one row per capture and second in which something crossed: how many frames and bytes, each way
 --
 -- Seconds in which nothing crossed have no row. For minutes, sum by `date_trunc('minute', second)`.
+--
+--     select date_trunc('minute', second) as minute, sum(frames), sum(bytes)
+--     from throughput group by all order by minute
 create view throughput as
 with counted as (
     select

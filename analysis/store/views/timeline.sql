@@ -1,6 +1,8 @@
 -- one row per request or notification, in the order of time: what was said, and what became of it
 --
 -- Answers stand in the row of their request. What is no message, and answers that fit no request, are in `frames`.
+--
+--     select at_ms, sender, method, name, outcome, latency_ms, in_flight from timeline limit 20
 create view timeline as
 with said as (
     select

@@ -3,6 +3,9 @@
 -- The same server is one with the same name in its captures that calls itself the same. A tool that is told for the
 -- first time, and one that is told no more, is no change. Servers that change what a tool says after it was approved
 -- are a known attack, so look at `what`: a new description may give a model new orders.
+--
+--     select time, server, tool, what, version_before, version
+--     from tool_changes where what like '%description%'
 create view tool_changes as
 with told as (
     select

@@ -2,6 +2,9 @@
 --
 -- Every session reads all definitions, so a definition is paid as often as there are sessions. The definition is the
 -- newest; a tool that was called without being listed has none.
+--
+--     select server, count(*) as tools, sum(definition_bytes), sum(definition_tokens_estimate)
+--     from tool_costs group by server
 create view tool_costs as
 with definitions as (
     select

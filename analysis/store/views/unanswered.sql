@@ -1,4 +1,6 @@
 -- one row per request that has no answer, was not cancelled, and did not fail over HTTP
+--
+--     select server, method, name, count(*) as requests, max(waited_ms) from unanswered group by all
 create view unanswered as
 select
     exchanges.time as time,

@@ -1,0 +1,74 @@
+"""The tables and views as data: what a row of each is, its columns, an example. Read from the SQL that makes them.
+
+What stands above a `create` says it, as in a docstring: a sentence about a row, then more, then, indented, an example.
+Of a table the sentence is its comment in the database.
+"""
+
+import re
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+import duckdb
+
+from analysis.store.tables import definition
+
+_HEAD: Final = re.compile(r"((?:^--.*\n)*)^create (?P<kind>table|view) (?P<name>\w+)", re.MULTILINE)
+
+_COMMENT: Final = """
+    select comment from duckdb_tables() where table_name = ?
+    union all
+    select comment from duckdb_views() where view_name = ?
+"""
+
+
+class Column(NamedTuple):
+    """One column."""
+
+    name: str
+    type: str
+    """As DuckDB writes it."""
+    meaning: str
+
+
+class Relation(NamedTuple):
+    """A table or a view."""
+
+    name: str
+    is_view: bool
+    row: str
+    """What a row is: `one row per …`."""
+    about: str
+    """More that is worth knowing; empty where there is no more."""
+    example: str
+    """A query that shows what it is for."""
+    columns: tuple[Column, ...]
+
+
+def view_texts() -> dict[str, str]:
+    """The statements that make each view, by name. None needs another view, so any order will do."""
+    folder = files(__package__) / "views"
+    texts = {file.name: file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")}
+    return {name.removesuffix(".sql"): text for name, text in sorted(texts.items())}
+
+
+def relations() -> list[Relation]:
+    """All of them: the views by name, then the tables in the order in which they are made."""
+    texts = [*view_texts().values(), definition()]
+    with duckdb.connect() as connection:
+        for text in reversed(texts):
+            connection.execute(text)
+        return [_relation(connection, head) for text in texts for head in _HEAD.finditer(text)]
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, head: re.Match[str]) -> Relation:
+    name, is_view = head["name"], head["kind"] == "view"
+    rows = connection.execute(
+        "select column_name, data_type, comment from duckdb_columns() where table_name = ? order by column_index",
+        [name],
+    ).fetchall()
+    ((row,),) = connection.execute(_COMMENT, [name, name]).fetchall()
+    lines = [line.removeprefix("--").removeprefix(" ") for line in head[1].splitlines()]
+    example = "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
+    # The sentence about a row is the comment as well.
+    prose = " ".join(line for line in lines[1 if is_view else 0 :] if not line.startswith("    "))
+    return Relation(name, is_view, row or "", prose.strip(), example, tuple(Column(*row) for row in rows))

@@ -1,0 +1,86 @@
+"""Captures written by hand, for the tests of tables and views: what is said when, and nothing in between."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from captures.envelope import judge
+from captures.frame import Direction
+from captures.record import frame_members, members, seal
+
+MS = 1_000_000
+DAY = 86_400_000 * MS
+OPENED = 1_795_000_000_000_000_000
+"""Wall clock when the first of them opens."""
+
+
+class Written:
+    """One capture. Times are milliseconds since it opened."""
+
+    def __init__(self, path: Path, name: str, number: int = 0, wall_ns: int = OPENED, **header: Any) -> None:
+        self.path = path
+        self.capture = f"{number:032x}"
+        self._seq = 0
+        self._last = 0.0
+        self._lines: list[bytes] = []
+        given = {"format": 1, "capture": self.capture, "segment": 1, "transport": "stdio", "observed_start": True}
+        self.record(0, "header", **{**given, "name": name, "wall_ns": wall_ns, **header})
+
+    def record(self, at_ms: float, rec: str, **more: Any) -> int:
+        """Write a record; its number."""
+        return self._add(at_ms, rec, members(**more))
+
+    def raw(self, at_ms: float, direction: Direction, raw: bytes) -> int:
+        """Write a frame."""
+        return self._add(at_ms, "frame", frame_members(direction, raw, judge(raw, direction)))
+
+    def say(self, at_ms: float, direction: Direction, **message: Any) -> int:
+        """Write a frame with a message."""
+        return self.raw(at_ms, direction, json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def ask(self, at_ms: float, id_: object, method: str, **params: Any) -> int:
+        """The client asks."""
+        return self.say(at_ms, "c2s", id=id_, method=method, params=params)
+
+    def call(self, at_ms: float, id_: object, name: str, **arguments: Any) -> int:
+        """The client calls a tool."""
+        return self.ask(at_ms, id_, "tools/call", name=name, arguments=arguments)
+
+    def answer(self, at_ms: float, id_: object, **result: Any) -> int:
+        """The server answers."""
+        return self.say(at_ms, "s2c", id=id_, result=result)
+
+    def fail(self, at_ms: float, id_: object, text: str) -> int:
+        """The server answers that the tool failed."""
+        return self.answer(at_ms, id_, content=[{"type": "text", "text": text}], isError=True)
+
+    def refuse(self, at_ms: float, id_: object, code: int, text: str) -> int:
+        """The server answers with an error."""
+        return self.say(at_ms, "s2c", id=id_, error={"code": code, "message": text})
+
+    def handshake(self, at_ms: float = 0, version: str = "1.0", name: str = "weather") -> None:
+        """Opened in 10 ms, and ready 5 ms later."""
+        self.ask(
+            at_ms,
+            0,
+            "initialize",
+            protocolVersion="2025-06-18",
+            capabilities={},
+            clientInfo={"name": "c", "version": "1"},
+        )
+        info = {"name": name, "version": version}
+        self.answer(at_ms + 10, 0, protocolVersion="2025-06-18", capabilities={"tools": {}}, serverInfo=info)
+        self.say(at_ms + 15, "c2s", method="notifications/initialized")
+
+    def close(self, at_ms: float | None = None) -> Path:
+        """Write it out."""
+        self.record(self._last if at_ms is None else at_ms, "close", ending="client", status=0)
+        self.path.write_bytes(b"".join(self._lines))
+        return self.path
+
+    def _add(self, at_ms: float, rec: str, middle: bytes) -> int:
+        assert at_ms >= self._last
+        self._last = at_ms
+        self._lines.append(seal(self._seq, round(at_ms * MS), rec, middle))
+        self._seq += 1
+        return self._seq - 1
