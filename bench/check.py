@@ -88,10 +88,12 @@ def _renumbered(value: Any, by: int) -> Any:
 
 async def _record(place: Path) -> list[Path]:
     """The sessions of the SDK's client, in both eras."""
+    from mcp.shared.exceptions import MCPDeprecationWarning
+
     from tests.mcpproxy.test_no_false_alarm import LIBRARY, use_the_library
     from tests.mcpproxy.test_sdk import SERVER, recorded, use_everything
 
-    warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's, of what older revisions have
+    warnings.simplefilter("ignore", MCPDeprecationWarning)  # of what older revisions have
     made = []
     for mode in ("legacy", "2026-07-28"):
         for name, server, use in (("sdk", SERVER, use_everything), ("library", LIBRARY, use_the_library)):

@@ -23,7 +23,12 @@ class _Unpublished(Rule):
     """What the rules have in common about versions that are named and were never published."""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return self._look(seen) if seen.message.sender == "client" else ()
+        request = seen.message
+        if request.sender != "client" or not isinstance(request, Request):
+            return ()
+        version = version_of(request)
+        is_usual = seen.http is None and (version is None or is_known(version))
+        return () if is_usual else self._look(seen)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         return self._look(seen) if seen.http is not None else ()  # where the header names one
