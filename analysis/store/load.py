@@ -11,11 +11,13 @@ processor for a row of `frames`; the appender with all columns takes 6.7, with b
 parameters with `unnest` 19; a file of NDJSON or CSV in between, which would touch the disk besides, 10.
 """
 
+import gc
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 
@@ -30,6 +32,9 @@ from captures.file import is_live
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record, raw_bytes
+
+if TYPE_CHECKING:
+    from analysis.finding import Finding
 
 Progress = Callable[[int], None]
 """Is told how many bytes have been read."""
@@ -59,104 +64,134 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(definition())
 
 
-def load(
-    connection: duckdb.DuckDBPyConnection,
-    path: Path,
-    capture: str | None = None,
-    progress: Progress | None = None,
-) -> str:
-    """Insert the rows of a capture, but for its findings, into tables that have none of it.
+class Loader:
+    """Loads captures into tables that have no rows of them. Use it with `with`: what waits is inserted at the end."""
 
-    Args:
-        connection: where the tables are, in the schema in use; it is best inside of a transaction.
-        path: the capture; a growing one is read up to its present end.
-        capture: what its rows have in the column `capture`; None for its id.
-        progress: is told how far it is.
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Nothing loaded yet.
 
-    Returns:
-        What stands in the column `capture`.
+        Args:
+            connection: where the tables are, in the schema in use; it is best inside of a transaction.
+        """
+        self._tables = Tables(connection)
 
-    Raises:
-        CaptureError: there is nothing to read, or it is no capture, or a later version wrote it.
-    """
-    found = Capture(path)
-    id_ = capture or capture_id(found)
-    _Load(connection, found, id_, progress).run()
-    return id_
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._tables.close()
+
+    def load(self, path: Path, capture: str | None = None, progress: Progress | None = None) -> str:
+        """Insert the rows of a capture, but for its findings.
+
+        Args:
+            path: the capture; a growing one is read up to its present end.
+            capture: what its rows have in the column `capture`; None for its id.
+            progress: is told how far it is.
+
+        Returns:
+            What stands in the column `capture`.
+
+        Raises:
+            CaptureError: there is nothing to read, or it is no capture, or a later version wrote it.
+        """
+        found = Capture(path)
+        id_ = capture or capture_id(found)
+        with _few_collections():
+            _Load(self._tables, found, id_, progress).run()
+        return id_
+
+    def load_findings(self, path: Path, capture: str | None = None) -> None:
+        """Insert the findings of a capture: a pass of its own, with all rules.
+
+        Args:
+            path: the capture.
+            capture: what the rows have in the column `capture`; None for its id.
+
+        Raises:
+            CaptureError: as `load`.
+        """
+        found = Capture(path)
+        start = capture or capture_id(found), wall(found.header.members.get("wall_ns"))
+        with _few_collections():
+            rows = self._tables.rows["findings"]
+            for finding in _findings(found):
+                rows.append(start + _finding_row(finding))
+                if len(rows) >= BATCH:
+                    self._tables.flush()
 
 
-def load_findings(connection: duckdb.DuckDBPyConnection, path: Path, capture: str | None = None) -> None:
-    """Insert the findings of a capture: a pass of its own, with all rules.
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Look for reference cycles less often: there are next to none, and looking takes a third of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
-    Args:
-        connection: where the tables are.
-        path: the capture.
-        capture: what the rows have in the column `capture`.
 
-    Raises:
-        CaptureError: as `load`.
-    """
+def _findings(capture: Capture) -> "Iterator[Finding]":
     from analysis.checker import Checker
 
-    found = Capture(path)
-    tables = Tables(connection, capture or capture_id(found), wall(found.header.members.get("wall_ns")))
     checker, assembler = Checker(), FrameAssembler()
-    is_growing = is_live(found.segments[-1])
-    rows = tables.rows["findings"]
-
-    def take(findings: list[Any]) -> None:
-        for one in findings:
-            rows.append(
-                (
-                    one.rule,
-                    one.rule.partition("/")[0],
-                    str(one.level),
-                    one.blames,
-                    one.session,
-                    integer(one.frame),
-                    one.item,
-                    [number for number in one.related if integer(number) is not None],
-                    text(one.method) or None,
-                    text(one.message, None),
-                    text(one.pointer, None),
-                    one.source,
-                    integer(one.t_ns),
-                )
-            )
-        if len(rows) >= BATCH:
-            tables.flush()
-
-    for item in found:
+    is_growing = is_live(capture.segments[-1])
+    for item in capture:
+        if isinstance(item, Record) and not _fits(item):
+            continue
         assembled = assembler.feed(item)
         if assembled is not None:
-            take(checker.feed(assembled))
+            yield from checker.feed(assembled)
     for rest in assembler.end():
-        take(checker.feed(rest))
-    take(checker.finish("open" if is_growing else "closed" if checker.fold.ending is not None else "killed"))
-    tables.close()
+        yield from checker.feed(rest)
+    yield from checker.finish("open" if is_growing else "closed" if checker.fold.ending is not None else "killed")
+
+
+def _finding_row(finding: "Finding") -> Row:
+    return (
+        finding.rule,
+        finding.rule.partition("/")[0],
+        str(finding.level),
+        finding.blames,
+        finding.session,
+        integer(finding.frame),
+        finding.item,
+        list(finding.related),
+        text(finding.method) or None,
+        text(finding.message, None),
+        text(finding.pointer, None),
+        finding.source,
+        integer(finding.t_ns),
+    )
+
+
+def _fits(record: Record) -> bool:
+    """Whether its number and stamp have a place in a column."""
+    return record.seq <= LARGEST and record.t_ns <= LARGEST
 
 
 class _Load:
     """One load."""
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, capture: Capture, id_: str, progress: Progress | None
-    ) -> None:
-        self._connection, self._capture, self._id, self._progress = connection, capture, id_, progress
-        self._tables = Tables(connection, id_, wall(capture.header.members.get("wall_ns")))
-        rows = self._tables.rows
+    def __init__(self, tables: Tables, capture: Capture, id_: str, progress: Progress | None) -> None:
+        self._tables, self._capture, self._progress = tables, capture, progress
+        self._start: Row = id_, wall(capture.header.members.get("wall_ns"))
+        """What each row begins with."""
+        rows = tables.rows
         self._frame_rows, self._exchange_rows, self._session_rows = rows["frames"], rows["exchanges"], rows["sessions"]
         self._stderr_rows, self._stall_rows = rows["stderr"], rows["stalls"]
         self._fold = Fold()
         self._account = _Account()
-        self._definitions = Definitions(rows["tools"])
-        self._http = HttpRows(rows["http_exchanges"])
+        self._definitions = Definitions(rows["tools"], self._start)
+        self._http = HttpRows(rows["http_exchanges"], self._start)
         self._held: dict[int, Frame] = {}
         self._sent: dict[Request, Sent] = {}
         self._in_exchange: dict[int, list[Sent]] = {}
         self._by_token: dict[object, Sent] = {}
         self._talks: dict[Session, Talk] = {}
-        self._bytes = 0
+        self._read = self._read_before = 0
 
     def run(self) -> None:
         """All of it."""
@@ -164,16 +199,24 @@ class _Load:
         assembler = FrameAssembler()
         for item in self._capture:
             if isinstance(item, Record):
-                if item.seq > LARGEST or item.t_ns > LARGEST:
-                    self._account.lost += 1  # no column holds it
+                if not _fits(item):
+                    self._account.lost += 1
                     continue
                 self._account.note(item)
+                self._note_place(item)
             assembled = assembler.feed(item)
             if assembled is not None:
                 self._take(assembled)
         for rest in assembler.end():
             self._take(rest)
         self._finish(is_growing=is_growing)
+
+    def _note_place(self, record: Record) -> None:
+        """Note how far in the files this is."""
+        end = record.offset + len(record.line) + 1
+        if end < self._read:  # the next segment
+            self._read_before += self._read
+        self._read = end
 
     # ---- items
 
@@ -188,7 +231,7 @@ class _Load:
 
     def _take_frame(self, frame: Frame) -> None:
         found = self._fold.feed(frame)
-        self._bytes += len(frame.raw)
+        self._tables.bytes += len(frame.raw)
         if len(found) == 1 and found[0].message.frames[0] is frame:
             seen = found[0]
             request = self._note(seen)
@@ -196,7 +239,7 @@ class _Load:
         else:
             self._held[frame.seq] = frame
             self._release(found)
-        if len(self._frame_rows) >= BATCH or self._bytes > BATCH_BYTES:
+        if len(self._frame_rows) >= BATCH or self._tables.bytes > BATCH_BYTES:
             self._flush()
 
     def _release(self, found: tuple[Seen, ...]) -> None:
@@ -214,9 +257,11 @@ class _Load:
     def _add_frame(self, frame: Frame, seen: Seen, sent: Sent | None) -> None:
         seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, body = frame
         kind, id_, method, code, problem, _ = verdict
+        self._account.frames += 1
         self._account.bytes += len(raw)
         self._frame_rows.append(
             (
+                *self._start,
                 seq,
                 t_ns,
                 direction,
@@ -249,9 +294,9 @@ class _Load:
         elif record.rec == "stderr":
             raw = raw_bytes(record.members)
             if raw is not None:
-                self._stderr_rows.append((record.seq, record.t_ns, raw.decode("utf-8", "replace"), raw))
-                self._bytes += len(raw)
-                if self._bytes > BATCH_BYTES:
+                self._stderr_rows.append((*self._start, record.seq, record.t_ns, raw.decode("utf-8", "replace"), raw))
+                self._tables.bytes += len(raw)
+                if self._tables.is_full:
                     self._flush()
         elif record.rec in ("frame", "part"):
             self._account.lost += 1
@@ -281,7 +326,7 @@ class _Load:
         first, waited, direction = integer(members.get("of")), integer(members.get("waited_ns")), members.get("dir")
         last = integer(members.get("to"))
         if first is not None and waited is not None and waited >= 0 and direction in ("c2s", "s2c"):
-            self._stall_rows.append((direction, first, first if last is None else last, waited))
+            self._stall_rows.append((*self._start, direction, first, first if last is None else last, waited))
 
     # ---- messages
 
@@ -297,25 +342,36 @@ class _Load:
             return None if seen.exchange is None else self._answered(seen, message, seen.exchange)
         if isinstance(message, Request):
             return self._asked(seen, message, talk)
-        if isinstance(message, Notification) and message.method in _PROGRESS and self._by_token:
-            params = message.params
+        if isinstance(message, Notification):
+            self._told(seen, message)
+        return None
+
+    def _told(self, seen: Seen, notification: Notification) -> None:
+        if seen.cancels is not None:
+            cancelled = self._sent.get(seen.cancels)
+            if cancelled is not None and not cancelled.is_cancelled:
+                cancelled.is_cancelled = True
+                cancelled.talk.in_flight -= 1
+        elif notification.method in _PROGRESS and self._by_token:
+            params = notification.params
             token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
-            sent = self._by_token.get((session.number, message.sender, token))
+            sent = self._by_token.get((seen.session.number, notification.sender, token))
             if sent is not None:
                 sent.progress += 1
-        return None
 
     def _meet(self, session: Session) -> Talk:
         talk = self._talks[session] = Talk(session)
         if len(self._talks) > MOST_SESSIONS:
             oldest = next(iter(self._talks))
-            self._session_rows.append(self._talks.pop(oldest).row())
+            self._session_rows.append(self._start + self._talks.pop(oldest).row())
         return talk
 
     def _asked(self, seen: Seen, request: Request, talk: Talk) -> Sent:
         params = request.body.get("params")
         sent = self._sent[request] = Sent(seen, request, talk, name_of(params))
         talk.requests += 1
+        talk.in_flight += 1
+        sent.in_flight = talk.in_flight
         if request.sender == "client":
             talk.open[request] = sent
             if sent.exchange is not None:
@@ -353,9 +409,10 @@ class _Load:
         """Write the row of a request."""
         self._sent.pop(sent.request, None)
         sent.talk.open.pop(sent.request, None)
+        sent.talk.in_flight -= not sent.is_cancelled
         if sent.token is not None and self._by_token.get(sent.token) is sent:
             del self._by_token[sent.token]
-        self._exchange_rows.append(sent.row(exchange, answer, outcome))
+        self._exchange_rows.append(self._start + sent.row(exchange, answer, outcome))
 
     # ---- batches, and the end
 
@@ -364,9 +421,9 @@ class _Load:
             waiting = {exchange.request for exchange in self._fold.finish()}
             for sent in [one for one in self._sent.values() if one.request not in waiting]:
                 self._close(sent, None, None, None)
-        self._account.frames += len(self._frame_rows)
         self._tables.flush()
-        self._bytes = 0
+        if self._progress is not None:
+            self._progress(self._read_before + self._read)
 
     def _finish(self, *, is_growing: bool) -> None:
         fold = self._fold
@@ -380,12 +437,12 @@ class _Load:
         for session in fold.routing.open():
             if session not in self._talks:
                 self._meet(session)
-        self._session_rows.extend(talk.row() for talk in self._talks.values())
+        self._session_rows.extend(self._start + talk.row() for talk in self._talks.values())
         self._http.end()
-        self._flush()
-        self._tables.rows["captures"].append(self._account.row(self._capture, fold, is_growing=is_growing))
-        self._tables.flush()
-        self._tables.close()
+        row = self._account.row(self._capture, fold, is_growing=is_growing)
+        self._tables.rows["captures"].append(self._start + row)
+        if self._tables.is_full:
+            self._tables.flush()
 
 
 _SHALLOW: Final = 2 * DEEPEST

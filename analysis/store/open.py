@@ -3,16 +3,40 @@
 Two roads lead here. `open` is for the owner of the captures and a notebook: a connection without any lock. The jail for
 SQL of anybody goes the same way in two steps: its parent calls `sources`, which fills caches and may write; its child
 calls `prepare`, which only reads, and locks the connection afterwards.
+
+A file of the cache is attached, and each table is a view over all that are; where there are very many, small ones are
+copied into tables in memory, since each attached one makes every query slower to plan by some 3 ms. Captures that grow,
+or that are so small that no cache pays, are read afresh.
 """
 
+import os
+import re
+import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import duckdb
 
+from analysis.store import cache
+from analysis.store.load import Loader, capture_id, path_id
+from analysis.store.reference import view_texts
+from analysis.store.tables import NAMES, creation, definition
+from captures.errors import CaptureError, NotACapture
+from captures.listing import find_captures, first_segment, segments
+from captures.reader import Capture
+
 Progress = Callable[[int, int], None]
 """Is told how many bytes of how many have been read."""
+PathLike = str | os.PathLike[str]
+
+MOST_ATTACHED: Final = 16
+"""Files of the cache that are attached whatever their size; of more, small ones are copied."""
+SMALL: Final = 8 << 20
+"""Bytes of such a file."""
+
+_COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
 
 
 class Source(NamedTuple):
@@ -34,15 +58,95 @@ class Sources(NamedTuple):
     """Captures of which nothing can be had, and why: no capture, a newer format."""
 
 
+def open(  # noqa: A001 - `analysis.open(…)` is how it is called
+    captures: PathLike | Iterable[PathLike], *, findings: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """Open captures as a database with the tables and views that `mcpproxy query` has.
+
+    The connection is yours, as any of DuckDB: it can read and write files and load extensions. SQL of strangers has no
+    business here.
+
+    Args:
+        captures: a capture, a folder with captures below it, or several of either.
+        findings: whether to fill the table `findings`, which takes longer than all others.
+
+    Returns:
+        A connection to a database in memory; close it, or use it with `with`.
+
+    Raises:
+        CaptureError: there is no capture.
+    """
+    given = [captures] if isinstance(captures, str | os.PathLike) else captures
+    paths = [found for one in given for found in _captures(Path(one))]
+    found = sources(paths, findings=findings)
+    if not found.found:
+        raise found.refused[0][1] if found.refused else NotACapture("cannot open captures: none was given")
+    for _, error in found.refused:
+        warnings.warn(str(error), stacklevel=2)
+    connection = duckdb.connect()
+    prepare(connection, found.found, findings=findings)
+    _describe(connection)
+    return connection
+
+
 def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None) -> Sources:
     """Find the rows of captures, and load into the cache what is not there yet.
 
     Args:
-        paths: the captures.
+        paths: the captures. One that comes twice is taken once; another one with the same id gets one of its own.
         findings: whether the table `findings` is to be filled.
         progress: is told how far it is.
     """
-    raise NotImplementedError
+    found: dict[Path, Source] = {}
+    refused: list[tuple[Path, Exception]] = []
+    ids: set[str] = set()
+    for path in paths:
+        place = first_segment(path.resolve())
+        if place in found:
+            continue
+        try:
+            id_ = capture_id(Capture(path))
+        except CaptureError as error:
+            refused.append((path, error))
+            continue
+        if id_ in ids:
+            id_ = path_id(path)
+        ids.add(id_)
+        found[place] = Source(path, id_, None)
+    return Sources(_cached(list(found.values()), refused, findings=findings, progress=progress), refused)
+
+
+def _cached(
+    found: list[Source], refused: list[tuple[Path, Exception]], *, findings: bool, progress: Progress | None
+) -> list[Source]:
+    """The same sources with their files in the cache, made where they are wanting."""
+    sized = [(one, _size(one.path)) for one in found]
+    known = [
+        one._replace(database=cache.find(one.path, one.id, findings=findings)) if size >= cache.SMALLEST else one
+        for one, size in sized
+    ]
+    wanting = {
+        one.id: size
+        for one, size in sized
+        if size >= cache.SMALLEST and one.id not in {has.id for has in known if has.database is not None}
+    }
+    steps = _Steps(progress, sum(wanting.values()))
+    made: list[Source] = []
+    keep = {one.database for one in known if one.database is not None}
+    for one in known:
+        if one.id not in wanting:
+            made.append(one)
+            continue
+        try:
+            file = cache.store(one.path, one.id, findings=findings, keep=keep, progress=steps.told)
+        except CaptureError as error:
+            refused.append((one.path, error))
+            continue
+        if file is not None:
+            keep.add(file)
+        made.append(one._replace(database=file))
+        steps.done(wanting[one.id])
+    return made
 
 
 def prepare(
@@ -54,12 +158,152 @@ def prepare(
 ) -> None:
     """Give a fresh connection the tables and views over all sources: it attaches, copies or loads, as is quickest.
 
-    It writes no file, and needs none but those of the sources once it is done: now access can be taken away.
+    It writes no file but to throw a broken one out of the cache, and needs none but those of the sources once it is
+    done: now access can be taken away.
 
     Args:
         connection: to a database in memory.
         found: where the rows are.
         findings: whether the table `findings` is to be filled.
         progress: is told how far it is.
+
+    Raises:
+        CaptureError: a capture that has to be read cannot be read any more.
     """
-    raise NotImplementedError
+    connection.execute(creation())
+    _create_views(connection)
+    attached, copied, read = _roads(connection, list(found))
+    if attached and (copied or read):
+        connection.execute("create schema rest")
+        connection.execute("use memory.rest")
+        connection.execute(creation())
+    for name in copied:
+        for table in NAMES:
+            connection.execute(f"insert into {table} select * from {name}.{table}")  # noqa: S608 - names are ours
+        connection.execute(f"detach {name}")
+    if read:
+        _read(connection, read, findings=findings, progress=progress)
+    connection.execute("use memory.main")
+    if attached:
+        names = [*attached, *(["memory.rest"] if copied or read else [])]
+        _unite(connection, names)
+
+
+def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the views over the tables in use, those first that others need."""
+    # They find their tables by name, so what stands behind these may change later. To bind 19 views to 100 files would
+    # take two seconds.
+    left = [_COMMENTS.sub("", text) for text in view_texts().values()]
+    while left:
+        after = []
+        for text in left:
+            try:
+                connection.execute(text)
+            except duckdb.CatalogException:
+                if len(left) == 1:
+                    raise
+                after.append(text)
+        if len(after) == len(left):
+            connection.execute(left[0])  # tells what is wrong
+        left = after
+
+
+def _roads(connection: duckdb.DuckDBPyConnection, found: list[Source]) -> tuple[list[str], list[str], list[Source]]:
+    """Attach what is in the cache: the names of what stays so and of what is to be copied, and what is to be read."""
+    attached, copied, read = list[str](), list[str](), list[Source]()
+    files = sorted(((_size(one.database), one) for one in found if one.database is not None), reverse=True)
+    for number, (size, one) in enumerate(files, 1):
+        assert one.database is not None
+        name = f"cache_{number}"
+        if not _attach(connection, name, one.database):
+            read.append(one)
+        elif number <= MOST_ATTACHED or size > SMALL:
+            attached.append(name)
+        else:
+            copied.append(name)
+    return attached, copied, read + [one for one in found if one.database is None]
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
+    """Attach a file of the cache; one that is not what it should be is thrown away."""
+    try:
+        connection.execute(f"attach {cache.quoted(file)} as {name} (read_only)")
+    except (duckdb.Error, UnicodeError):
+        cache.discard(file)
+        return False
+    try:
+        if cache.fits(connection, name, file):
+            return True
+    except duckdb.Error:
+        pass
+    with suppress(duckdb.Error):
+        connection.execute(f"detach {name}")
+    cache.discard(file)
+    return False
+
+
+def _read(
+    connection: duckdb.DuckDBPyConnection, found: list[Source], *, findings: bool, progress: Progress | None
+) -> None:
+    sizes = [_size(one.path) for one in found]
+    steps = _Steps(progress, sum(sizes))
+    connection.execute("begin")
+    with Loader(connection) as loader:
+        for one, size in zip(found, sizes, strict=True):
+            loader.load(one.path, one.id, steps.told)
+            if findings:
+                loader.load_findings(one.path, one.id)
+            steps.done(size)
+    connection.execute("commit")
+
+
+def _unite(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
+    """Put views over all that is attached in the place of the tables."""
+    for table in NAMES:
+        parts = " union all ".join(f"select * from {name}.{table}" for name in names)  # noqa: S608 - names are ours
+        connection.execute(f"drop table {table}")
+        connection.execute(f"create view {table} as {parts}")
+
+
+def _describe(connection: duckdb.DuckDBPyConnection) -> None:
+    """Say what tables, views and their columns mean, for `describe` and whoever else asks the database."""
+    views = {
+        name for (name,) in connection.execute("select view_name from duckdb_views() where not internal").fetchall()
+    }
+    for text in (definition(), *view_texts().values()):
+        said = "\n".join(_COMMENTS.findall(text))
+        for table in views.intersection(NAMES):
+            said = said.replace(f"comment on table {table} ", f"comment on view {table} ")
+        connection.execute(said)
+
+
+class _Steps:
+    """Progress over several captures."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._before = progress, total, 0
+
+    def told(self, read: int) -> None:
+        """So much of the present one has been read."""
+        if self._progress is not None:
+            self._progress(min(self._total, self._before + read), self._total)
+
+    def done(self, size: int) -> None:
+        """The present one is done with."""
+        self._before += size
+        self.told(0)
+
+
+def _captures(path: Path) -> list[Path]:
+    return find_captures(path) if path.is_dir() else [path]
+
+
+def _size(path: Path | None) -> int:
+    """Bytes of a file of the cache, or of all segments of a capture; 0 where it is gone."""
+    if path is None:
+        return 0
+    total = 0
+    for file in segments(path):
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total

@@ -32,7 +32,19 @@ _ERROR: Final = 300
 class Sent:
     """A request that was sent, and what is learned until its row is written."""
 
-    __slots__ = ("during", "exchange", "name", "progress", "request", "seen", "spans", "talk", "token")
+    __slots__ = (
+        "during",
+        "exchange",
+        "in_flight",
+        "is_cancelled",
+        "name",
+        "progress",
+        "request",
+        "seen",
+        "spans",
+        "talk",
+        "token",
+    )
 
     def __init__(self, seen: Seen, request: Request, talk: "Talk", name: str | None) -> None:
         self.request = request
@@ -42,6 +54,9 @@ class Sent:
         self.progress = 0
         self.token: tuple[int, Side, Id] | None = None
         """By what progress names it."""
+        self.in_flight = 0
+        """How many requests of its session waited when it was sent, itself included."""
+        self.is_cancelled = False
         self.spans: list[tuple[int, int]] = []
         """When the side that it asked waited itself for an answer."""
         self.exchange = request.frames[0].exchange
@@ -49,7 +64,7 @@ class Sent:
         """The request of the client in the course of which it was sent."""
 
     def row(self, ended: Exchange | None, answer: Seen | None, outcome: Outcome | None = None) -> Row:
-        """Its row.
+        """Its row, without what all rows of a capture begin with.
 
         Args:
             ended: what became of it; None where it was forgotten or can have no answer.
@@ -85,6 +100,7 @@ class Sent:
             None if response is None else _size(response),
             self.progress,
             integer(ended.cancelled_ns) if ended is not None else None,
+            self.in_flight,
             None if round_ is None else round_.chain.number,
             None if round_ is None else round_.number,
             None if task is None else text(task.id.value),
@@ -105,12 +121,14 @@ class Sent:
 class Talk:
     """A session with what is counted of it."""
 
-    __slots__ = ("frames", "last_ns", "open", "ready_ns", "requests", "session")
+    __slots__ = ("frames", "in_flight", "last_ns", "open", "ready_ns", "requests", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.frames = 0
         self.requests = 0
+        self.in_flight = 0
+        """Requests of either side without an answer that were not cancelled."""
         self.ready_ns: int | None = None
         self.last_ns: int | None = None
         self.open: dict[Request, Sent] = {}
@@ -209,8 +227,8 @@ def _stamp(value: object, known: int | None) -> int | None:
 class HttpRows:
     """The exchanges of a capture."""
 
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
+    def __init__(self, rows: list[Row], start: Row) -> None:
+        self._rows, self._start = rows, start
         self._held: OrderedDict[int, HttpRow] = OrderedDict()
 
     def of(self, http: HttpExchange, t_ns: int) -> HttpRow:
@@ -219,20 +237,20 @@ class HttpRows:
         if found is None:
             found = self._held[http.number] = HttpRow(http, t_ns)
             if len(self._held) > MOST_HTTP:
-                self._rows.append(self._held.popitem(last=False)[1].row())
+                self._rows.append(self._start + self._held.popitem(last=False)[1].row())
         return found
 
     def end(self) -> None:
         """Write all that are held back."""
-        self._rows.extend(held.row() for held in self._held.values())
+        self._rows.extend(self._start + held.row() for held in self._held.values())
         self._held.clear()
 
 
 class Definitions:
     """The tools that sessions were told about."""
 
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
+    def __init__(self, rows: list[Row], start: Row) -> None:
+        self._rows, self._start = rows, start
         self._known: OrderedDict[tuple[int, str], None] = OrderedDict()
 
     def take(self, response: Response, session: int) -> None:
@@ -263,9 +281,8 @@ class Definitions:
         annotations = tool.get("annotations")
         title = tool.get("title") or (annotations.get("title") if isinstance(annotations, dict) else None)
         name, size = text(tool["name"]), len(definition.encode())
-        self._rows.append(
-            (session, name, text(title), definition, size, hash_, integer(response.seq), integer(response.t_ns))
-        )
+        told = integer(response.seq), integer(response.t_ns)
+        self._rows.append((*self._start, session, name, text(title), definition, size, hash_, *told))
 
 
 def id_text(request: Request) -> str:

@@ -1,9 +1,10 @@
 """The tables as an insert sees them: which values come from Python, and what SQL makes of them.
 
 Rows wait in lists and go to DuckDB in batches: by the appender into a temporary table of just the given values, and
-from there by one INSERT … SELECT, which adds the id of the capture and turns nanoseconds into wall clock.
+from there by one INSERT … SELECT, which turns nanoseconds into wall clock. Rows of many small captures share a batch.
 """
 
+import re
 from importlib.resources import files
 from typing import Any, Final
 
@@ -20,12 +21,17 @@ BATCH_BYTES: Final = 32 << 20
 
 
 def definition() -> str:
-    """The statements that make the tables."""
+    """The statements that make the tables and say what their columns mean."""
     return (files(__package__) / "tables.sql").read_text("utf-8")
 
 
-# By table: the given values with their types, and the columns that are computed from them. `clock(x)` stands for the
-# wall clock at `x` nanoseconds after the capture opened.
+def creation() -> str:
+    """The same without a word on their meaning, which takes ten times as long."""
+    return "\n".join(re.findall(r"^create table .*?^\);$", definition(), re.MULTILINE | re.DOTALL))
+
+
+# By table: the given values with their types, behind the id of the capture and its wall clock, and the columns that are
+# computed from them. `clock(x)` stands for the wall clock at `x` nanoseconds after the capture opened.
 _GIVEN: Final[dict[str, tuple[str, str]]] = {
     "frames": (
         """
@@ -34,7 +40,7 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         varchar, request bigint, is_json boolean, raw blob
         """,
         """
-        * exclude (is_json), clock(t_ns) as time, octet_length(raw) as size, case when is_json and
+        * exclude (wall, is_json), clock(t_ns) as time, octet_length(raw) as size, case when is_json and
         json_valid(try(decode(raw))) then decode(raw) end as message
         """,
     ),
@@ -43,11 +49,11 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         session integer, request bigint, item integer, response bigint, id varchar, method varchar, name
         varchar, asked_by varchar, revision varchar, era varchar, outcome varchar, code bigint, error varchar,
         started_ns bigint, ended_ns bigint, stall_ns bigint, waiting_ns bigint, request_bytes bigint,
-        response_bytes bigint, progress integer, cancelled_ns bigint, chain integer, round integer, task
+        response_bytes bigint, progress integer, cancelled_ns bigint, in_flight integer, chain integer, round integer, task
         varchar, exchange bigint
         """,
         """
-        * exclude (stall_ns, waiting_ns), clock(started_ns) as time, stall_ns / 1e6 as stall_ms,
+        * exclude (wall, stall_ns, waiting_ns), clock(started_ns) as time, stall_ns / 1e6 as stall_ms,
         case when ended_ns is not null then greatest(0, ended_ns - started_ns) / 1e6 end as latency_ms,
         case when ended_ns is not null then waiting_ns / 1e6 end as waiting_ms,
         case when ended_ns is not null then greatest(0, ended_ns - started_ns - waiting_ns) / 1e6 end as server_ms
@@ -61,7 +67,7 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         bigint, client_capabilities varchar, server_capabilities varchar
         """,
         """
-        *, clock(opened_ns) as opened
+        * exclude (wall), clock(opened_ns) as opened
         """,
     ),
     "http_exchanges": (
@@ -72,7 +78,7 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         is_stream boolean, events bigint, resumes bigint, by_proxy boolean
         """,
         """
-        *, clock(started_ns) as time
+        * exclude (wall), clock(started_ns) as time
         """,
     ),
     "tools": (
@@ -81,7 +87,7 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         bigint, t_ns bigint
         """,
         """
-        *, round(bytes / 4)::bigint as tokens_estimate, clock(t_ns) as time
+        * exclude (wall), round(bytes / 4)::bigint as tokens_estimate, clock(t_ns) as time
         """,
     ),
     "stderr": (
@@ -89,7 +95,7 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         seq bigint, t_ns bigint, line varchar, raw blob
         """,
         """
-        *, clock(t_ns) as time
+        * exclude (wall), clock(t_ns) as time
         """,
     ),
     "findings": (
@@ -99,7 +105,7 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         bigint
         """,
         """
-        *, clock(t_ns) as time
+        * exclude (wall), clock(t_ns) as time
         """,
     ),
     "stalls": (
@@ -116,53 +122,52 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         boolean, frames bigint, bytes bigint, sessions bigint, lost bigint, unjudged bigint, damage bigint
         """,
         """
-        *, clock(0) as opened
+        * exclude (wall), clock(0) as opened
         """,
     ),
 }
+
+NAMES: Final = tuple(name for name, (_, computed) in _GIVEN.items() if computed)
+"""The tables."""
 
 # A stall is told after the frames that it is about. Of several that could mean a frame it is the last one to begin, and
 # so no table of stalls can make this more than a merge of two sorted lists.
 _STALLED: Final = """
     update frames set waited_ns = found.waited_ns
     from (
-        select frame.seq, stall.waited_ns
-        from (select dir, seq from frames where capture = ?) as frame
+        select frame.capture, frame.seq, stall.waited_ns
+        from (select capture, dir, seq from frames where capture in (select capture from temp.new_stalls)) as frame
         asof join (
-            select dir, first, arg_max(last, waited_ns) as last, max(waited_ns) as waited_ns
-            from temp.new_stalls group by dir, first
+            select capture, dir, first, arg_max(last, waited_ns) as last, max(waited_ns) as waited_ns
+            from temp.new_stalls group by all
         ) as stall
-        on frame.dir = stall.dir and frame.seq >= stall.first
+        on frame.capture = stall.capture and frame.dir = stall.dir and frame.seq >= stall.first
         where frame.seq <= stall.last
     ) as found
-    where frames.capture = ? and frames.seq = found.seq
+    where frames.capture = found.capture and frames.seq = found.seq
 """
 
 
 class Tables:
-    """The tables of one connection while the rows of one capture come."""
+    """The tables of one connection while rows come."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, capture: str, wall_ns: int | None) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         """No row yet.
 
         Args:
             connection: where the tables are, in the schema in use.
-            capture: what their rows have in the column `capture`: 32 hexadecimal digits.
-            wall_ns: wall clock when the capture opened.
         """
-        if len(capture) != 32 or not set(capture) <= set("0123456789abcdef"):
-            raise ValueError(f"no id of a capture: {capture!r}")
-        self._connection, self._capture = connection, capture
+        self._connection = connection
+        self._made: set[str] = set()
         self.rows: dict[str, list[Row]] = {name: [] for name in _GIVEN}
         """Rows that wait, by table."""
-        self._inserts: dict[str, str] = {}
-        self._has_stalls = False
-        for name, (given, computed) in _GIVEN.items():
-            connection.execute(f"create or replace temp table new_{name} ({given})")
-            if computed:
-                columns = _with_clock(computed, wall_ns)
-                source = f"select '{capture}' as capture, {columns} from temp.new_{name}"  # noqa: S608 - all is ours
-                self._inserts[name] = f"insert into {name} by name {source}"
+        self.bytes = 0
+        """What they hold of frames; whoever adds rows counts it."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to flush."""
+        return self.bytes > BATCH_BYTES or any(len(rows) >= BATCH for rows in self.rows.values())
 
     def flush(self) -> None:
         """Insert what waits."""
@@ -170,36 +175,33 @@ class Tables:
             if rows:
                 self._insert(name, rows)
                 rows.clear()
+        self.bytes = 0
 
     def _insert(self, name: str, rows: list[Row]) -> None:
+        given, computed = _GIVEN[name]
+        if name not in self._made:
+            self._connection.execute(f"create or replace temp table new_{name} (capture varchar, wall bigint, {given})")
+            self._made.add(name)
         appender = self._connection.appender(f"temp.new_{name}")
         appender.append_rows(rows)
         appender.flush()
         del appender
-        if name == "stalls":
-            self._has_stalls = True
-            return
-        self._connection.execute(self._inserts[name])
-        self._connection.execute(f"truncate temp.new_{name}")
+        if computed:
+            source = f"select {_clocked(computed)} from temp.new_{name}"  # noqa: S608 - all of it is ours
+            self._connection.execute(f"insert into {name} by name {source}")
+            self._connection.execute(f"truncate temp.new_{name}")
 
     def close(self) -> None:
         """Insert what waits, and leave nothing but rows behind."""
         self.flush()
-        if self._has_stalls:
-            self._connection.execute(_STALLED, [self._capture, self._capture])
-        for name in self.rows:
+        if "stalls" in self._made:
+            self._connection.execute(_STALLED)
+        for name in self._made:
             self._connection.execute(f"drop table temp.new_{name}")
+        self._made.clear()
 
 
-def _with_clock(computed: str, wall_ns: int | None) -> str:
-    head, *rest = computed.split("clock(")
-    for piece in rest:
-        stamp, _, tail = piece.partition(")")
-        head += _clock(stamp, wall_ns) + tail
-    return head
-
-
-def _clock(stamp: str, wall_ns: int | None) -> str:
-    if wall_ns is None:
-        return "null::timestamp_ns"
-    return f"case when {stamp} between 0 and {CLOCKED} then make_timestamp_ns({wall_ns} + {stamp}) end"
+def _clocked(computed: str) -> str:
+    return re.sub(
+        r"clock\((\w+)\)", rf"case when \1 between 0 and {CLOCKED} then make_timestamp_ns(wall + \1) end", computed
+    )

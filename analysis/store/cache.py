@@ -1,0 +1,326 @@
+"""The cache: rows of closed captures, one DuckDB file each, in the user's cache directory.
+
+It may be lost at any time and says nothing that the capture does not say. A file is made in a private folder beside and
+renamed when it is whole, so nobody ever sees half of one; two runs that make the same one at a time make two, and the
+last one stays. Its name tells of which capture it is, and holds a hash of all that its rows depend on: the files of the
+capture with size and time, and every module that reads or understands them. It stands in the file as well.
+
+Where there is no cache, because the disk is full or read-only or the user wants none, answers are the same, and slower.
+"""
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import duckdb
+
+from analysis.store.load import Loader, Progress
+from analysis.store.tables import creation
+from captures.file import is_live
+from captures.listing import segments
+from captures.places import home
+
+STORAGE: Final = "v1.2.0"
+"""The version of DuckDB's files: older ones can read them."""
+BLOCK: Final = 16 << 10
+"""Bytes: a capture of 50 frames takes 188 KiB, and 1.8 MiB with DuckDB's own 256 KiB."""
+SMALLEST: Final = 128 << 10
+"""Bytes of a capture. A smaller one is read in less time than its file in the cache is opened."""
+CAP: Final = 2 << 30
+"""Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
+LEFT_S: Final = 3600
+"""After which a folder in which a file was being made is what a killed process has left."""
+
+_SUFFIX: Final = ".duckdb"
+_WITH_FINDINGS: Final = "-findings"
+_MAKING: Final = ".making-"
+_SIZE: Final = re.compile(r"(\d{1,15})([KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+class Freed(NamedTuple):
+    """What was cleared away."""
+
+    files: int
+    bytes: int
+
+
+def directory() -> Path | None:
+    """Where the files are; None where nothing names a home."""
+    named = os.environ.get("XDG_CACHE_HOME") or ""
+    if sys.platform == "win32":
+        named = named or os.environ.get("LOCALAPPDATA") or ""
+    if os.path.isabs(named):
+        return Path(named, "mcpproxy", "sql")
+    below = home()
+    if below is None:
+        return None
+    return Path(below, "Library/Caches" if sys.platform == "darwin" else ".cache", "mcpproxy", "sql")
+
+
+def cap() -> int:
+    """How many bytes the files may take together; 0 for no cache at all."""
+    found = _SIZE.fullmatch(os.environ.get("MCPPROXY_CACHE_SIZE", "").strip())
+    return CAP if found is None else int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[found[2].upper()]
+
+
+def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
+    """The file with the rows of a capture, where there is one; it counts as used now.
+
+    Args:
+        path: the capture.
+        id_: what its rows have in the column `capture`.
+        findings: whether it must hold the findings, too.
+    """
+    folder, key = directory(), key_of(path, id_)
+    if folder is None or key is None or not cap():
+        return None
+    for is_full in (True, False)[: 1 if findings else 2]:
+        found = folder / _name(path, id_, key, findings=is_full)
+        if _looks_whole(found):
+            with suppress(OSError):
+                os.utime(found)
+            return found
+    return None
+
+
+def store(
+    path: Path, id_: str, *, findings: bool = False, keep: Iterable[Path] = (), progress: Progress | None = None
+) -> Path | None:
+    """Make the file with the rows of a capture; None where that cannot be.
+
+    Args:
+        path: the capture, which is not being recorded any more.
+        id_: what its rows have in the column `capture`.
+        findings: whether to run the checker, too.
+        keep: files that are about to be used, and stay when room is made.
+        progress: is told how far it is.
+
+    Raises:
+        CaptureError: the capture cannot be read.
+    """
+    folder, key = directory(), key_of(path, id_)
+    if folder is None or key is None or not cap():
+        return None
+    whole = folder / _name(path, id_, key, findings=findings)
+    plain = find(path, id_) if findings else None
+    try:
+        _make_private(folder)
+        try:
+            _make(whole, plain, path, id_, key, findings=findings, progress=progress)
+        except duckdb.Error:
+            if plain is None:
+                raise
+            discard(plain)
+            _make(whole, None, path, id_, key, findings=findings, progress=progress)
+    except (OSError, UnicodeError, duckdb.Error):
+        return None
+    _drop_older(folder, path, id_, whole)
+    trim({whole, *keep})
+    return whole
+
+
+def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
+    """Whether an attached file is what its name says.
+
+    Args:
+        connection: to which it is attached.
+        name: as what: an identifier of ours.
+        file: its path.
+    """
+    rows = connection.execute(f"select key from {name}.made_of").fetchall()  # noqa: S608 - names are ours
+    return [_digest(str(key).encode()) for (key,) in rows] == [_parts(file)[1]]
+
+
+def discard(file: Path) -> None:
+    """Throw a file away that is not what it should be."""
+    with suppress(OSError):
+        file.unlink()
+
+
+def trim(keep: Iterable[Path] = ()) -> None:
+    """Make the files fit below the cap: those go first that were not used for longest."""
+    folder = directory()
+    if folder is None:
+        return
+    _sweep(folder, LEFT_S)
+    kept, left = set(keep), cap()
+    for size, file in _files(folder):
+        left -= size
+        if left < 0 and file not in kept:
+            discard(file)
+
+
+def clear() -> Freed:
+    """Empty the cache."""
+    folder = directory()
+    if folder is None:
+        return Freed(0, 0)
+    _sweep(folder, 0)
+    gone = Freed(0, 0)
+    for size, file in _files(folder):
+        discard(file)
+        if not file.exists():
+            gone = Freed(gone.files + 1, gone.bytes + size)
+    return gone
+
+
+# ---- what a file is made of
+
+
+@cache
+def version() -> str:
+    """A hash of all that turns a capture into rows: the modules, the tables, the rules."""
+    here = Path(__file__).parents[1]
+    digest = blake2b(digest_size=16)
+    for folder in (here.parent / "captures", here):
+        for source in sorted((*folder.rglob("*.py"), *folder.rglob("tables.sql"))):
+            digest.update(str(source.relative_to(here.parent)).encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def key_of(path: Path, id_: str) -> str | None:
+    """All that the rows of a capture depend on; None where its files cannot be looked at, or are being written."""
+    files = []
+    try:
+        found = segments(path)
+        for segment in found:
+            status = segment.stat()
+            files.append([segment.name, status.st_size, status.st_mtime_ns, status.st_ino])
+        where = str(path.resolve())
+    except OSError:
+        return None
+    if is_live(found[-1]):
+        return None
+    told = {"capture": id_, "path": where, "segments": files, "version": version(), "storage": STORAGE}
+    return json.dumps(told)
+
+
+def _name(path: Path, id_: str, key: str, *, findings: bool) -> str:
+    return f"{_owner(path, id_)}-{_digest(key.encode())}{_WITH_FINDINGS if findings else ''}{_SUFFIX}"
+
+
+def _owner(path: Path, id_: str) -> str:
+    """Of which capture a file is, whatever its state."""
+    return _digest(id_.encode() + os.fsencode(path.resolve()))[:16]
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def _parts(file: Path) -> tuple[str, str]:
+    """Of what capture a file is by its name, and the digest of what it was made of."""
+    owner, _, rest = file.name.removesuffix(_SUFFIX).partition("-")
+    return owner, rest.removesuffix(_WITH_FINDINGS)
+
+
+def _make(
+    whole: Path, plain: Path | None, path: Path, id_: str, key: str, *, findings: bool, progress: Progress | None
+) -> None:
+    """Make a file beside its place, and put it there.
+
+    Raises:
+        OSError: the disk is full, say.
+        duckdb.Error: the same, or `plain` is no file of ours.
+    """
+    making = Path(tempfile.mkdtemp(prefix=_MAKING, dir=whole.parent))
+    try:
+        made = making / f"made{_SUFFIX}"
+        if plain is not None:
+            shutil.copyfile(plain, made)
+        with duckdb.connect() as connection:
+            connection.execute(
+                f"attach {quoted(made)} as made (storage_version '{STORAGE}', block_size {BLOCK})",
+            )
+            connection.execute("use made")
+            # One transaction, so that nothing is written twice, once to the log and once to its place.
+            connection.execute("begin")
+            if plain is None:
+                connection.execute(creation())
+                connection.execute("create table made_of (key varchar)")
+                connection.execute("insert into made_of values (?)", [key])
+            with Loader(connection) as loader:
+                if plain is None:
+                    loader.load(path, id_, progress)
+                if findings:
+                    loader.load_findings(path, id_)
+            connection.execute("commit")
+            connection.execute("use memory")
+            connection.execute("detach made")
+        if key_of(path, id_) != key:
+            raise BlockingIOError(f"{path} was written to meanwhile")
+        made.chmod(0o600)
+        made.replace(whole)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def quoted(file: Path) -> str:
+    """A path as SQL has it where no parameter can stand."""
+    return "'" + str(file).replace("'", "''") + "'"
+
+
+# ---- the folder
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder, which only the user may enter.
+
+    Raises:
+        OSError: it cannot be made, or is not the user's.
+    """
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to somebody else")
+    if status.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _looks_whole(file: Path) -> bool:
+    """Whether it may be a file of DuckDB; to open it tells more, and is done when it is used."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(12)
+    except OSError:
+        return False
+    if head[8:12] == b"DUCK":
+        return True
+    discard(file)
+    return False
+
+
+def _files(folder: Path) -> list[tuple[int, Path]]:
+    """The files with their sizes, the one used last first."""
+    found = []
+    for file in folder.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            status = file.lstat()
+            found.append((status.st_mtime_ns, status.st_size, file))
+    return [(size, file) for _, size, file in sorted(found, reverse=True)]
+
+
+def _drop_older(folder: Path, path: Path, id_: str, newest: Path) -> None:
+    """A file of the same capture in another state, or with less in it, serves nobody any more."""
+    for file in folder.glob(f"{_owner(path, id_)}-*{_SUFFIX}"):
+        if file != newest:
+            discard(file)
+
+
+def _sweep(folder: Path, older_s: float) -> None:
+    """Remove what killed processes have left."""
+    for left in folder.glob(f"{_MAKING}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime >= older_s:
+                shutil.rmtree(left, ignore_errors=True)
