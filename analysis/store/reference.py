@@ -45,7 +45,7 @@ class Relation(NamedTuple):
 
 
 def view_texts() -> dict[str, str]:
-    """The statements that make each view, by name. None needs another view, so any order will do."""
+    """The statements that make each view, by name. This order will do: some need `calls`, and it is the first."""
     folder = files(__package__) / "views"
     texts = {file.name: file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")}
     return {name.removesuffix(".sql"): text for name, text in sorted(texts.items())}
@@ -53,11 +53,11 @@ def view_texts() -> dict[str, str]:
 
 def relations() -> list[Relation]:
     """All of them: the views by name, then the tables in the order in which they are made."""
-    texts = [*view_texts().values(), definition()]
+    tables, views = definition(), view_texts().values()
     with duckdb.connect() as connection:
-        for text in reversed(texts):
+        for text in (tables, *views):
             connection.execute(text)
-        return [_relation(connection, head) for text in texts for head in _HEAD.finditer(text)]
+        return [_relation(connection, head) for text in (*views, tables) for head in _HEAD.finditer(text)]
 
 
 def _relation(connection: duckdb.DuckDBPyConnection, head: re.Match[str]) -> Relation:

@@ -6,20 +6,13 @@
 --     select date_trunc('hour', minute) as hour, server, sum(errors) / sum(decided) as error_share
 --     from error_rates group by all order by hour, server
 create view error_rates as
-with calls as (
-    select
-        capture, method, name, asked_by, date_trunc('minute', time)::timestamp as minute,
-        cancelled_ns is null and outcome in ('result', 'tool_error', 'error', 'failed') as is_decided,
-        is_decided and outcome <> 'result' as is_error
-    from exchanges
-)
 select
-    minute, captures.name as server, asked_by, method, calls.name as name,
+    date_trunc('minute', time)::timestamp as minute, server, asked_by, method, name,
     count(*) as calls,
     count(*) filter (is_decided) as decided,
     count(*) filter (is_error) as errors,
     round(count(*) filter (is_error) / nullif(count(*) filter (is_decided), 0), 4) as error_share
-from calls join captures using (capture)
+from calls
 group by all
 order by minute, server, asked_by, method, name;
 comment on view error_rates is 'one row per server, asking side, method, name and minute in which calls began: how many of them were errors';

@@ -7,23 +7,17 @@
 --
 --     select name, varies_by, groups, lowest_share, highest_share from flaky where surprise >= 6
 create view flaky as
-with decided as (
-    select
-        captures.name as server, asked_by, method, exchanges.name as name, capture, session,
-        date_trunc('day', exchanges.time)::date as day, outcome <> 'result' as is_error
-    from exchanges join captures using (capture)
-    where outcome in ('result', 'tool_error', 'error', 'failed') and cancelled_ns is null
-),
-grouped as (
+with grouped as (
     select
         server, asked_by, method, name, 'session' as varies_by, count(*) as calls, count(*) filter (is_error) as errors
-    from decided
+    from calls
+    where is_decided
     group by server, asked_by, method, name, capture, session
     union all
     select server, asked_by, method, name, 'day', count(*), count(*) filter (is_error)
-    from decided
-    where day is not null
-    group by server, asked_by, method, name, day
+    from calls
+    where is_decided and time is not null
+    group by server, asked_by, method, name, date_trunc('day', time)
 ),
 shares as (
     select *, sum(errors) over same / sum(calls) over same as share

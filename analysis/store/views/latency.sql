@@ -6,40 +6,27 @@
 --
 --     select name, calls, error_share, p50_ms, p95_ms, max_ms from latency where method = 'tools/call'
 create view latency as
-with calls as (
+with summed as (
     select
-        capture, asked_by, method, name, waiting_ms,
-        case
-            when cancelled_ns is not null or outcome = 'cancelled' then 'cancelled'
-            when outcome in ('result', 'tool_error', 'error') then 'answered'
-            when outcome in ('input_required', 'task') then 'interim'
-            else outcome
-        end as state,
-        (state = 'answered' and outcome <> 'result') or state = 'failed' as is_error,
-        case when state = 'answered' then latency_ms end as took_ms,
-        case when state = 'answered' then server_ms end as worked_ms
-    from exchanges
-),
-summed as (
-    select
-        captures.name as server, asked_by, method, calls.name as name,
+        server, asked_by, method, name,
         count(*) as calls,
         count(*) filter (state = 'answered') as answered,
+        count(*) filter (is_decided) as decided,
         count(*) filter (is_error) as errors,
-        count(*) filter (state = 'failed') as failed,
         count(*) filter (state = 'cancelled') as cancelled,
         count(*) filter (state = 'unanswered') as unanswered,
+        count(*) filter (state = 'failed') as failed,
         count(*) filter (state = 'interim') as interim,
-        quantile_cont(took_ms, [0.5, 0.9, 0.95, 0.99]) as took,
-        max(took_ms) as longest_ms,
-        bool_or(waiting_ms > 0) as has_waited,
-        quantile_cont(worked_ms, [0.5, 0.95]) as worked
-    from calls join captures using (capture)
+        quantile_cont(answer_ms, [0.5, 0.9, 0.95, 0.99]) as took,
+        max(answer_ms) as longest_ms,
+        bool_or(has_waited) as has_waited,
+        quantile_cont(server_ms, [0.5, 0.95]) as worked
+    from calls
     group by all
 )
 select
     server, asked_by, method, name, calls, answered, errors,
-    round(errors / nullif(answered + failed, 0), 4) as error_share,
+    round(errors / nullif(decided, 0), 4) as error_share,
     round(took[1], 3) as p50_ms,
     round(took[2], 3) as p90_ms,
     round(took[3], 3) as p95_ms,

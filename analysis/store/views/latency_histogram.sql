@@ -7,14 +7,14 @@
 create view latency_histogram as
 with answers as (
     select
-        capture, asked_by, method, name,
-        case when latency_ms < 0.001953125 then -10 else floor(log2(latency_ms))::integer end as bucket
-    from exchanges
-    where outcome in ('result', 'tool_error', 'error') and cancelled_ns is null
+        server, asked_by, method, name,
+        case when answer_ms < 0.001953125 then -10 else floor(log2(answer_ms))::integer end as bucket
+    from calls
+    where answer_ms is not null
 ),
 counted as (
-    select captures.name as server, asked_by, method, answers.name as name, bucket, count(*) as answers
-    from answers join captures using (capture)
+    select server, asked_by, method, name, bucket, count(*) as answers
+    from answers
     group by all
 )
 select

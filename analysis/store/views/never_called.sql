@@ -15,9 +15,7 @@ with listed as (
     group by all
 ),
 called as (
-    select distinct captures.name as server, exchanges.name as name
-    from exchanges join captures using (capture)
-    where method = 'tools/call' and asked_by = 'client'
+    select distinct server, name from calls where method = 'tools/call' and asked_by = 'client'
 )
 select server, name as tool, sessions, definition_bytes, definition_tokens_estimate, first_listed, last_listed
 from listed

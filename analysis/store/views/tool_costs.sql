@@ -16,20 +16,20 @@ with definitions as (
     from tools join captures using (capture)
     group by all
 ),
-calls as (
+used as (
     select
-        captures.name as server, exchanges.name as name,
+        server, name,
         count(*) as calls,
-        count(*) filter (outcome in ('tool_error', 'error', 'failed') and cancelled_ns is null) as errors,
+        count(*) filter (is_error) as errors,
         sum(response_bytes)::bigint as result_bytes,
         max(response_bytes) as largest_result_bytes
-    from exchanges join captures using (capture)
-    where method = 'tools/call' and asked_by = 'client' and exchanges.name is not null
+    from calls
+    where method = 'tools/call' and asked_by = 'client' and name is not null
     group by all
 )
 select
-    coalesce(definitions.server, calls.server) as server,
-    coalesce(definitions.name, calls.name) as tool,
+    coalesce(definitions.server, used.server) as server,
+    coalesce(definitions.name, used.name) as tool,
     coalesce(sessions, 0) as sessions,
     coalesce(definitions, 0) as definitions,
     definition_bytes, definition_tokens_estimate,
@@ -38,8 +38,8 @@ select
     coalesce(result_bytes, 0) as result_bytes,
     round(coalesce(result_bytes, 0) / 4)::bigint as result_tokens_estimate,
     largest_result_bytes
-from definitions full join calls
-    on calls.server is not distinct from definitions.server and calls.name = definitions.name
+from definitions full join used
+    on used.server is not distinct from definitions.server and used.name = definitions.name
 order by definition_bytes desc nulls last, server, tool;
 comment on view tool_costs is 'one row per server and tool: what its definition costs whoever reads it, and what its calls brought';
 comment on column tool_costs.server is 'name of the captured server';

@@ -1,0 +1,52 @@
+-- one row per request, in the terms in which the other views count: whose it was, how it stands, and how long it took
+--
+-- `latency`, `error_rates` and the like are sums of this. Group it by what they do not: by client, by day, by capture.
+--
+--     select client, server, count(*) as calls, median(answer_ms), avg(is_error::integer) filter (is_decided) as errors
+--     from calls where method = 'tools/call' group by all
+create view calls as
+with standing as (
+    select
+        *,
+        case
+            when cancelled_ns is not null or outcome = 'cancelled' then 'cancelled'
+            when outcome in ('result', 'tool_error', 'error') then 'answered'
+            when outcome in ('input_required', 'task') then 'interim'
+            else outcome
+        end as state
+    from exchanges
+)
+select
+    standing.time as time,
+    captures.name as server, sessions.client as client, standing.capture as capture, standing.session as session,
+    request, response, asked_by, method, standing.name as name, outcome, standing.state as state,
+    standing.state in ('answered', 'failed') as is_decided,
+    standing.state in ('answered', 'failed') and outcome <> 'result' as is_error,
+    code,
+    case when standing.state = 'answered' then latency_ms end as answer_ms,
+    case when standing.state = 'answered' then server_ms end as server_ms,
+    coalesce(waiting_ms > 0, false) as has_waited,
+    request_bytes, response_bytes
+from standing join captures using (capture)
+    left join sessions on sessions.capture = standing.capture and sessions.session = standing.session;
+comment on view calls is 'one row per request, in the terms in which the other views count: whose it was, how it stands, and how long it took';
+comment on column calls.time is 'when it was sent, UTC';
+comment on column calls.server is 'name of the captured server, given by the user or guessed from the command or URL';
+comment on column calls.client is 'what the client calls itself. Foreign text';
+comment on column calls.capture is 'id of the capture';
+comment on column calls.session is 'number of the session in the capture, from 1';
+comment on column calls.request is 'number of the frame of the request';
+comment on column calls.response is 'number of the frame of the answer; NULL without one';
+comment on column calls.asked_by is 'who asked: client or server';
+comment on column calls.method is 'what was asked for, such as tools/call';
+comment on column calls.name is 'the tool, prompt or resource that it names; NULL where the method has none';
+comment on column calls.outcome is 'what became of it, as in exchanges';
+comment on column calls.state is 'cancelled (answered afterwards or not), answered (a result or an error), interim (an interim result, or the stub of a task), failed (its HTTP exchange), or unanswered';
+comment on column calls.is_decided is 'whether it was answered or failed: of these is the share of errors';
+comment on column calls.is_error is 'whether it was answered with an error, by a tool or by JSON-RPC, or failed';
+comment on column calls.code is 'code of the error; NULL of errors of tools';
+comment on column calls.answer_ms is 'how long the answer took; NULL where state is not answered';
+comment on column calls.server_ms is 'the same without the time in which the answering side itself waited for the other one';
+comment on column calls.has_waited is 'whether there was such time';
+comment on column calls.request_bytes is 'size of the frame of the request';
+comment on column calls.response_bytes is 'size of the frame of the answer; NULL without one';
