@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from analysis.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
     from analysis.session import Peer, Seen, Session
 
+    # Not in __all__, where `from analysis import *` would take the builtin's place.
+    from analysis.store.open import open as open  # noqa: A004 - `analysis.open(…)` is how it is called
+
 __all__ = [
     "MISSING",
     "Checker",
@@ -42,6 +45,7 @@ _HOME = {
     "analysis.exchange": ("Exchange", "IdState", "Outcome"),
     "analysis.message": ("MISSING", "Id", "Invalid", "Message", "Notification", "Request", "Response", "messages"),
     "analysis.session": ("Peer", "Seen", "Session"),
+    "analysis.store.open": ("open",),
 }
 
 
