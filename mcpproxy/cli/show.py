@@ -26,7 +26,7 @@ from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record, frame_members, seal
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.output import add_format, for_stdout, json_line
+from mcpproxy.cli.output import add_format, for_stdout, json_line, say_of_filter
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.text import Style
@@ -80,8 +80,7 @@ def run(arguments: list[str]) -> int:
     try:
         options.filter = None if options.filter is None else _filter(options.filter)
     except FilterError as error:
-        for line in f"--filter: {error}".split("\n"):
-            say(line)
+        say_of_filter(error)
         return int(Exit.USAGE)
     code = int(Exit.FINE)
     with selected(options.capture) as paths:
@@ -127,6 +126,7 @@ def _print(path: Path, options: argparse.Namespace) -> int:
     end = printer.finish(still_open=is_live(capture.segments[-1]))
     for row in islice(chain(rows, end), options.limit):
         sys.stdout.write(printer.text(row))
+    _tell_of_nothing(printer)
     return spoiled.exit_code()
 
 
@@ -156,7 +156,13 @@ def _follow(path: Path, options: argparse.Namespace) -> int:
             sys.stdout.write(printer.text(row))
 
     asyncio.run(go())
+    _tell_of_nothing(printer)
     return spoiled.exit_code()
+
+
+def _tell_of_nothing(printer: "_Json | _Text") -> None:
+    if not printer.has_selected:
+        say("no message fits the filter")
 
 
 class _Spoiled:
@@ -199,6 +205,11 @@ class _Text:
         self._assembler = FrameAssembler()
         self._headed = False
 
+    @property
+    def has_selected(self) -> bool:
+        """Whether there was anything to print."""
+        return self._conversation.has_selected
+
     def feed(self, item: Record | Damage) -> Iterator[Row]:
         found = self._assembler.feed(item)
         if found is None:
@@ -229,6 +240,8 @@ class _Json:
     """Writes the records, a line each; with a filter, those of frames in which it selects something."""
 
     def __init__(self, only: Filter | None = None) -> None:
+        self.has_selected = only is None
+        """Whether there was anything to print."""
         self._only = only
         self._fold = Fold()
         self._unsaid: dict[int, tuple[Record, Frame]] = {}
@@ -263,6 +276,7 @@ class _Json:
                 continue
             item, frame = self._unsaid.pop(seq)
             if seq in chosen or (frame.verdict.kind == "batch" and only.matches(facts_of_batch(frame))):
+                self.has_selected = True
                 yield self._row(item, frame)
 
     def _row(self, item: Record, found: object) -> str:

@@ -76,6 +76,8 @@ class Conversation:
         self._times = times
         self._file = file
         self._live = live
+        self.has_selected = only is None
+        """Whether the filter has selected anything so far."""
         self._only = only
         self._held: list[str] | None = []
         self._posts: set[int] = set()
@@ -145,10 +147,16 @@ class Conversation:
         if self._only is None:
             return True
         if isinstance(what, Frame):
-            return self._only.matches(facts_of_batch(what))
-        if isinstance(what, Exchange):
-            return what.session is None or self._only.matches(facts_of(Seen(what.request, what.session), what))
-        return self._only.matches(facts_of(what))
+            facts = facts_of_batch(what)
+        elif isinstance(what, Exchange):
+            if what.session is None:
+                return True
+            facts = facts_of(Seen(what.request, what.session), what)
+        else:
+            facts = facts_of(what)
+        is_selected = self._only.matches(facts)
+        self.has_selected = self.has_selected or is_selected
+        return is_selected
 
     def _note_post(self, record: Record) -> None:
         request, number = record.members.get("request"), record.members.get("exchange")

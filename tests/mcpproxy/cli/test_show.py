@@ -435,3 +435,10 @@ def test_closed_pipe_is_a_silent_end(tmp_path: Path) -> None:
             assert process.wait(DEADLINE_S) == 0
             assert process.stderr is not None
             assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--follow",), ("--tail", "2")])
+def test_a_filter_that_fits_nothing_says_so(capture: Path, form: tuple[str, ...]) -> None:
+    done = mcpproxy("show", *form, "--filter", "method:tool/call", capture)
+    assert (done.returncode, done.stderr) == (0, b"mcpproxy: no message fits the filter\n")
+    assert mcpproxy("show", *form, "--filter", "method:tools/*", capture).stderr == b""
