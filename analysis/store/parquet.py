@@ -1,0 +1,71 @@
+"""Rows → a Parquet file, by a DuckDB of our own: the jail, which runs foreign SQL, can write none."""
+
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from analysis.store.messages import Column, Value
+
+BATCH: Final = 2048
+MEMORY: Final = "1GB"
+"""What is beyond goes to a private folder beside the file meanwhile."""
+
+_OWN: Final = ("blob", "boolean", "float", "integer")
+"""Kinds of which every type has a known name, and values that DuckDB takes as they are."""
+_TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
+
+
+def write_parquet(path: Path, columns: Sequence[Column], names: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
+    """Write the rows into a new file, with the types that they have; lists, structs and maps are JSON text.
+
+    Args:
+        path: the file.
+        columns: of the rows.
+        names: what to call them, each once.
+        rows: taken once, a batch at a time.
+    """
+    fields = [f"c{number}" for number in range(len(columns))]
+    staged = [column.type if column.kind in _OWN else "VARCHAR" for column in columns]
+    with (
+        tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=path.parent) as folder,
+        duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": folder}) as connection,
+    ):
+        declared = ", ".join(f"{field} {type_}" for field, type_ in zip(fields, staged, strict=True))
+        connection.execute(f"create table answer ({declared})")
+        source = iter(rows)
+        while batch := [_plain(row) for row in islice(source, BATCH)]:
+            appender = connection.appender("answer")
+            appender.append_rows(batch)
+            appender.flush()
+            del appender
+        given = ", ".join(
+            f"{field}::{_type(column)} as {_quoted(name)}"
+            for field, column, name in zip(fields, columns, names, strict=True)
+        )
+        target = str(path).replace("'", "''")
+        # Every name in it is of a fixed list, or quoted. The file is there already, and keeps its mode.
+        copy = f"copy (select {given} from answer) to '{target}' (format parquet, compression zstd, use_tmp_file false)"  # noqa: S608
+        connection.execute(copy)
+
+
+def _plain(row: Sequence[Value]) -> tuple[Value, ...]:
+    return tuple([str(cell) if isinstance(cell, Decimal) else cell for cell in row])
+
+
+def _type(column: Column) -> str:
+    """The type of a column in the file. What it is called comes from a process that is not trusted."""
+    name = column.type
+    if column.kind in _OWN:
+        return name
+    is_known = re.fullmatch(r"DECIMAL\(\d{1,2},\d{1,2}\)", name) or _TIMES.fullmatch(name) or name == "UUID"
+    return name if is_known else "VARCHAR"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
