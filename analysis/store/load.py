@@ -28,6 +28,7 @@ from analysis.session import Seen, Session
 from analysis.store.rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.tables import BATCH, BATCH_BYTES, Row, Tables, definition
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
+from captures.errors import CaptureError
 from captures.file import is_live
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
@@ -99,7 +100,11 @@ class Loader:
         found = Capture(path)
         id_ = capture or capture_id(found)
         with _few_collections():
-            _Load(self._tables, found, id_, progress).run()
+            try:
+                _Load(self._tables, found, id_, progress).run()
+            except CaptureError:
+                self._tables.forget(id_)
+                raise
         return id_
 
     def load_findings(self, path: Path, capture: str | None = None) -> None:
@@ -188,9 +193,10 @@ class _Load:
         self._http = HttpRows(rows["http_exchanges"], self._start)
         self._held: dict[int, Frame] = {}
         self._sent: dict[Request, Sent] = {}
-        self._in_exchange: dict[int, list[Sent]] = {}
+        self._in_exchange: dict[int, dict[Sent, None]] = {}
         self._by_token: dict[object, Sent] = {}
         self._talks: dict[Session, Talk] = {}
+        self._written: set[int] = set()
         self._read = self._read_before = 0
 
     def run(self) -> None:
@@ -302,20 +308,19 @@ class _Load:
             self._account.lost += 1
 
     def _take_exchange(self, record: Record, *, has_failed: bool) -> None:
-        number = record.members.get("exchange")
-        http = self._fold.exchanges.known(number) if type(number) is int else None
+        number = integer(record.members.get("exchange"))
+        http = None if number is None else self._fold.exchanges.known(number)
         if http is None:
             return
         self._http.of(http, record.t_ns).take(record)
         if record.members.get("stage") != "end":
             return
-        for sent in self._in_exchange.pop(http.number, ()):
-            if has_failed and sent.request in self._sent:
-                self._close(sent, None, None, Outcome.FAILED)
+        for sent in [*self._in_exchange.get(http.number, ())] if has_failed else ():
+            self._close(sent, None, None, Outcome.FAILED)
 
     def _take_stream(self, record: Record) -> None:
-        number, events = record.members.get("exchange"), integer(record.members.get("events"))
-        http = self._fold.exchanges.known(number) if type(number) is int else None
+        number, events = integer(record.members.get("exchange")), integer(record.members.get("events"))
+        http = None if number is None else self._fold.exchanges.known(number)
         if http is not None:
             row = self._http.of(http, record.t_ns)
             row.is_stream = True
@@ -361,9 +366,12 @@ class _Load:
 
     def _meet(self, session: Session) -> Talk:
         talk = self._talks[session] = Talk(session)
+        if session.number in self._written:
+            self._tables.split_sessions = True
         if len(self._talks) > MOST_SESSIONS:
             oldest = next(iter(self._talks))
             self._session_rows.append(self._start + self._talks.pop(oldest).row())
+            self._written.add(oldest.number)
         return talk
 
     def _asked(self, seen: Seen, request: Request, talk: Talk) -> Sent:
@@ -375,7 +383,7 @@ class _Load:
         if request.sender == "client":
             talk.open[request] = sent
             if sent.exchange is not None:
-                self._in_exchange.setdefault(sent.exchange, []).append(sent)
+                self._in_exchange.setdefault(sent.exchange, {})[sent] = None
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is dict and "progressToken" in meta:
             token = token_of(meta["progressToken"])
@@ -390,8 +398,8 @@ class _Load:
         """The request of the client in the course of which the server asks; None where it cannot be told."""
         if sent.exchange is None:
             return next(iter(talk.open.values())) if len(talk.open) == 1 else None
-        asked = [one for one in self._in_exchange.get(sent.exchange, ()) if one.request in self._sent]
-        return asked[0] if len(asked) == 1 else None
+        asked = self._in_exchange.get(sent.exchange, {})
+        return next(iter(asked)) if len(asked) == 1 else None
 
     def _answered(self, seen: Seen, response: Response, exchange: Exchange) -> Sent | None:
         sent = self._sent.get(exchange.request)
@@ -409,6 +417,10 @@ class _Load:
         """Write the row of a request."""
         self._sent.pop(sent.request, None)
         sent.talk.open.pop(sent.request, None)
+        if sent.exchange is not None and (carried := self._in_exchange.get(sent.exchange)):
+            carried.pop(sent, None)
+            if not carried:
+                del self._in_exchange[sent.exchange]
         sent.talk.in_flight -= not sent.is_cancelled
         if sent.token is not None and self._by_token.get(sent.token) is sent:
             del self._by_token[sent.token]
@@ -422,6 +434,9 @@ class _Load:
             for sent in [one for one in self._sent.values() if one.request not in waiting]:
                 self._close(sent, None, None, None)
         self._tables.flush()
+        self._tell()
+
+    def _tell(self) -> None:
         if self._progress is not None:
             self._progress(self._read_before + self._read)
 
@@ -443,6 +458,7 @@ class _Load:
         self._tables.rows["captures"].append(self._start + row)
         if self._tables.is_full:
             self._tables.flush()
+        self._tell()
 
 
 _SHALLOW: Final = 2 * DEEPEST
@@ -518,7 +534,7 @@ class _Account:
             host,
             integer(self._spawned_ns),
             None if self._ended is None else integer(self._ended.t_ns),
-            text(close.get("ending")),
+            text(fold.ending),
             status if status is not None and abs(status) < 2**31 else None,
             text(ended.get("signal", close.get("signal"))),
             is_growing,

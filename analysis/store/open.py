@@ -81,10 +81,10 @@ def open(  # noqa: A001 - `analysis.open(…)` is how it is called
     found = sources(paths, findings=findings)
     if not found.found:
         raise found.refused[0][1] if found.refused else NotACapture("cannot open captures: none was given")
-    for _, error in found.refused:
-        warnings.warn(str(error), stacklevel=2)
     connection = duckdb.connect()
-    prepare(connection, found.found, findings=findings)
+    gone = prepare(connection, found.found, findings=findings)
+    for _, error in (*found.refused, *gone):
+        warnings.warn(str(error), stacklevel=2)
     _describe(connection)
     return connection
 
@@ -155,7 +155,7 @@ def prepare(
     *,
     findings: bool = False,
     progress: Progress | None = None,
-) -> None:
+) -> list[tuple[Path, Exception]]:
     """Give a fresh connection the tables and views over all sources: it attaches, copies or loads, as is quickest.
 
     It writes no file but to throw a broken one out of the cache, and needs none but those of the sources once it is
@@ -167,8 +167,8 @@ def prepare(
         findings: whether the table `findings` is to be filled.
         progress: is told how far it is.
 
-    Raises:
-        CaptureError: a capture that has to be read cannot be read any more.
+    Returns:
+        Captures that cannot be read any more, and why.
     """
     connection.execute(creation())
     _create_views(connection)
@@ -181,12 +181,12 @@ def prepare(
         for table in NAMES:
             connection.execute(f"insert into {table} select * from {name}.{table}")  # noqa: S608 - names are ours
         connection.execute(f"detach {name}")
-    if read:
-        _read(connection, read, findings=findings, progress=progress)
+    refused = _read(connection, read, findings=findings, progress=progress) if read else []
     connection.execute("use memory.main")
     if attached:
         names = [*attached, *(["memory.rest"] if copied or read else [])]
         _unite(connection, names)
+    return refused
 
 
 def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
@@ -244,17 +244,22 @@ def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> boo
 
 def _read(
     connection: duckdb.DuckDBPyConnection, found: list[Source], *, findings: bool, progress: Progress | None
-) -> None:
+) -> list[tuple[Path, Exception]]:
+    refused: list[tuple[Path, Exception]] = []
     sizes = [_size(one.path) for one in found]
     steps = _Steps(progress, sum(sizes))
     connection.execute("begin")
     with Loader(connection) as loader:
         for one, size in zip(found, sizes, strict=True):
-            loader.load(one.path, one.id, steps.told)
-            if findings:
-                loader.load_findings(one.path, one.id)
+            try:
+                loader.load(one.path, one.id, steps.told)
+                if findings:
+                    loader.load_findings(one.path, one.id)
+            except CaptureError as error:
+                refused.append((one.path, error))
             steps.done(size)
     connection.execute("commit")
+    return refused
 
 
 def _unite(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:

@@ -49,8 +49,8 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         session integer, request bigint, item integer, response bigint, id varchar, method varchar, name
         varchar, asked_by varchar, revision varchar, era varchar, outcome varchar, code bigint, error varchar,
         started_ns bigint, ended_ns bigint, stall_ns bigint, waiting_ns bigint, request_bytes bigint,
-        response_bytes bigint, progress integer, cancelled_ns bigint, in_flight integer, chain integer, round integer, task
-        varchar, exchange bigint
+        response_bytes bigint, progress integer, cancelled_ns bigint, in_flight integer, chain integer, round integer,
+        task varchar, exchange bigint
         """,
         """
         * exclude (wall, stall_ns, waiting_ns), clock(started_ns) as time, stall_ns / 1e6 as stall_ms,
@@ -148,6 +148,24 @@ _STALLED: Final = """
 """
 
 
+_COUNTED: Final = {"session", "ready_ns", "last_ns", "frames", "requests"}
+_SAID: Final = [name for part in _GIVEN["sessions"][0].split(",") if (name := part.split()[0]) not in _COUNTED]
+# Of what is no count, the last row knows most.
+_LAST: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_SAID, "opened"))
+_JOINED: Final = f"""
+    create or replace temp table new_split as
+    select
+        capture, session, {_LAST},
+        min(ready_ns) as ready_ns, max(last_ns) as last_ns, sum(frames) as frames, sum(requests) as requests
+    from sessions group by all having count(*) > 1
+"""  # noqa: S608 - names are ours
+_REPLACED: Final = """
+    delete from sessions where (capture, session) in (select (capture, session) from temp.new_split);
+    insert into sessions by name select * from temp.new_split;
+    drop table temp.new_split
+"""
+
+
 class Tables:
     """The tables of one connection while rows come."""
 
@@ -163,6 +181,8 @@ class Tables:
         """Rows that wait, by table."""
         self.bytes = 0
         """What they hold of frames; whoever adds rows counts it."""
+        self.split_sessions = False
+        """Whether a session may have come in several rows, because it was forgotten in between."""
 
     @property
     def is_full(self) -> bool:
@@ -191,9 +211,20 @@ class Tables:
             self._connection.execute(f"insert into {name} by name {source}")
             self._connection.execute(f"truncate temp.new_{name}")
 
+    def forget(self, capture: str) -> None:
+        """Take the rows of a capture away again."""
+        self.flush()
+        for name in NAMES:
+            self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - names are ours
+        if "stalls" in self._made:
+            self._connection.execute("delete from temp.new_stalls where capture = ?", [capture])
+
     def close(self) -> None:
         """Insert what waits, and leave nothing but rows behind."""
         self.flush()
+        if self.split_sessions:
+            self._connection.execute(_JOINED)
+            self._connection.execute(_REPLACED)
         if "stalls" in self._made:
             self._connection.execute(_STALLED)
         for name in self._made:

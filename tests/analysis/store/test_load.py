@@ -1,0 +1,722 @@
+"""What the tables hold is what the reader and the fold say: computed a second time here, in plain Python."""
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analysis.checker import Checker
+from analysis.finding import Finding
+from analysis.fold import Fold
+from analysis.message import Request, Response
+from analysis.store import load as load_module
+from analysis.store.load import Loader, create, path_id
+from analysis.store.rows import MOST_SESSIONS
+from analysis.store.tables import NAMES
+from analysis.store.values import DEEPEST, integer, is_shallow, json_text, text, wall
+from captures.errors import CaptureError, NewerFormat, NotACapture
+from captures.frame import Direction, Frame
+from captures.reader import Capture, Damage, read_frames
+from captures.record import members, seal
+from tests.analysis.store.written import MS, OPENED, Written
+
+CORPUS = sorted((Path(__file__).parents[2] / "corpus/captures").glob("*.mcpcap"))
+
+
+def readable(path: Path) -> bool:
+    try:
+        Capture(path)
+    except CaptureError:
+        return False
+    return True
+
+
+READABLE = [path for path in CORPUS if readable(path)]
+
+
+def loaded(*paths: Path, findings: bool = False) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    create(connection)
+    with Loader(connection) as loader:
+        for path in paths:
+            id_ = loader.load(path)
+            if findings:
+                loader.load_findings(path, id_)
+    return connection
+
+
+def rows(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
+    return connection.execute(sql).fetchall()
+
+
+def row(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
+    found = connection.execute(sql)
+    names = [column[0] for column in found.description or ()]
+    (values,) = found.fetchall()
+    return dict(zip(names, values, strict=True))
+
+
+def everything(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[Any, ...]]]:
+    # `path` is the only column that tells where a capture lies.
+    return {name: rows(connection, f"select * from {name} order by all") for name in NAMES}
+
+
+# ---- the corpus
+
+
+@pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
+def test_frames_are_those_of_the_reader(path: Path) -> None:
+    frames = [item for item in read_frames(Capture(path)) if isinstance(item, Frame)]
+    wanted = [
+        (
+            frame.seq,
+            frame.t_ns,
+            frame.dir,
+            frame.conn,
+            frame.exchange,
+            frame.unit,
+            frame.event_id,
+            frame.verdict.kind,
+            None if frame.verdict.id is None else frame.verdict.id.decode(),
+            frame.verdict.method,
+            frame.verdict.code,
+            frame.verdict.problem,
+            len(frame.raw),
+            frame.raw,
+        )
+        for frame in frames
+    ]
+    with loaded(path) as connection:
+        columns = "seq, t_ns, dir, conn, exchange, unit, event_id, kind, id, method, code, problem, size, raw"
+        assert rows(connection, f"select {columns} from frames order by seq") == sorted(wanted, key=lambda one: one[0])
+
+
+@pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
+def test_requests_and_their_ends_are_those_of_the_fold(path: Path) -> None:
+    fold = Fold()
+    seen = [one for item in read_frames(Capture(path)) for one in fold.feed(item)] + [*fold.rest()]
+    asked = Counter((one.message.seq, one.message.index) for one in seen if isinstance(one.message, Request))
+    ended: list[tuple[Any, ...]] = [
+        (
+            one.exchange.request.seq,
+            one.exchange.request.index,
+            one.exchange.outcome.value,
+            one.message.seq,
+            one.exchange.started_ns,
+            one.message.t_ns,
+        )
+        for one in seen
+        if isinstance(one.message, Response) and one.exchange is not None
+    ]
+    left: list[tuple[Any, ...]] = [
+        (one.request.seq, one.request.index, one.outcome.value, None, one.started_ns, None) for one in fold.finish()
+    ]
+    with loaded(path) as connection:
+        found = rows(connection, "select request, item, outcome, response, started_ns, ended_ns from exchanges")
+        assert Counter((seq, item) for seq, item, *_ in found) == asked
+        # Of those that no answer can mean, the fold tells nothing more.
+        rest = Counter(found) - Counter(ended + left)
+        assert len(found) - rest.total() == len(ended + left)
+        assert {(outcome, end) for _, _, outcome, *_, end in rest} <= {("failed", None), ("unanswered", None)}
+
+
+@pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
+def test_capture_is_accounted_for(path: Path) -> None:
+    items = list(read_frames(Capture(path)))
+    fold = Fold()
+    for item in items:
+        fold.feed(item)
+    fold.rest()
+    frames = [item for item in items if isinstance(item, Frame)]
+    with loaded(path) as connection:
+        found = row(connection, "select * from captures")
+        assert found["frames"] == len(frames)
+        assert found["bytes"] == sum(len(frame.raw) for frame in frames)
+        assert found["damage"] == sum(item.size for item in items if isinstance(item, Damage))
+        assert found["sessions"] == fold.routing.count
+        assert found["unjudged"] == fold.unjudged
+        assert found["ending"] == fold.ending
+        assert found["is_live"] is False
+        sessions = rows(connection, "select session, frames, requests from sessions order by session")
+        assert (
+            sum(count for _, count, _ in sessions) >= len(frames) - Counter(f.verdict.kind for f in frames)["invalid"]
+        )
+        assert sum(count for *_, count in sessions) == rows(connection, "select count(*) from exchanges")[0][0]
+
+
+@pytest.mark.parametrize(("name", "lost"), [("good", 0), ("killed", 0), ("gap", 3), ("damaged", 4), ("ring.3", 0)])
+def test_lost_records_are_counted(name: str, lost: int) -> None:
+    with loaded(next(path for path in CORPUS if path.stem == name)) as connection:
+        assert rows(connection, "select lost from captures") == [(lost,)]
+
+
+@pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
+def test_findings_are_those_of_the_checker(path: Path) -> None:
+    checker = Checker()
+    wanted: list[Finding] = [one for item in read_frames(Capture(path)) for one in checker.feed(item)]
+    wanted += checker.finish("closed" if checker.fold.ending is not None else "killed")
+    with loaded(path, findings=True) as connection:
+        columns = 'rule, "group", level, blames, session, frame, item, related, message, pointer, source, t_ns'
+        found = rows(connection, f"select {columns} from findings")
+    assert sorted(map(str, found)) == sorted(
+        str(
+            (
+                one.rule,
+                one.rule.partition("/")[0],
+                str(one.level),
+                one.blames,
+                one.session,
+                one.frame,
+                one.item,
+                list(one.related),
+                one.message.encode("utf-8", "replace").decode(),
+                one.pointer.encode("utf-8", "replace").decode(),
+                one.source,
+                one.t_ns,
+            )
+        )
+        for one in wanted
+    )
+
+
+def test_loading_again_gives_the_same_rows() -> None:
+    first, second = loaded(*_one_of_each(), findings=True), loaded(*_one_of_each(), findings=True)
+    with first, second:
+        assert everything(first) == everything(second)
+
+
+def test_many_captures_in_one_load_are_the_same_as_each_alone() -> None:
+    with loaded(*_one_of_each(), findings=True) as together:
+        found = everything(together)
+    apart: dict[str, list[tuple[Any, ...]]] = {name: [] for name in NAMES}
+    for path in _one_of_each():
+        with loaded(path, findings=True) as alone:
+            for name, those in everything(alone).items():
+                apart[name] += those
+    assert {name: sorted(map(str, those)) for name, those in found.items()} == {
+        name: sorted(map(str, those)) for name, those in apart.items()
+    }
+
+
+def _one_of_each() -> list[Path]:
+    """The readable captures, one for each id."""
+    return list({load_module.capture_id(Capture(path)): path for path in READABLE}.values())
+
+
+@pytest.mark.parametrize(("name", "error"), [("empty", NotACapture), ("newer-format", NewerFormat)])
+def test_what_is_no_capture_is_refused_and_leaves_no_rows(name: str, error: type[CaptureError]) -> None:
+    with duckdb.connect() as connection:
+        create(connection)
+        with Loader(connection) as loader, pytest.raises(error):
+            loader.load(next(path for path in CORPUS if path.stem == name))
+        assert not any(everything(connection).values())
+
+
+def test_capture_without_a_header_has_the_hash_of_its_path(tmp_path: Path) -> None:
+    path = next(path for path in CORPUS if path.stem == "header-lost")
+    with loaded(path) as connection:
+        assert rows(connection, "select distinct capture from frames") == [(path_id(path),)]
+
+
+# ---- conversations by hand
+
+
+def test_times_come_as_wall_clock(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.ask(1.5, 1, "ping")
+    with loaded(talk.close()) as connection:
+        ((time, opened),) = rows(
+            connection, "select epoch_ns(frames.time), epoch_ns(opened) from frames join captures using (capture)"
+        )
+        assert (time, opened) == (OPENED + 1_500_000, OPENED)
+
+
+def test_stall_is_told_of_its_frames_and_is_no_latency(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    one = talk.ask(0, 1, "ping")
+    between = talk.say(1, "s2c", method="notifications/message")
+    two = talk.ask(2, 2, "ping")
+    talk.record(5, "stall", dir="c2s", of=one, to=two, waited_ns=3 * MS)
+    talk.answer(10, 1)
+    talk.answer(11, 2)
+    three = talk.ask(12, 3, "ping")
+    with loaded(talk.close()) as connection:
+        waited = dict(rows(connection, "select seq, waited_ns from frames"))
+        assert (waited[one], waited[two], waited[between], waited[three]) == (3 * MS, 3 * MS, None, None)
+        assert rows(connection, "select stall_ms, latency_ms from exchanges order by request") == [
+            (3, 7),
+            (3, 6),
+            (0, None),
+        ]
+
+
+def test_time_in_which_the_server_waited_for_the_client_is_not_its_own(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.call(0, 1, "ask")
+    talk.say(10, "s2c", id=1, method="sampling/createMessage", params={})
+    talk.say(20, "s2c", id=2, method="elicitation/create", params={})
+    talk.say(30, "c2s", id=1, result={})
+    talk.say(40, "c2s", id=2, result={})
+    talk.say(50, "s2c", id=3, method="ping")
+    talk.say(60, "c2s", id=3, result={})
+    talk.answer(100, 1)
+    with loaded(talk.close()) as connection:
+        found = rows(connection, "select latency_ms, waiting_ms, server_ms from exchanges where asked_by = 'client'")
+        assert found == [(100, 30, 70)]
+
+
+def test_of_two_calls_at_once_none_is_said_to_have_waited(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.call(0, 1, "ask")
+    talk.call(5, 2, "ask")
+    talk.say(10, "s2c", id=1, method="sampling/createMessage", params={})
+    talk.say(30, "c2s", id=1, result={})
+    talk.answer(50, 1)
+    talk.answer(60, 2)
+    with loaded(talk.close()) as connection:
+        assert rows(connection, "select distinct waiting_ms from exchanges where asked_by = 'client'") == [(0,)]
+
+
+def over_http(path: Path) -> Written:
+    return Written(path, "a", transport="http")
+
+
+def exchange(talk: Written, at_ms: float, number: int, stage: str, status: int | None = 200, **more: Any) -> None:
+    head = {"method": "POST", "target": "/mcp", "headers": [["Mcp-Session-Id", "s"]]}
+    answer = None if status is None else {"status": status, "headers": [["Content-Type", "text/event-stream"]]}
+    talk.record(at_ms, "exchange", conn=1, exchange=number, stage=stage, request=head, response=answer, **more)
+
+
+def carried(talk: Written, at_ms: float, direction: Direction, number: int, **message: Any) -> int:
+    raw = json.dumps({"jsonrpc": "2.0", **message})
+    unit = "http_body" if direction == "c2s" else "sse_event"
+    return talk.record(
+        at_ms, "frame", dir=direction, conn=1, exchange=number, unit=unit, kind="invalid", size=len(raw), raw=raw
+    )
+
+
+def test_over_http_the_exchange_tells_who_waited(tmp_path: Path) -> None:
+    talk = over_http(tmp_path / "a.mcpcap")
+    for number in (1, 2):
+        exchange(talk, number, number, "request", None)
+        carried(talk, number, "c2s", number, id=number, method="tools/call", params={"name": "ask"})
+    carried(talk, 10, "s2c", 1, id=1, method="sampling/createMessage", params={})
+    exchange(talk, 20, 3, "request", None)
+    carried(talk, 30, "c2s", 3, id=1, result={})
+    exchange(talk, 31, 3, "end", 202, ended_by="complete")
+    carried(talk, 51, "s2c", 1, id=1, result={})
+    exchange(talk, 52, 1, "end", ended_by="complete", times={"request_head": 900_000, "response_end": 52 * MS})
+    exchange(talk, 60, 2, "end", 502, ended_by="server")
+    with loaded(talk.close()) as connection:
+        columns = "exchange, outcome, latency_ms, waiting_ms, server_ms"
+        assert rows(connection, f"select {columns} from exchanges where asked_by = 'client' order by request") == [
+            (1, "result", 50, 20, 30),
+            (2, "failed", None, None, None),
+        ]
+        http = rows(
+            connection, "select exchange, status, started_ns, ended_ns, is_stream from http_exchanges order by 1"
+        )
+        assert http == [
+            (1, 200, 900_000, 52 * MS, True),
+            (2, 502, 2 * MS, 60 * MS, True),
+            (3, 202, 20 * MS, 31 * MS, True),
+        ]
+
+
+def test_progress_and_cancellation_are_counted(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    for number in (1, 2):
+        talk.ask(number, number, "tools/call", name="dig", _meta={"progressToken": number})
+    for at in (3, 4, 5):
+        talk.say(at, "s2c", method="notifications/progress", params={"progressToken": 1, "progress": at})
+    talk.say(6, "c2s", method="notifications/cancelled", params={"requestId": 2})
+    talk.ask(7, 3, "ping")
+    talk.answer(8, 1)
+    talk.ask(9, 1, "ping")
+    with loaded(talk.close()) as connection:
+        columns = "id, name, outcome, progress, cancelled_ns, in_flight"
+        assert rows(connection, f"select {columns} from exchanges order by request") == [
+            ("1", "dig", "result", 3, None, 1),
+            ("2", "dig", "cancelled", 0, 6 * MS, 2),
+            ("3", None, "unanswered", 0, None, 2),
+            ("1", None, "unanswered", 0, None, 2),
+        ]
+
+
+def test_names_are_those_of_tool_prompt_resource_and_reference(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.call(0, 1, "x" * 300)
+    talk.ask(0, 2, "resources/read", uri="note://1")
+    talk.ask(0, 3, "completion/complete", ref={"type": "ref/prompt", "name": "sum"}, argument={})
+    talk.ask(0, 4, "ping", name=5)
+    talk.answer(1, 2)
+    with loaded(talk.close()) as connection:
+        assert rows(connection, "select name from frames order by seq") == [
+            ("x" * 256,),
+            ("note://1",),
+            ("sum",),
+            (None,),
+            ("note://1",),
+        ]
+
+
+def test_errors_tell_code_and_text(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    for number in (1, 2, 3):
+        talk.call(number, number, "dig")
+    talk.refuse(4, 1, -32602, "e" * 400)
+    talk.fail(5, 2, "no spade")
+    talk.answer(6, 3, content=[{"type": "image"}], isError=True)
+    with loaded(talk.close()) as connection:
+        assert rows(connection, "select code, error from exchanges order by request") == [
+            (-32602, "e" * 300),
+            (None, "no spade"),
+            (None, None),
+        ]
+
+
+def test_a_definition_is_told_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    dig, spelt = {"name": "dig", "inputSchema": {"a": 1, "b": 2}}, {"inputSchema": {"b": 2, "a": 1}, "name": "dig"}
+    changed = {**dig, "annotations": {"title": "Dig é"}}
+    lists = ([dig, {"name": 5}, "x"], [spelt], [changed], [dig])
+    for number, tools in enumerate(lists):
+        talk.ask(number, number, "tools/list")
+        talk.answer(number, number, tools=tools)
+    with loaded(talk.close()) as connection:
+        found = rows(connection, "select title, definition, bytes, tokens_estimate, listed from tools order by listed")
+    half = 2  # a quarter, rounded as people do: halves go up
+    compact = [json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in (dig, changed)]
+    assert found == [
+        (None, compact[0], len(compact[0].encode()), (len(compact[0].encode()) + half) // 4, 2),
+        ("Dig é", compact[1], len(compact[1].encode()), (len(compact[1].encode()) + half) // 4, 6),
+    ]
+
+
+def test_batches_and_messages_over_lines_have_their_rows(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    both = [{"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "dig"}} for number in (1, 2)]
+    batch = talk.raw(0, "c2s", json.dumps(both).encode())
+    pretty = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}, indent=1).encode().split(b"\n")
+    lines = [talk.raw(number, "s2c", line) for number, line in enumerate(pretty, 1)]
+    with loaded(talk.close()) as connection:
+        assert rows(connection, "select request, item, outcome, response_bytes from exchanges order by item") == [
+            (batch, 0, "result", sum(map(len, pretty))),
+            (batch, 1, "unanswered", None),
+        ]
+        found = dict(rows(connection, "select seq, request from frames"))
+        assert found == {batch: None, **dict.fromkeys(lines, batch)}
+        assert sum(rows(connection, "select list(request_bytes) from exchanges")[0][0]) < len(json.dumps(both))
+
+
+def test_message_is_json_only_where_no_query_can_fail_on_it(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    deep = b"[" * DEEPEST + b"]" * DEEPEST
+    good = [
+        b'{"jsonrpc":"2.0","id":1,"method":"a"}',
+        b' {"jsonrpc": "2.0", "id": 12345678901234567890123, "method": "a", "params": {"x": 1e400}} ',
+        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"a"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":1,"x":2,"\\u0000":"\\ud83d\\ude00"}}',
+        b'{"no":"message"}',
+        b"[]",
+        b"12",
+        deep,
+        b'{"jsonrpc":"2.0","id":1,"method":"' + b"[" * 300 + b'"}',
+    ]
+    bad = [
+        b"not json",
+        b"",
+        b"\xff\xfe",
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":NaN}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":"\\ud800"}}',
+        b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"a"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"a",}',
+        b"[" + deep + b"]",
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":' + b'{"a":' * 150 + b"1" + b"}" * 151,
+        b'{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","method":"a"}',
+    ]
+    for raw in (*good, *bad):
+        talk.raw(0, "c2s", raw)
+    with loaded(talk.close()) as connection:
+        found = rows(connection, "select message, raw from frames order by seq")
+        assert [message for message, _ in found] == [*(raw.decode() for raw in good), *[None] * len(bad)]
+        assert [raw for _, raw in found] == [*good, *bad]
+        for use in (
+            "json_structure(message)",
+            "message ->> '$.params.x'",
+            "json_keys(message)",
+            "json_extract(message, '$..x')",
+            'json_transform(message, \'{"id": "VARCHAR"}\')',
+            "json_pretty(message)",
+            "json_group_structure(message)",
+        ):
+            connection.execute(f"select {use} from frames").fetchall()
+
+
+def test_numbers_that_no_column_holds_do_no_harm(tmp_path: Path) -> None:
+    huge = 2**64 - 1
+    lines = [
+        seal(
+            0,
+            0,
+            "header",
+            members(format=1, capture="x" * 32, wall_ns=huge, parents=[{"pid": huge, "exe": 5}], argv=[1]),
+        ),
+        seal(1, huge, "frame", members(dir="c2s", size=2, raw="{}")),
+        seal(2, 5, "frame", members(dir="c2s", conn=huge, exchange=huge, unit="http_body", size=2, raw="{}")),
+        seal(
+            3,
+            5,
+            "exchange",
+            members(exchange=huge, conn=huge, stage="end", request_size=huge, times={"request_head": huge}),
+        ),
+        seal(4, 5, "exchange", members(exchange=7, stage="end", response={"status": huge})),
+        seal(5, 5, "stall", members(dir="c2s", of=huge, waited_ns=huge)),
+        seal(6, 5, "stall", members(dir="c2s", of=0, to=2**62, waited_ns=9)),
+        seal(7, 5, "process", members(event="ended", status=huge, signal=["x"])),
+        seal(8, 5, "stream", members(exchange=7, events=huge)),
+        seal(huge, 6, "frame", members(dir="c2s", size=2, raw="{}")),
+        seal(huge, 7, "close", members(ending=huge, status=huge)),
+    ]
+    path = tmp_path / "a.mcpcap"
+    path.write_bytes(b"".join(lines))
+    with loaded(path, findings=True) as connection:
+        assert rows(connection, "select seq, conn, exchange, waited_ns, time from frames") == [(2, 0, None, 9, None)]
+        found = row(connection, "select * from captures")
+        assert (found["capture"], found["lost"], found["exit_status"]) == (path_id(path), 4, None)
+
+
+def test_a_session_that_was_forgotten_and_speaks_again_has_one_row(tmp_path: Path) -> None:
+    talk = over_http(tmp_path / "a.mcpcap")
+    count = MOST_SESSIONS + 50
+
+    def ask(number: int, key: int) -> None:
+        head = {"method": "POST", "target": "/", "headers": [["Mcp-Session-Id", f"{key}"]]}
+        talk.record(number, "exchange", exchange=number, stage="request", request=head)
+        carried(talk, number, "c2s", number, id=number, method="ping")
+
+    for number in range(1, count):
+        ask(number, number)
+    carried(talk, count, "s2c", 1, id=1, result={})
+    with loaded(talk.close()) as connection:
+        found = rows(connection, "select count(*), count(distinct session), sum(frames), sum(requests) from sessions")
+        assert found == [(count - 1, count - 1, count, count - 1)]
+        assert rows(connection, "select frames, requests, last_ns from sessions where session = 1") == [
+            (2, 1, count * MS)
+        ]
+
+
+def test_a_capture_of_which_a_part_cannot_be_read_leaves_no_rows(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.ask(0, 1, "ping")
+    (tmp_path / "a.2.mcpcap").mkdir()
+    path, other = talk.close(), Written(tmp_path / "b.mcpcap", "b", number=1)
+    other.ask(0, 1, "ping")
+    with duckdb.connect() as connection:
+        create(connection)
+        with Loader(connection) as loader:
+            with pytest.raises(NotACapture):
+                loader.load(path)
+            loader.load(other.close())
+        assert rows(connection, "select distinct capture from frames") == [(other.capture,)]
+
+
+def test_progress_of_a_load_ends_at_the_size_of_the_capture() -> None:
+    told: list[int] = []
+    path = next(path for path in CORPUS if path.stem == "two-segments")
+    with duckdb.connect() as connection:
+        create(connection)
+        with Loader(connection) as loader:
+            loader.load(path, progress=told.append)
+    assert told[-1] == Capture(path).size
+
+
+# ---- values
+
+
+@given(st.text(alphabet=st.characters()), st.integers(0, 40))
+def test_texts_can_be_written(value: str, most: int) -> None:
+    found = text(value, most)
+    assert found is not None
+    assert len(found.encode().decode()) <= most
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(alphabet=st.characters()) | st.integers(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(alphabet=st.characters()), x),
+    )
+)
+def test_json_is_what_the_database_takes(value: Any) -> None:
+    found = json_text(value)
+    assert found is not None
+    with duckdb.connect() as connection:
+        assert connection.execute("select json_valid(?)", [found]).fetchone() == (True,)
+    if not _is_odd(value):
+        assert json.loads(found) == value
+
+
+def _is_odd(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_is_odd(one) for pair in value.items() for one in pair)
+    if isinstance(value, list):
+        return any(map(_is_odd, value))
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value)
+
+
+@given(st.integers(1, 400), st.sampled_from([b"[", b'{"a":', b'{"[\\"{":']))
+def test_depth_is_told_exactly(depth: int, opening: bytes) -> None:
+    closing = b"]" if opening == b"[" else b"}"
+    raw = opening * depth + b"1" + closing * depth + b'"' + b"[{" * 300 + b'"'
+    assert is_shallow(raw) == (depth <= DEEPEST)
+
+
+@given(st.one_of(st.integers(), st.floats(), st.booleans(), st.none()))
+def test_integers_fit(value: object) -> None:
+    found = integer(value)
+    assert found is None or -(2**63) < found < 2**63
+    clock = wall(value)
+    assert clock is None or -(2**62) <= clock < 2**62
+
+
+# ---- anything
+
+IDS: st.SearchStrategy[Any] = st.one_of(st.integers(0, 3), st.sampled_from(["0", "1", None, 1.0, 2**60, [], "\ud800"]))
+METHODS = st.sampled_from(
+    [
+        "initialize",
+        "tools/call",
+        "tools/list",
+        "ping",
+        "notifications/progress",
+        "notifications/cancelled",
+        "sampling/createMessage",
+        "é\ud800",
+    ]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(alphabet=st.characters(), max_size=5),
+    lambda x: (
+        st.lists(x, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                ["name", "uri", "_meta", "progressToken", "requestId", "tools", "ref", "task", "content", "text"]
+            ),
+            x,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0"),
+        "id": IDS,
+        "method": METHODS,
+        "params": VALUES,
+        "result": VALUES,
+        "error": VALUES,
+    },
+)
+RAW = st.one_of(
+    MESSAGES.map(lambda one: json.dumps(one).encode()),
+    st.lists(MESSAGES, max_size=3).map(lambda one: json.dumps(one).encode()),
+    MESSAGES.map(lambda one: json.dumps(one, indent=1).encode()),
+    st.binary(max_size=20),
+)
+RECORDS = st.one_of(
+    st.tuples(st.just("frame"), st.sampled_from(["c2s", "s2c"]), RAW, st.none() | st.integers(1, 3)),
+    st.tuples(
+        st.sampled_from(
+            ["exchange", "stall", "gap", "stream", "eof", "process", "stderr", "close", "header", "part", "x"]
+        ),
+        st.dictionaries(
+            st.sampled_from(
+                [
+                    "exchange",
+                    "conn",
+                    "stage",
+                    "request",
+                    "response",
+                    "times",
+                    "of",
+                    "to",
+                    "waited_ns",
+                    "dir",
+                    "event",
+                    "events",
+                    "raw",
+                    "first",
+                    "last",
+                    "reason",
+                    "uri_key",
+                    "ended_by",
+                    "status",
+                    "signal",
+                    "ending",
+                    "part",
+                    "size",
+                ]
+            ),
+            st.integers(0, 3)
+            | st.sampled_from(
+                [
+                    "end",
+                    "c2s",
+                    "s2c",
+                    "ended",
+                    "spawned",
+                    "damage",
+                    "x",
+                    -1,
+                    2**64 - 1,
+                    {"status": 502},
+                    {"request_head": 5, "first_byte": "x"},
+                    {"method": "POST", "headers": [["Mcp-Session-Id", "s"]]},
+                    [],
+                ]
+            ),
+        ),
+    ),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(RECORDS, max_size=25), st.sampled_from(["stdio", "http", None]))
+def test_anything_can_be_loaded_and_agrees_with_the_fold(
+    tmp_path_factory: pytest.TempPathFactory, script: list[Any], transport: str | None
+) -> None:
+    path = tmp_path_factory.mktemp("anything") / "a.mcpcap"
+    lines = [seal(0, 0, "header", members(format=1, capture="0" * 32, transport=transport, observed_start=True))]
+    for seq, record in enumerate(script, 1):
+        if record[0] == "frame":
+            _, direction, data, number = record
+            lined = data.split(b"\n")
+            more = {} if number is None else {"exchange": number, "unit": "http_body"}
+            held = {"raw": lined[0].decode("latin-1")} if number is None else {"raw": data.decode("latin-1")}
+            lines.append(seal(seq, seq, "frame", members(dir=direction, **more, **held)))
+        else:
+            lines.append(seal(seq, seq, record[0], members(**record[1])))
+    path.write_bytes(b"".join(lines))
+    fold = Fold()
+    frames = requests = 0
+    for item in read_frames(Capture(path)):
+        frames += isinstance(item, Frame)
+        requests += sum(isinstance(one.message, Request) for one in fold.feed(item))
+    requests += sum(isinstance(one.message, Request) for one in fold.rest())
+    with loaded(path, findings=True) as connection:
+        assert rows(connection, "select count(*), count(distinct seq) from frames") == [(frames, frames)]
+        assert rows(connection, "select count(*) from exchanges") == [(requests,)]
+        assert rows(connection, "select count(*), count(distinct session) from sessions") == [(fold.routing.count,) * 2]
+        assert rows(
+            connection, "select count(*) from frames where message is not null and not json_valid(message)"
+        ) == [(0,)]
