@@ -1,0 +1,381 @@
+"""The cache answers as the capture does, and whatever happens to its files, the answer stays the same."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from analysis.store import cache
+from analysis.store.open import Source, Sources, prepare, sources
+from captures.errors import NewerFormat
+from captures.file import CaptureFile
+from tests.analysis.store.written import Written
+from tests.mcpproxy.test_durability import needs_namespaces
+
+CORPUS = Path(__file__).parents[2] / "corpus/captures"
+MANY = 600
+"""Calls, so that a capture is large enough for the cache."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of this test alone; it is not there yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
+    return tmp_path / "cache/mcpproxy/sql"
+
+
+def written(path: Path, number: int = 0, calls: int = MANY) -> Path:
+    talk = Written(path, "a", number)
+    for id_ in range(calls):
+        talk.call(id_, id_, "dig", depth=id_, why="because " * 10)
+        talk.answer(id_ + 0.5, id_, content=[{"type": "text", "text": "dug"}])
+    return talk.close()
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("original") / "a.mcpcap")
+
+
+@pytest.fixture
+def capture(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(original, tmp_path / "a.mcpcap"))
+
+
+def counts(found: Sources, *, findings: bool = False) -> tuple[int, ...]:
+    """Rows of frames, exchanges and findings."""
+    with duckdb.connect() as connection:
+        assert prepare(connection, found.found, findings=findings) == []
+        tables = ("frames", "exchanges", "findings")
+        return tuple(connection.execute(f"select count(*) from {table}").fetchall()[0][0] for table in tables)
+
+
+def only(found: Sources) -> Source:
+    assert found.refused == []
+    (one,) = found.found
+    return one
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def test_file_is_made_once_and_is_for_the_user_alone(capture: Path, folder: Path) -> None:
+    first = only(sources([capture])).database
+    assert first is not None
+    made = first.stat()
+    assert only(sources([capture])).database == first
+    assert (first.stat().st_ino, first.stat().st_mtime_ns >= made.st_mtime_ns) == (made.st_ino, True)
+    assert files(folder) == [first]
+    assert first.stat().st_mode & 0o777 == 0o600
+    assert {place.stat().st_mode & 0o777 for place in (folder, folder.parent)} == {0o700}
+    assert counts(sources([capture])) == (2 * MANY, MANY, 0)
+
+
+def test_answers_are_the_same_with_and_without(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_it = _everything(sources([capture], findings=True))
+    monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "0")
+    without = sources([capture], findings=True)
+    assert only(without).database is None
+    assert _everything(without) == with_it
+
+
+def _everything(found: Sources) -> list[str]:
+    with duckdb.connect() as connection:
+        prepare(connection, found.found, findings=True)
+        tables = ("captures", "sessions", "frames", "exchanges", "tools", "findings", "latency", "unanswered")
+        return [str(connection.execute(f"select * from {table} order by all").fetchall()) for table in tables]
+
+
+def test_findings_are_added_when_they_are_asked_for_and_then_stay(capture: Path, folder: Path) -> None:
+    plain = only(sources([capture])).database
+    full = only(sources([capture], findings=True)).database
+    assert files(folder) == [full]
+    assert full != plain
+    assert only(sources([capture])).database == full
+    assert counts(sources([capture], findings=True))[2] > 0
+
+
+def test_findings_can_be_asked_for_at_once(capture: Path, folder: Path) -> None:
+    assert counts(sources([capture], findings=True))[2] > 0
+    assert len(files(folder)) == 1
+
+
+def test_small_captures_are_not_worth_a_file(tmp_path: Path, folder: Path) -> None:
+    found = sources([written(tmp_path / "small.mcpcap", calls=5)])
+    assert only(found).database is None
+    assert counts(found) == (10, 5, 0)
+    assert files(folder) == []
+
+
+def test_growing_captures_are_read_up_to_their_end(capture: Path, tmp_path: Path, folder: Path) -> None:
+    lines = capture.read_bytes().splitlines(keepends=True)
+    growing = CaptureFile(tmp_path / "growing.mcpcap")
+    try:
+        growing.append(b"".join(lines[:1001]))
+        found = sources([Path(growing.path)])
+        assert only(found).database is None
+        assert counts(found) == (1000, 500, 0)
+        growing.append(b"".join(lines[1001:1101]))
+        assert counts(found) == (1100, 550, 0)
+        with duckdb.connect() as connection:
+            prepare(connection, found.found)
+            assert connection.execute("select is_live from captures").fetchall() == [(True,)]
+    finally:
+        growing.close()
+    assert files(folder) == []
+
+
+def test_changed_captures_are_loaded_anew_and_their_old_file_goes(capture: Path, folder: Path) -> None:
+    first = only(sources([capture])).database
+    written(capture, calls=MANY + 1)
+    found = sources([capture])
+    assert only(found).database not in (None, first)
+    assert files(folder) == [only(found).database]
+    assert counts(found) == (2 * MANY + 2, MANY + 1, 0)
+
+
+def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copy(capture, tmp_path / "b.mcpcap"))
+    found = sources([capture, other, tmp_path / "." / "a.mcpcap"])
+    assert len({one.id for one in found.found}) == 2
+    assert counts(found) == (4 * MANY, 2 * MANY, 0)
+
+
+# ---- files that are not what they should be
+
+
+def truncated(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def emptied(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def overwritten(file: Path) -> None:
+    file.write_bytes(b"no database" * 10_000)
+
+
+def bits_flipped(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    for at in range(4096, len(data), 1000):
+        data[at] ^= 0x55
+    file.write_bytes(data)
+
+
+def of_another(file: Path) -> None:
+    file.unlink()
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("create table made_of (key varchar); insert into made_of values ('another')")
+        connection.execute("create table frames (x integer)")
+
+
+def without_a_key(file: Path) -> None:
+    file.unlink()
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("create table frames (x integer)")
+
+
+@pytest.mark.parametrize("spoil", [truncated, emptied, overwritten, bits_flipped, of_another, without_a_key])
+def test_spoiled_files_are_thrown_away_and_made_again(capture: Path, spoil: Callable[[Path], None]) -> None:
+    before = sources([capture])
+    file = only(before).database
+    assert file is not None
+    spoil(file)
+    assert counts(before) == (2 * MANY, MANY, 0)
+    # Whether it was noticed before it was opened or by opening it, the next run has a good one.
+    assert counts(sources([capture])) == (2 * MANY, MANY, 0)
+    again = only(sources([capture])).database
+    assert again is not None
+    with duckdb.connect(str(again), read_only=True) as connection:
+        assert connection.execute("select count(*) from frames").fetchall() == [(2 * MANY,)]
+
+
+@pytest.mark.parametrize("spoil", [truncated, overwritten, of_another])
+def test_findings_are_not_added_to_a_spoiled_file(capture: Path, spoil: Callable[[Path], None]) -> None:
+    file = only(sources([capture])).database
+    assert file is not None
+    spoil(file)
+    assert counts(sources([capture], findings=True), findings=True)[:2] == (2 * MANY, MANY)
+
+
+def test_file_that_is_gone_when_it_is_needed_does_no_harm(capture: Path) -> None:
+    found = sources([capture])
+    cache.clear()
+    assert counts(found) == (2 * MANY, MANY, 0)
+
+
+def test_capture_that_is_gone_when_it_is_needed_is_told(tmp_path: Path) -> None:
+    one, other = (written(tmp_path / f"{number}.mcpcap", number, 5) for number in (1, 2))
+    found = sources([one, other])
+    one.unlink()
+    with duckdb.connect() as connection:
+        ((path, error),) = prepare(connection, found.found)
+        assert (path, str(one) in str(error)) == (one, True)
+        assert connection.execute("select distinct capture from frames").fetchall() == [(f"{2:032x}",)]
+
+
+def test_what_is_no_capture_is_told_beside_the_rest(capture: Path, tmp_path: Path) -> None:
+    newer = CORPUS / "newer-format.mcpcap"
+    found = sources([newer, capture, tmp_path / "nowhere.mcpcap"])
+    assert [path for path, _ in found.refused] == [newer, tmp_path / "nowhere.mcpcap"]
+    assert isinstance(found.refused[0][1], NewerFormat)
+    assert counts(found)[0] == 2 * MANY
+
+
+# ---- disks and places
+
+
+def test_nobody_has_a_cache_without_a_home(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert cache.directory() == Path(
+        "/home/ada/Library/Caches/mcpproxy/sql" if sys.platform == "darwin" else "/home/ada/.cache/mcpproxy/sql"
+    )
+
+
+@pytest.mark.parametrize("place", ["file", "nowhere/below/a/file"])
+def test_place_that_cannot_be_made_is_done_without(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "nowhere").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))
+    found = sources([capture])
+    assert only(found).database is None
+    assert counts(found) == (2 * MANY, MANY, 0)
+
+
+def test_folder_that_others_may_enter_is_closed_to_them(capture: Path, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    sources([capture])
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are set as Linux has them")
+def test_limit_on_files_is_done_without_and_leaves_nothing(capture: Path, folder: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        found = sources([capture])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert only(found).database is None
+    assert counts(found) == (2 * MANY, MANY, 0)
+    assert files(folder) == []
+
+
+ASKED = """
+import sys
+from pathlib import Path
+import duckdb
+from analysis.store.open import prepare, sources
+found = sources([Path(sys.argv[1])])
+with duckdb.connect() as connection:
+    prepare(connection, found.found)
+    print(found.found[0].database is not None, connection.execute("select count(*) from frames").fetchall()[0][0])
+"""
+
+
+@needs_namespaces
+@pytest.mark.parametrize("options", ["size=64k", "ro"])
+def test_full_or_read_only_disk_is_done_without(capture: Path, tmp_path: Path, options: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = f'mount -t tmpfs -o {options} none "$1" || exit 99; shift; exec "$@"'
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(disk), sys.executable, "-c", ASKED, str(capture)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(disk)})
+    if done.returncode == 99:
+        pytest.skip("no tmpfs can be mounted here")
+    assert (done.stdout, done.stderr) == (f"False {2 * MANY}\n", "")
+
+
+# ---- several at a time
+
+
+def test_runs_at_the_same_time_do_not_disturb_each_other(capture: Path, folder: Path) -> None:
+    command = [sys.executable, "-c", ASKED, str(capture)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = {process.communicate(timeout=100)[0] for process in running}
+    assert said == {f"True {2 * MANY}\n"}
+    assert len(files(folder)) == 1
+
+
+def test_what_a_killed_run_has_left_goes_when_it_is_old(capture: Path, folder: Path) -> None:
+    left, fresh = folder / ".making-left", folder / ".making-fresh"
+    for one in (left, fresh):
+        one.mkdir(parents=True)
+        (one / "made.duckdb").write_bytes(b"half")
+    old = time.time() - cache.LEFT_S - 1
+    os.utime(left, (old, old))
+    sources([capture])
+    assert (left.exists(), fresh.exists()) == (False, True)
+
+
+# ---- size
+
+
+@pytest.mark.parametrize(
+    ("given", "bytes_"),
+    [
+        ("0", 0),
+        ("5000", 5000),
+        ("3K", 3 << 10),
+        ("2MiB", 2 << 20),
+        (" 1gb ", 1 << 30),
+        ("many", cache.CAP),
+        ("", cache.CAP),
+    ],
+)
+def test_cap_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, given: str, bytes_: int) -> None:
+    monkeypatch.setenv("MCPPROXY_CACHE_SIZE", given)
+    assert cache.cap() == bytes_
+
+
+def test_oldest_use_goes_first(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [written(tmp_path / f"{number}.mcpcap", number) for number in range(4)]
+    made = [only(sources([path])).database for path in paths[:3]]
+    for age, file in zip((100, 300, 200), made, strict=True):
+        assert file is not None
+        os.utime(file, (time.time() - age, time.time() - age))
+    assert made[0] is not None
+    monkeypatch.setenv("MCPPROXY_CACHE_SIZE", str(made[0].stat().st_size * 3 + 100_000))
+    last = only(sources([paths[3]])).database
+    assert set(files(folder)) == {made[0], made[2], last}
+
+
+def test_files_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [written(tmp_path / f"{number}.mcpcap", number) for number in range(3)]
+    monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "1K")
+    found = sources(paths)
+    assert all(one.database is not None and one.database.exists() for one in found.found)
+    assert counts(found)[0] == 3 * 2 * MANY
+
+
+def test_clear_tells_what_it_has_freed(capture: Path, folder: Path) -> None:
+    assert cache.clear() == (0, 0)
+    file = only(sources([capture])).database
+    assert file is not None
+    (folder / ".making-left").mkdir()
+    size = file.stat().st_size
+    assert cache.clear() == (1, size)
+    assert files(folder) == []
+
+
+def test_storage_is_one_that_older_databases_read(capture: Path) -> None:
+    file = only(sources([capture])).database
+    assert file is not None
+    with duckdb.connect() as connection:
+        connection.execute(f"attach '{file}' as made (read_only)")
+        rows = connection.execute("select tags from duckdb_databases() where database_name = 'made'").fetchall()
+    assert "v1.2.0" in str(rows)
