@@ -8,13 +8,13 @@ Both eras are understood on one connection. Up to 2025-11-25 a handshake names p
 since 2026-07-28 each request names them for itself, and never touches the state of a handshake.
 """
 
-from bisect import bisect_right
 from typing import Any, Final
 
 from analysis.addressing import Addressing, Key
 from analysis.assembly import Assembly
 from analysis.exchange import Exchange, IdState, RequestTable, Waiting
-from analysis.http import VERSION_FIELD, HttpExchange, HttpExchanges
+from analysis.handshake import answering, asking, is_modern, step, text_of
+from analysis.http import HttpExchange, HttpExchanges
 from analysis.message import (
     Id,
     Invalid,
@@ -27,27 +27,16 @@ from analysis.message import (
     number_text,
     parse_exactly,
 )
-from analysis.methods import MODERN_METHODS, UNPREFIXED
 from analysis.resumption import EventIds
-from analysis.revisions import MODERN, Era, rank_of
+from analysis.revisions import Era
 from analysis.routing import Routing
-from analysis.session import (
-    CLIENT_INFO,
-    MODERN_CODES,
-    PROTOCOL_VERSION,
-    SERVER_INFO,
-    Earlier,
-    Peer,
-    Seen,
-    Session,
-    era_in_force,
-)
+from analysis.session import MODERN_CODES, Earlier, Peer, Seen, Session, era_in_force
+from analysis.stalls import Stalls
 from analysis.threads import Threads
 from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record
 
-_STALLS: Final = 10_000
 _USED: Final = 100_000
 _ALIKE: Final = 100
 """Requests of one batch among which the one that is still open is looked for."""
@@ -96,7 +85,7 @@ class Fold:
         self._revision: str | None = None
         self._addressing = Addressing()
         self._assembly = Assembly()
-        self._stalls = _Stalls()
+        self._stalls = Stalls()
 
     @property
     def client(self) -> Peer | None:
@@ -166,12 +155,12 @@ class Fold:
             http, session = None, self.routing.begin(message.t_ns)
         else:
             http = self.exchanges.of(number)
-            is_modern = isinstance(message, Request) and message.sender == "client" and _is_modern(message, http)
-            session = self.routing.session_of(message, http, is_modern=is_modern)
+            by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
+            session = self.routing.session_of(message, http, is_modern=by_itself)
         seen = self._meaning(message, session, http)
         self.threads.follow(seen)
         session.heard[message.sender] = message.seq
-        _step(seen)
+        step(seen)
         if http is not None:
             http.add(seen)
             session.last_ns = message.t_ns
@@ -198,7 +187,7 @@ class Fold:
         key = self._addressing.request(request.sender, request.frames[0], request.id)
         state = table.state(key)
         by_client = request.sender == "client"
-        revision, era = self._asking(request, session, http) if by_client else self._around(request, session)
+        revision, era = asking(request, session, http) if by_client else self._around(request, session)
         if request.method == "initialize" and session.state in ("init-answered", "ready") and not session.is_http:
             session.used.clear()  # a second handshake on a pipe starts afresh
         before = session.used.get((request.sender, request.id))
@@ -219,27 +208,6 @@ class Fold:
             earlier=earlier,
             http=http,
         )
-
-    def _asking(self, request: Request, session: Session, http: HttpExchange | None) -> tuple[str | None, Era | None]:
-        """What a request of the client says about itself: its revision and era."""
-        params: Any = request.params if isinstance(request.params, dict) else {}
-        meta = request.meta
-        if request.method == "initialize":
-            session.is_modern = False
-            session.eras.add("handshake")
-            session.client = _peer(params.get("clientInfo")) or session.client
-            session.asked = session.handshake = _text(params.get("protocolVersion"))
-            return session.asked, "handshake"
-        if not _is_modern(request, http) and not session.is_modern:
-            session.is_modern = False
-            session.eras.add("handshake")
-            return session.handshake or (_text(http.fields.get(VERSION_FIELD)) if http else None), "handshake"
-        session.is_modern = session.is_modern is not False
-        session.eras.add("modern")
-        session.client = _peer(meta.get(CLIENT_INFO)) or session.client
-        revision = _text(meta.get(PROTOCOL_VERSION)) or (_text(http.fields.get(VERSION_FIELD)) if http else None)
-        session.asked = revision or session.asked
-        return revision, "modern"
 
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
         """Revision and era of what stands outside of the client's requests and their answers."""
@@ -272,7 +240,7 @@ class Fold:
             session.received[response.sender] = waiting.request.seq
         revision = waiting.revision
         if response.sender == "server" and not response.is_error:
-            revision = self._answering(waiting, response, session)
+            revision = answering(waiting, response, session)
         elif waiting.request.method == "initialize" and session.initialize is waiting.request:
             session.handshake = None
         if response.sender == "server" and response.is_error and _code(response) in MODERN_CODES:
@@ -311,25 +279,6 @@ class Fold:
             only = Key(None, id_)
             return only if table.get(only) is not None else None
         return next((key for key in self._addressing.answer(side, frame, id_) if table.get(key) is not None), None)
-
-    def _answering(self, waiting: Waiting, response: Response, session: Session) -> str | None:
-        """What a result of the server says about itself: the revision that is agreed on by it."""
-        result: Any = response.result if isinstance(response.result, dict) else {}
-        info = response.meta.get(SERVER_INFO)
-        if waiting.request.method == "initialize":
-            info = result.get("serverInfo")
-            session.handshake = session.agreed = _text(result.get("protocolVersion")) or waiting.revision
-            session.server = _peer(info) or session.server
-            session.server_capabilities = _object(result.get("capabilities"))
-            return session.agreed
-        session.server = _peer(info) or session.server
-        if waiting.era == "modern" and (isinstance(result.get("resultType"), str) or "supportedVersions" in result):
-            session.server_is_modern = True
-        if waiting.request.method == "server/discover":
-            session.server_capabilities = _object(result.get("capabilities")) or session.server_capabilities
-        if PROTOCOL_VERSION in waiting.request.meta:
-            session.agreed = waiting.revision or session.agreed
-        return waiting.revision
 
     def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
         revision, era = self._around(notification, session)
@@ -418,7 +367,7 @@ class Fold:
             for session in self.routing.open():
                 session.process = members
         elif record.rec == "close" and members.get("ending") != "segment":
-            self.ending, self.closed_ns = _text(members.get("ending")) or "unknown", record.t_ns
+            self.ending, self.closed_ns = text_of(members.get("ending")) or "unknown", record.t_ns
         return ()
 
     def _lose(self, count: int, *, is_torn: bool = False) -> None:
@@ -448,14 +397,14 @@ class Fold:
                 self.threads.subscriptions.stream_ended(http, record.t_ns)
 
     def _note_stream(self, members: dict[str, Any]) -> None:
-        number, last = _integer(members.get("exchange")), _text(members.get("last_event_id"))
+        number, last = _integer(members.get("exchange")), text_of(members.get("last_event_id"))
         if members.get("event") == "opened" and number is not None and last is not None:
             self.event_ids.opened(self.exchanges.of(number), last)
 
     def _open(self, record: Record) -> None:
         members = record.members
-        self.name, self.capture = _text(members.get("name")), _text(members.get("capture"))
-        self.transport, self.wall_ns = _text(members.get("transport")), _integer(members.get("wall_ns"))
+        self.name, self.capture = text_of(members.get("name")), text_of(members.get("capture"))
+        self.transport, self.wall_ns = text_of(members.get("transport")), _integer(members.get("wall_ns"))
         self.observed_start = self.routing.observed_start = members.get("observed_start") is True
         self.routing.transport = self.transport
         if self.transport == "stdio":
@@ -468,68 +417,6 @@ class Fold:
             for session in self.routing.open():
                 session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)
         return left
-
-
-def _step(seen: Seen) -> None:
-    """Move the handshake of a session on (rules of 3.5: new, init-sent, init-answered, ready)."""
-    session, message = seen.session, seen.message
-    if isinstance(message, Response):
-        if seen.exchange is not None and seen.exchange.request is session.initialize:
-            if message.is_error:
-                session.state, session.initialize = "new", None
-            else:
-                session.state = "ready" if session.has_initialized else "init-answered"
-    elif message.sender != "client" or isinstance(message, Invalid):
-        return
-    elif isinstance(message, Request) and message.method == "initialize":
-        session.epoch += 1
-        session.last_initialize = message.seq
-        session.state, session.initialize, session.has_initialized = "init-sent", message, False
-        params = message.params if isinstance(message.params, dict) else {}
-        session.client_capabilities = _object(params.get("capabilities"))
-    elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and seen.era != "modern":
-        # With an id it is a mistake, and means the same.
-        session.has_initialized = True
-        if session.state == "init-answered":
-            session.state = "ready"
-
-
-def _is_modern(request: Request, http: HttpExchange | None) -> bool:
-    """Whether a request of the client says by itself that it is of the modern era."""
-    if request.method == "initialize":
-        return False
-    if PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS:
-        return True
-    rank = rank_of(http.fields.get(VERSION_FIELD)) if http is not None else None
-    return rank is not None and rank >= MODERN
-
-
-class _Stalls:
-    """How long frames to the server waited to be taken. A stall is written after the frame that it is about."""
-
-    def __init__(self) -> None:
-        self._first: list[int] = []
-        self._last: list[int] = []
-        self._waited: list[int] = []
-
-    def add(self, members: dict[str, Any]) -> None:
-        first, waited = _integer(members.get("of")), _integer(members.get("waited_ns"))
-        last = _integer(members.get("to"))
-        if first is None or waited is None or waited < 0 or (self._first and first <= self._first[-1]):
-            return
-        for column, value in (
-            (self._first, first),
-            (self._last, first if last is None else last),
-            (self._waited, waited),
-        ):
-            column.append(value)
-            if len(column) > _STALLS:
-                del column[: _STALLS // 2]
-
-    def waited_ns(self, seq: int) -> int:
-        """How long the frame `seq` waited."""
-        at = bisect_right(self._first, seq) - 1
-        return self._waited[at] if at >= 0 and seq <= self._last[at] else 0
 
 
 def _other(side: Side) -> Side:
@@ -547,23 +434,8 @@ def _exact_request_id(cancellation: Notification) -> object:
         return value
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _integer(value: object) -> int | None:
     return value if type(value) is int else None
-
-
-def _peer(info: object) -> Peer | None:
-    """An `Implementation` of MCP; None where it is not one."""
-    if not isinstance(info, dict) or not _text(info.get("name")):
-        return None
-    return Peer(info["name"], _text(info.get("version")) or "")
-
-
-def _object(value: object) -> dict[str, Any] | None:
-    return value if isinstance(value, dict) else None
 
 
 def _code(response: Response) -> int | None:

@@ -13,15 +13,24 @@ from math import inf
 from types import UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
+from analysis.declared import (
+    ANYTHING,
+    ELSEWHERE,
+    LISTS_SINCE,
+    MEMBERS_SINCE,
+    NULLABLE,
+    REQUIRED,
+    TYPES_SINCE,
+    Kind,
+    format_of,
+)
 from analysis.message import MISSING
-from analysis.revisions import MODERN, REVISIONS
-from analysis.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from analysis.revisions import MODERN
 
 ELEMENTS: Final = 10_000
 """Items of arrays and maps that are looked at in one body."""
 MOST: Final = 20
 """Problems told of one message."""
-Kind: TypeAlias = Literal["shape", "null", "scalar", "uri", "resource-uri", "base64", "both"]
 Path: TypeAlias = "tuple[Any, str | int] | None"
 """A place: the one around it, and the member or item. Made at every step down, so it must be cheap."""
 
@@ -37,9 +46,6 @@ class Problem(NamedTuple):
     """Which rule it is for; `shape` is what does not fit the schema."""
 
 
-RANK: Final = {version: rank for rank, version in enumerate(REVISIONS)}
-
-
 def arms_of(annotation: Any) -> list[Any]:
     """The types that an annotation admits, null left out."""
     if annotation is None:
@@ -47,107 +53,6 @@ def arms_of(annotation: Any) -> list[Any]:
     if get_origin(annotation) in (Union, UnionType):
         return [arm for arm in get_args(annotation) if arm is not type(None)]
     return [annotation]
-
-
-# ---- what the revisions have
-
-
-def _since(version: str, **members: str) -> dict[tuple[str, str], int]:
-    return {(name, member): RANK[version] for name, all_ in members.items() for member in all_.split()}
-
-
-MEMBERS_SINCE: Final = {
-    **_since(
-        "2025-03-26",
-        ProgressNotificationParams="message",
-        ServerCapabilities="completions",
-        Tool="annotations",
-    ),
-    **_since(
-        "2025-06-18",
-        Annotations="lastModified",
-        AudioContent="_meta",
-        BlobResourceContents="_meta",
-        CallToolResult="structuredContent",
-        ClientCapabilities="elicitation",
-        CompleteRequestParams="context",
-        EmbeddedResource="_meta",
-        ImageContent="_meta",
-        Implementation="title",
-        Prompt="_meta title",
-        PromptArgument="title",
-        PromptReference="title",
-        Resource="_meta title",
-        ResourceTemplate="_meta title",
-        Root="_meta",
-        TextContent="_meta",
-        TextResourceContents="_meta",
-        Tool="_meta outputSchema title",
-    ),
-    **_since(
-        "2025-11-25",
-        CallToolRequestParams="task",
-        ClientCapabilities="tasks",
-        CreateMessageRequestParams="task tools toolChoice",
-        ElicitRequestFormParams="mode task",
-        Elicitation="form url",
-        Implementation="description icons websiteUrl",
-        InputSchema="$schema",
-        OutputSchema="$schema",
-        Prompt="icons",
-        RequestedSchema="$schema",
-        Resource="icons",
-        ResourceLink="icons",
-        ResourceTemplate="icons",
-        Sampling="context tools",
-        SamplingMessage="_meta",
-        ServerCapabilities="tasks",
-        Tool="execution icons",
-    ),
-}
-"""Members that the handshake era got on its way, by the type of mcp-types: the rank of their first revision."""
-
-_TYPES_SINCE: Final = {
-    "AudioContent": RANK["2025-03-26"],
-    "ResourceLink": RANK["2025-06-18"],
-    "ToolUseContent": RANK["2025-11-25"],
-    "ToolResultContent": RANK["2025-11-25"],
-}
-_LISTS_SINCE: Final = RANK["2025-11-25"]
-"""Since when the content of sampling may be an array."""
-
-_ANYTHING: Final = frozenset(
-    {
-        *(("Meta", "progressToken"), ("RequestMetaObject", "progressToken")),
-        *(("ClientCapabilities", "extensions"), ("ServerCapabilities", "extensions")),
-    }
-)
-"""Members that rules of their own judge, at all depths."""
-_NULLABLE: Final = frozenset({("TaskMetadata", "ttl")})
-"""Optional members for which null is a value, whatever the schema says."""
-_REQUIRED: Final = frozenset({("CancelledNotificationParams", "requestId")})
-"""What the pages require and the types of the era do not."""
-_ELSEWHERE: Final = frozenset({"_meta", "resultType", PROTOCOL_VERSION, CLIENT_CAPABILITIES})
-"""Members of the modern envelope: rules of their own tell where they are missing or of another type."""
-
-_URIS: Final = frozenset(
-    {("Root", "uri"), ("Implementation", "websiteUrl"), ("Icon", "src"), ("ElicitRequestURLParams", "url")}
-)
-_RESOURCES: Final = frozenset(
-    {
-        *("Resource", "ResourceLink", "TextResourceContents", "BlobResourceContents", "ReadResourceRequestParams"),
-        *("SubscribeRequestParams", "UnsubscribeRequestParams", "ResourceUpdatedNotificationParams"),
-    }
-)
-_BASE64: Final = frozenset({("BlobResourceContents", "blob"), ("ImageContent", "data"), ("AudioContent", "data")})
-
-
-def _format(name: str, member: str) -> Kind | None:
-    if (name, member) in _BASE64:
-        return "base64"
-    if member == "uri" and name in _RESOURCES:
-        return "resource-uri"
-    return "uri" if (name, member) in _URIS else None
 
 
 # ---- the first pass
@@ -343,7 +248,7 @@ class Object(Form):
 
     def __init__(self, name: str, members: dict[str, Member], required: frozenset[str]) -> None:
         self.name, self.members, self.required = name, members, required
-        self.ours = tuple(member for member in required if (name, member) in _REQUIRED)
+        self.ours = tuple(member for member in required if (name, member) in REQUIRED)
 
     def likeness(self, value: dict[str, Any]) -> float:
         """How much of what this requires a value has, from 0 to 1."""
@@ -477,8 +382,8 @@ def _of_arms(arms: list[Any], rank: int) -> Form | None:
     forms: list[Form] = [Scalar(scalars)] if scalars else []
     has_objects = any(hasattr(arm, "model_fields") for arm in arms)
     for arm in arms:
-        is_early = rank < _LISTS_SINCE and has_objects and get_origin(arm) is list
-        if arm in scalars or is_early or rank < _TYPES_SINCE.get(getattr(arm, "__name__", ""), 0):
+        is_early = rank < LISTS_SINCE and has_objects and get_origin(arm) is list
+        if arm in scalars or is_early or rank < TYPES_SINCE.get(getattr(arm, "__name__", ""), 0):
             continue
         form = _of(arm, rank)
         if form is not None:
@@ -493,12 +398,12 @@ def _object(model: Any, rank: int) -> Form:
         key = name, member
         if rank < MEMBERS_SINCE.get(key, 0):
             continue
-        must = field.is_required() or (key in _REQUIRED and rank < MODERN)
+        must = field.is_required() or (key in REQUIRED and rank < MODERN)
         low, high = _range(field.metadata)
-        form = None if key in _ANYTHING else _of(field.annotation, rank, _format(name, member), low, high)
-        is_nullable = form is None or isinstance(form, Json) or key in _NULLABLE
+        form = None if key in ANYTHING else _of(field.annotation, rank, format_of(name, member), low, high)
+        is_nullable = form is None or isinstance(form, Json) or key in NULLABLE
         is_elsewhere = (
-            rank >= MODERN and must and member in _ELSEWHERE and (member != "_meta" or name.endswith("Params"))
+            rank >= MODERN and must and member in ELSEWHERE and (member != "_meta" or name.endswith("Params"))
         )
         plain = _ANY if form is None else form.plain
         members[member] = Member(form, not must and not is_nullable, is_elsewhere, plain)

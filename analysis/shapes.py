@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias, Union
 
+from analysis.declared import RANK
 from analysis.forms import (
     MOST,
-    RANK,
     Alternatives,
     Budget,
     Form,

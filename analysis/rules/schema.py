@@ -6,8 +6,9 @@ What is wrong is found once a message, by analysis.bodies; most rules here pick 
 from collections.abc import Iterator
 
 from analysis.bodies import method_of, part_of
+from analysis.declared import Kind
 from analysis.finding import Finding, Level
-from analysis.forms import Kind, Problem
+from analysis.forms import Problem
 from analysis.message import Number, Response
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import ERROR, NOTE, WARNING, Rule

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import shapes
-from analysis.forms import ELEMENTS, MEMBERS_SINCE, MOST, Form, Look, Problem
+from analysis.declared import MEMBERS_SINCE
+from analysis.forms import ELEMENTS, MOST, Form, Look, Problem
 from analysis.message import MISSING, Number
 from analysis.methods import METHODS
 from analysis.revisions import MODERN, REVISIONS
