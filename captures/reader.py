@@ -114,7 +114,7 @@ class LineCutter:
         rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
         start = max(0, rest.rfind(LINE_START))
         items = self._salvaged(rest[:start])
-        record = _record_in(rest[start:], self._offset)
+        record = record_in(rest[start:], self._offset)
         if record is not None:
             items += self._kept(record)
             start += len(record.line)
@@ -137,7 +137,7 @@ class LineCutter:
         """The whole records in data that is not simply a line: each occurrence of `{"seq":` may begin one."""
         items: list[Record | Damage] = []
         for piece in _pieces(data):
-            record = _record_in(piece, self._offset) if len(piece) >= SHORTEST else None
+            record = record_in(piece, self._offset) if len(piece) >= SHORTEST else None
             rest = piece
             if record is not None:
                 items += self._kept(record)
@@ -178,7 +178,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
         yield LINE_START + rest
 
 
-def _record_in(piece: bytes, offset: int) -> Record | None:
+def record_in(piece: bytes, offset: int) -> Record | None:
     """The record with which a piece begins. It ends at the first checksum that agrees, so one pass is enough."""
     view, crc, done = memoryview(piece), 0, 0
     for found in _CHECKSUM.finditer(piece, 0, MAX_LINE - 1):
@@ -214,7 +214,7 @@ class Capture:
     def _understood(self, first: Record) -> Record:
         if first.rec != "header":
             return Record(0, "header", 0, {"format": FORMAT_VERSION})
-        version = _version(first)
+        version = version_of(first)
         if version is None:
             raise NotACapture(f"cannot read {self.path}: its header names no version of the format")
         if version > FORMAT_VERSION:
@@ -232,11 +232,11 @@ class Capture:
             version = None
             for item in _cut(file, LineCutter(path)):
                 if version is None and isinstance(item, Record):
-                    cause = _unfit(item, capture)
+                    cause = unfit(item, capture)
                     if cause is not None:
                         yield Damage(path, item.offset, os.fstat(file.fileno()).st_size - item.offset, cause)
                         break
-                    version = _version(item) or FORMAT_VERSION
+                    version = version_of(item) or FORMAT_VERSION
                 yield lifted(item, version or FORMAT_VERSION) if isinstance(item, Record) else item
 
     def _files(self) -> Iterator[tuple[Path, BinaryIO]]:
@@ -257,17 +257,17 @@ class Capture:
         return sum(path.stat().st_size for path in self.segments if path.exists())
 
 
-def _version(header: Record) -> int | None:
+def version_of(header: Record) -> int | None:
     """Which version of the format a header names; None where that makes no sense."""
     version = header.members.get("format")
     return version if type(version) is int and version >= 1 else None
 
 
-def _unfit(first: Record, capture: object) -> Cause | None:
+def unfit(first: Record, capture: object) -> Cause | None:
     """Why a segment with this first record cannot be read as one of the capture."""
     if first.rec != "header":
         return None
-    if (_version(first) or FORMAT_VERSION + 1) > FORMAT_VERSION:
+    if (version_of(first) or FORMAT_VERSION + 1) > FORMAT_VERSION:
         return "version"
     return None if capture in (None, first.members.get("capture")) else "foreign"
 
@@ -357,13 +357,13 @@ class FrameAssembler:
             return self._take_part(item)
         if item.rec != "frame":
             return item
-        parts = self._parts.pop(_stream(item.members), None) if "parts" in item.members else None
+        parts = self._parts.pop(stream_of(item.members), None) if "parts" in item.members else None
         self._room += parts.cost if parts is not None else 0
         return _frame(item, parts, self._limit) or item
 
     def _take_part(self, part: Record) -> Frame | None:
         """Keep a part; where it is the first of a frame, the one before it in this stream has no end, and comes out."""
-        stream = _stream(part.members)
+        stream = stream_of(part.members)
         left = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
         self._room += left.cost if left is not None else 0
         parts = self._parts.get(stream) or _Parts(part)
@@ -388,7 +388,7 @@ class FrameAssembler:
             yield _frame(left.first, left, self._limit) or left.first
 
 
-def _stream(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
+def stream_of(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
     """What the parts of one frame have in common."""
     direction = values.get("dir")
     conn, exchange = _integer(values.get("conn")) or 0, _integer(values.get("exchange"))

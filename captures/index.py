@@ -1,0 +1,295 @@
+"""Index: where each record of a capture stands, as arrays, so that any of a million can be shown at once.
+
+Built by the reader's own rules, checksums and damage included, in steps, while the file may still be growing. An entry
+takes 30 bytes; the frame, record or damage that it stands for is read when it is asked for, with one `pread`.
+
+An entry stands for what `read_frames(Capture(path))` yields, in the same order: parts of a giant frame have none of
+their own, and a giant frame of which no end was recorded has one behind all others. `kind` is what the recorder
+thought: something to draw a list with; whoever reads the frame judges anew.
+"""
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Self
+
+import orjson
+
+from captures.frame import Direction, Frame, Kind
+from captures.reader import Cause, Damage, FrameAssembler, lifted, record_in, stream_of
+from captures.record import Record, decode, raw_bytes
+from captures.tail import STEP, Tail
+
+Rec = Literal["header", "exchange", "stream", "stderr", "signal", "process", "stall", "gap", "close", "eof"]
+
+KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "batch", "invalid", "unjudged")
+RECORDS: Final = ("header", "exchange", "stream", "stderr", "signal", "process", "stall", "gap", "close", "eof")
+SORTS: Final = (*KINDS, *RECORDS, "damage", "other")
+"""What an entry can be. `other` is a record of a type that is unknown here, or a frame that makes no sense."""
+
+_CODES: Final = {sort: code for code, sort in enumerate(SORTS)}
+_CAUSES: Final[tuple[Cause, ...]] = ("torn", "corrupt", "overlong", "version", "foreign")
+_SIDES: Final[tuple[Direction | None, ...]] = (None, "c2s", "s2c")
+_SIDE_CODES: Final = {side: code for code, side in enumerate(_SIDES)}
+_UNJUDGED: Final = _CODES["unjudged"]
+_OTHER: Final = _CODES["other"]
+_MOST: Final = (1 << 32) - 1
+
+
+class Entry(NamedTuple):
+    """What the index knows of one item."""
+
+    seq: int
+    """Number of the record; of damage: that of the last record before it."""
+    t_ns: int
+    """Nanoseconds since the capture opened; of damage: those of the last record before it."""
+    sort: str
+    """One of SORTS; of a frame its kind, as the recorder saw it."""
+    dir: Direction | None
+    size: int
+    """Bytes of a frame or of a line of stderr, or of damage; 4 GiB where there are more."""
+
+
+class Index:
+    """The entries of one capture. One thread may let it grow while others read."""
+
+    def __init__(self, path: Path | str) -> None:
+        """An empty one.
+
+        Raises:
+            NotACapture, NewerFormat: as `Capture`.
+        """
+        self.tail = Tail(path)
+        self.frames = 0
+        """How many entries are frames."""
+        self.has_ended = False
+        """Whether no more will come."""
+        self._seqs, self._offsets, self._times = array("Q"), array("Q"), array("Q")
+        self._sizes, self._sorts, self._sides = array("I"), array("B"), array("B")
+        self._segments = [0]
+        """For each segment the number of its first entry."""
+        self._parts: dict[int, array[int]] = {}
+        """Of the entries of giant frames: segment and offset of each part, one after the other."""
+        self._unfinished: set[int] = set()
+        self._open: dict[tuple[object, ...], _Giant] = {}
+        self._abandoned: list[_Giant] = []
+        self._is_sorted = True
+
+    @property
+    def header(self) -> Record:
+        """The first record."""
+        return self.tail.header
+
+    @property
+    def path(self) -> Path:
+        """The capture."""
+        return self.tail.path
+
+    def __len__(self) -> int:
+        # Filled last, so that what is counted is there.
+        return len(self._sides)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        columns = (self._seqs, self._offsets, self._times, self._sizes, self._sorts, self._sides)
+        return sum(sys.getsizeof(column) for column in columns)
+
+    @property
+    def last_ns(self) -> int:
+        """Stamp of the last entry."""
+        return self._times[-1] if self._times else 0
+
+    def grow(self, size: int = STEP) -> bool:
+        """Take in so many bytes more; False where there are no more at present, or at all (`has_ended`)."""
+        if self.has_ended:
+            return False
+        segment = len(self.tail.segments) - 1
+        items = self.tail.step(size)
+        for item in items:
+            if isinstance(item, Record):
+                self._take(item, segment)
+            else:
+                self._append(
+                    self._seqs[-1] if self._seqs else 0, item.offset, self.last_ns, item.size, _CODES["damage"],
+                    len(_SIDES) + _CAUSES.index(item.cause),
+                )  # fmt: skip
+        self._segments += [len(self)] * (len(self.tail.segments) - len(self._segments))
+        if self.tail.has_ended:
+            self._finish()
+        return bool(items) or not (self.tail.is_at_end or self.has_ended)
+
+    def entry(self, number: int) -> Entry:
+        """What is known of an entry without reading it."""
+        side = self._sides[number]
+        return Entry(
+            self._seqs[number],
+            self._times[number],
+            SORTS[self._sorts[number]],
+            _SIDES[side] if side < len(_SIDES) else None,
+            self._sizes[number],
+        )
+
+    def is_frame(self, number: int) -> bool:
+        """Whether an entry is of a frame."""
+        return self._sorts[number] <= _UNJUDGED
+
+    def sort(self, number: int) -> str:
+        """What an entry is: one of SORTS."""
+        return SORTS[self._sorts[number]]
+
+    def t_ns(self, number: int) -> int:
+        """Stamp of an entry."""
+        return self._times[number]
+
+    def at_time(self, t_ns: int) -> int:
+        """The first entry at or after a stamp; the number of all of them where there is none."""
+        return bisect_left(self._times, t_ns, 0, len(self))
+
+    def of_seq(self, seq: int) -> int | None:
+        """The entry of the record with a number."""
+        count = len(self)
+        at = bisect_left(self._seqs, seq, 0, count) if self._is_sorted else self._search(seq, count)
+        return at if at < count and self._seqs[at] == seq else None
+
+    def _search(self, seq: int, count: int) -> int:
+        try:
+            return self._seqs.index(seq, 0, count)
+        except ValueError:
+            return count
+
+    def item(self, number: int) -> Frame | Record | Damage | None:
+        """What an entry stands for, read from the file; None where that is gone, as the ring has deleted it."""
+        segment = bisect_right(self._segments, number) - 1
+        side, offset = self._sides[number], self._offsets[number]
+        if side >= len(_SIDES):
+            return Damage(self.tail.segments[segment], offset, self._sizes[number], _CAUSES[side - len(_SIDES)])
+        assembler = FrameAssembler()
+        parts = self._parts.get(number)
+        for at in range(0, len(parts) if parts else 0, 2):
+            assert parts is not None
+            part = self._record(parts[at], parts[at + 1])
+            if part is not None:
+                assembler.feed(part)
+        if number in self._unfinished:
+            return next(assembler.end(), None)
+        record = self._record(segment, offset)
+        return assembler.feed(record) if record is not None else None
+
+    def beginning(self, number: int) -> Record | None:
+        """The record of an entry alone; of a giant frame its first part, so that nobody reads a gigabyte to look."""
+        parts = self._parts.get(number)
+        if parts:
+            return self._record(parts[0], parts[1])
+        return self._record(bisect_right(self._segments, number) - 1, self._offsets[number])
+
+    def close(self) -> None:
+        """Close the files."""
+        self.tail.close()
+        self.has_ended = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _record(self, segment: int, offset: int) -> Record | None:
+        line = self.tail.line(segment, offset)
+        found = decode(line, offset, orjson.loads) or record_in(line, offset)
+        return lifted(found, self.tail.version(segment)) if found is not None else None
+
+    # ---- growing
+
+    def _take(self, record: Record, segment: int) -> None:
+        members, rec = record.members, record.rec
+        side, size, sort = 0, 0, _OTHER
+        if rec == "frame":
+            side = _SIDE_CODES.get(members.get("dir"), 0) if isinstance(members.get("dir"), str) else 0
+            text = members.get("raw")
+            size = len(text if text.isascii() else text.encode()) if type(text) is str else _size(members)
+            kind = members.get("kind")
+            sort = _CODES.get(kind, _UNJUDGED) if type(kind) is str else _UNJUDGED
+            sort = min(sort, _UNJUDGED) if side else _OTHER
+            if "parts" in members:
+                giant = self._open.pop(stream_of(members), None)
+                if giant is not None:
+                    self._parts[len(self)] = giant.places
+                    size = giant.size
+        elif rec == "part":
+            self._take_part(record, segment)
+            return
+        else:
+            sort = _CODES.get(rec, _OTHER) if rec in RECORDS else _OTHER
+            if rec == "stderr":
+                size = len(raw_bytes(members) or b"")
+            elif rec == "gap" and self._open:
+                self._abandon(members.get("lost"))
+        self._append(record.seq, record.offset, record.t_ns, size, sort, side)
+
+    def _append(self, seq: int, offset: int, t_ns: int, size: int, sort: int, side: int) -> None:
+        if self._seqs and seq < self._seqs[-1]:
+            self._is_sorted = False
+        self._seqs.append(seq)
+        self._offsets.append(offset)
+        self._times.append(t_ns)
+        self._sizes.append(min(size, _MOST))
+        self._sorts.append(sort)
+        self.frames += sort <= _UNJUDGED
+        self._sides.append(side)
+
+    def _take_part(self, part: Record, segment: int) -> None:
+        stream = stream_of(part.members)
+        raw = raw_bytes(part.members)
+        if part.members.get("part") == 1:
+            left = self._open.pop(stream, None)
+            if left is not None and left.side:
+                self._append_unfinished(left)
+            if raw is None:
+                return
+            side = 0 if stream[0] is None else 1 if stream[0] == "c2s" else 2
+            self._open[stream] = _Giant(part.seq, part.t_ns, side)
+        giant = self._open.get(stream)
+        if giant is not None:
+            giant.places.extend((segment, part.offset))
+            giant.size += len(raw or b"")
+
+    def _append_unfinished(self, giant: "_Giant") -> None:
+        number = len(self)
+        self._parts[number] = giant.places
+        self._unfinished.add(number)
+        sort = _UNJUDGED if giant.side else _OTHER
+        self._append(giant.seq, giant.places[1], giant.t_ns, giant.size, sort, giant.side)
+
+    def _abandon(self, lost: object) -> None:
+        """As `FrameAssembler` does it: after lost frames, parts that come are of another frame."""
+        for stream in list(self._open):
+            direction, _, exchange = stream
+            side: Any = lost.get(direction) if isinstance(lost, dict) else None
+            if exchange is None and isinstance(side, dict) and side.get("frames"):
+                self._abandoned.append(self._open.pop(stream))
+
+    def _finish(self) -> None:
+        for giant in (*self._abandoned, *self._open.values()):
+            self._append_unfinished(giant)
+        self._abandoned, self._open = [], {}
+        self.has_ended = True
+
+
+class _Giant:
+    """A giant frame whose end has not come yet."""
+
+    def __init__(self, seq: int, t_ns: int, side: int) -> None:
+        self.seq, self.t_ns, self.side = seq, t_ns, side
+        self.places = array("Q")
+        self.size = 0
+
+
+def _size(members: dict[str, Any]) -> int:
+    """Bytes of a frame that is not UTF-8, or whose parts were recorded before it."""
+    raw = raw_bytes(members)
+    if raw is not None:
+        return len(raw)
+    size = members.get("size")
+    return size if type(size) is int and size >= 0 else 0

@@ -1,0 +1,156 @@
+"""Tail: the items of a capture in steps, as far as they are there: for threads that must never wait.
+
+The same items as `Capture` gives, by the same rules for segments and versions; a capture that is still being recorded
+goes on with the next step. Nothing here waits or keeps a thread: who steps decides how often, and how much at a time.
+"""
+
+import os
+from collections import OrderedDict
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+from captures.errors import NotACapture
+from captures.file import is_live
+from captures.listing import segment_number, segments
+from captures.reader import Capture, Damage, LineCutter, lifted, open_capture, unfit, version_of
+from captures.record import MAX_LINE, Record
+from captures.versions import FORMAT_VERSION
+
+STEP: Final = 256 << 10
+"""Bytes of one step: some 500 frames, a few milliseconds."""
+OPEN_AT_ONCE: Final = 64
+"""Segments that are kept open, so that they can be read when the ring of their recorder has deleted them."""
+
+
+class Tail:
+    """Reads one capture from its beginning to its present end, and on."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Look at the first header.
+
+        Raises:
+            NotACapture, NewerFormat: as `Capture`.
+        """
+        capture = Capture(path)
+        self.path = capture.path
+        self.header = capture.header
+        self.segments: list[Path] = []
+        """The files so far. Items belong to the last of them."""
+        self.read_bytes = 0
+        """How far it has come, over all segments."""
+        self.is_at_end = False
+        """Whether there was no more when it looked last."""
+        self.has_ended = False
+        """Whether no more will come: no recorder holds the capture, and all was read."""
+        self._versions: list[int] = []
+        self._files: OrderedDict[int, BinaryIO] = OrderedDict()
+        self._begin(capture.segments[0])
+
+    def _begin(self, path: Path) -> None:
+        self.segments.append(path)
+        self._versions.append(0)
+        self._cutter = LineCutter(path)
+        self._at = 0
+        self._is_over = False
+
+    def step(self, size: int = STEP) -> list[Record | Damage]:
+        """The next items, all of one segment: those that so many bytes complete, none where no more have come."""
+        if self.has_ended:
+            return []
+        chunk = self._read(len(self.segments) - 1, size, self._at)
+        self.is_at_end = not chunk
+        if chunk:
+            self._at += len(chunk)
+            self.read_bytes += len(chunk)
+            return self._fitting(self._cutter.feed(chunk))
+        if not self._is_over:
+            # Look before reading: what a recorder wrote before it let go is then read for certain.
+            self._is_over = not is_live(self.segments[-1])
+            return self.step(size) if self._is_over else []
+        return self._fitting(self._cutter.end(), is_last=True)
+
+    def line(self, segment: int, offset: int) -> bytes:
+        """The bytes from a place to the next LF, a longest line at most; none where its file is gone."""
+        pieces: list[bytes] = []
+        size, step = 0, 4 << 10
+        while size <= MAX_LINE and (chunk := self._read(segment, step, offset + size)):
+            end = chunk.find(b"\n")
+            pieces.append(chunk if end < 0 else chunk[:end])
+            if end >= 0:
+                break
+            # Most lines are short, and a long one should not take a thousand reads.
+            size, step = size + len(chunk), 1 << 20
+        return b"".join(pieces)
+
+    def version(self, segment: int) -> int:
+        """The version of the format in which a segment is written."""
+        return self._versions[segment] or FORMAT_VERSION
+
+    def close(self) -> None:
+        """Close the files; nothing can be read any more."""
+        self.has_ended = True
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _fitting(self, items: list[Record | Damage], *, is_last: bool = False) -> list[Record | Damage]:
+        """The items as this format has them. Of a segment that is not one of this capture: where it begins not to be.
+
+        Args:
+            items: the next ones of the segment.
+            is_last: whether the segment has no more; the next one follows.
+        """
+        version = self._versions[-1]
+        for number, item in enumerate(items if not version else ()):
+            if isinstance(item, Record):
+                cause = unfit(item, self.header.members.get("capture"))
+                if cause is not None:
+                    rest = self._size(len(self.segments) - 1) - item.offset
+                    self._next()
+                    return [*items[:number], Damage(self.segments[-1], item.offset, rest, cause)]
+                version = self._versions[-1] = version_of(item) or FORMAT_VERSION
+                break
+        if version not in (0, FORMAT_VERSION):
+            items = [lifted(item, version) if isinstance(item, Record) else item for item in items]
+        if is_last:
+            self._next()
+        return items
+
+    def _next(self) -> None:
+        """Go on with the segment after this one, or with the one that the ring has left of those."""
+        reached = segment_number(self.segments[-1])
+        later = next((path for path in segments(self.path) if segment_number(path) > reached), None)
+        if later is None:
+            self.has_ended = True
+        else:
+            self._begin(later)
+
+    def _read(self, segment: int, size: int, offset: int) -> bytes:
+        file = self._file(segment)
+        try:
+            return os.pread(file.fileno(), size, offset) if file is not None else b""
+        except (OSError, ValueError):
+            return b""
+
+    def _size(self, segment: int) -> int:
+        file = self._file(segment)
+        return os.fstat(file.fileno()).st_size if file is not None else 0
+
+    def _file(self, segment: int) -> BinaryIO | None:
+        file = self._files.get(segment)
+        if file is None:
+            try:
+                file = self._files[segment] = open_capture(self.segments[segment])
+            except NotACapture:
+                return None
+            if len(self._files) > OPEN_AT_ONCE:
+                self._files.popitem(last=False)[1].close()
+        return file
