@@ -85,6 +85,8 @@ class Told:
         self.messages: list[tuple[int, Message]] = []
         self.paired: set[int] = set()
         self.findings: list[Finding] = []
+        self.in_flight: dict[Request, int] = {}
+        self._waiting: dict[int, set[Request]] = defaultdict(set)
         ended: dict[Request, Exchange] = {}
         asked: list[tuple[int, Request]] = []
         for item in read_frames(Capture(path)):
@@ -109,9 +111,15 @@ class Told:
         self.messages.append((seen.session.number, message))
         if isinstance(message, Request):
             asked.append((seen.session.number, message))
+            waiting = self._waiting[seen.session.number]
+            waiting.add(message)
+            self.in_flight[message] = len(waiting)
         if seen.exchange is not None:
             ended[seen.exchange.request] = seen.exchange
             self.paired.add(message.seq)
+        for done in (seen.cancels, seen.exchange and seen.exchange.request):
+            for waiting in self._waiting.values():
+                waiting.discard(done)
 
     def moment(self, t_ns: int) -> datetime | None:
         """As DuckDB gives it: to the microsecond."""
@@ -440,6 +448,13 @@ def test_timeline_has_requests_and_notifications_in_order(base: Base) -> None:
     assert Counter(tuple(row[key] for key in keys) for row in rows) == wanted
     times = [row["time"] for row in rows if row["time"] is not None]
     assert times == sorted(times)
+
+
+def test_timeline_counts_what_waits_for_an_answer(base: Base) -> None:
+    wanted = Counter((one.id, request.seq, count) for one in base.told for request, count in one.in_flight.items())
+    rows = base.rows("timeline", "kind = 'request'")
+    assert Counter((row["capture"], row["frame"], row["in_flight"]) for row in rows) == wanted
+    assert max(row["in_flight"] for row in rows) > 1
 
 
 def test_startup_by_heart(written: Base) -> None:
