@@ -1,0 +1,205 @@
+"""Captures → files that other programs read: Parquet, CSV, or a database of DuckDB.
+
+Parquet is a data set to which more can be added: a file for each table and capture, in folders by day, as Hive, Spark
+and Trino name them. CSV is one file for each table, in which no cell is a formula. A database has the views, too.
+
+Everything is made in a private folder beside and then takes its place, so nobody sees half a file; a file that is there
+is replaced only where that is asked for.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import duckdb
+
+from analysis.store.figures import DAMAGE
+from analysis.store.load import create
+from analysis.store.open import Progress, Source, prepare
+from analysis.store.reference import view_texts
+from analysis.store.tables import NAMES
+from captures.errors import CaptureError
+
+Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
+
+MEMORY: Final = "1GB"
+STORAGE: Final = "v1.2.0"
+"""What a database is written for: DuckDB from 1.2."""
+DATABASE: Final = "captures.duckdb"
+NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The day of captures that do not know theirs, as all who read such folders call NULL."""
+
+# A text that begins so is a formula to some spreadsheet, or becomes one when a program splits it.
+_ACTIVE: Final = r"^[=+\-@\t\r\n＝＋－＠]"
+
+_NO_EXTENSIONS: Final = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+
+
+class Exported(NamedTuple):
+    """A file that was made."""
+
+    table: str
+    """Empty of a database, which has all."""
+    path: Path
+    rows: int
+
+
+class Done(NamedTuple):
+    """What came of an export."""
+
+    made: list[Exported]
+    refused: list[tuple[Path, Exception]]
+    """Captures that could not be read any more, and why."""
+    damage: int
+    """Bytes of the others that are no records."""
+
+
+class Taken(CaptureError):
+    """A file is there already."""
+
+    def __init__(self, path: Path) -> None:
+        """Which one."""
+        super().__init__(f"{path} exists, so nothing was written; --force replaces it")
+
+
+def export(
+    found: Iterable[Source],
+    form: Form,
+    place: Path,
+    *,
+    findings: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Done:
+    """Write all rows of some captures.
+
+    Args:
+        found: where they are.
+        form: of the files.
+        place: the folder, which is made where it is not there.
+        findings: whether the table `findings` is among them; else there is none, as an empty one would look clean.
+        force: replace files that are there.
+        progress: is told how far loading is.
+
+    Raises:
+        Taken: a file is there already; none was written.
+        OSError: it cannot be written.
+    """
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=place) as folder:
+        with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": folder, **_NO_EXTENSIONS}) as connection:
+            refused = prepare(connection, found, findings=findings, progress=progress)
+            ((damage,),) = connection.execute(f"select {DAMAGE} from captures").fetchall()  # noqa: S608 - ours
+            write = {"parquet": _parquet, "csv": _csv, "duckdb": _database}[form]
+            tables = [name for name in NAMES if findings or name != "findings"]
+            made = list(write(connection, tables, Path(folder, "out")))
+        out = Path(folder, "out")
+        targets = [one._replace(path=place / one.path.relative_to(out)) for one in made]
+        if not force:
+            for one in targets:
+                if os.path.lexists(one.path):
+                    raise Taken(one.path)
+        for one, target in zip(made, targets, strict=True):
+            _make_folders(place, target.path.parent)
+            _put(one.path, target.path, force=force)
+    return Done(targets, refused, damage)
+
+
+def _make_folders(place: Path, folder: Path) -> None:
+    """Make a folder below another, each on the way for its owner alone: `parents=True` would let others in."""
+    for below in [*reversed(folder.relative_to(place).parents), folder.relative_to(place)]:
+        (place / below).mkdir(mode=0o700, exist_ok=True)
+
+
+def _put(made: Path, target: Path, *, force: bool) -> None:
+    made.chmod(0o600)
+    if force:
+        made.replace(target)
+        return
+    try:
+        # Unlike a rename, a link takes the place of nothing.
+        os.link(made, target)
+    except FileExistsError:
+        raise Taken(target) from None
+
+
+def _parquet(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) -> Iterator[Exported]:
+    days = connection.execute(
+        "select capture, coalesce(strftime(opened, '%Y-%m-%d'), ?) from captures order by all", [NO_DAY]
+    ).fetchall()
+    for table in tables:
+        # Not all who read Parquet know nanoseconds, or JSON; `t_ns` has the former, and the latter is text.
+        given = _selected(connection, table, {"TIMESTAMP_NS": "{}::timestamp", "JSON": "{}::varchar"})
+        for capture, day in days:
+            rows = _count(connection, table, capture)
+            if not rows:
+                continue
+            path = out / table / f"day={day}" / f"{capture}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # The id of a capture is 32 hexadecimal digits, whatever its file says.
+            rest = f"from {table} where capture = '{capture}'"
+            connection.execute(f"copy (select {given} {rest}) to {_quoted(path)} (format parquet, compression zstd)")
+            yield Exported(table, path, rows)
+
+
+def _csv(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) -> Iterator[Exported]:
+    out.mkdir()
+    inert = f"case when regexp_matches({{0}}, '{_ACTIVE}') then '''' || {{0}} else {{0}} end"
+    forms = {"VARCHAR": inert, "JSON": inert.replace("{0}", "{0}::varchar"), "BLOB": "lower(hex({0}))"}
+    for table in tables:
+        path = out / f"{table}.csv"
+        given = _selected(connection, table, forms)
+        connection.execute(f"copy (select {given} from {table}) to {_quoted(path)} (format csv, header)")  # noqa: S608 - names are ours
+        yield Exported(table, path, _count(connection, table))
+
+
+def _database(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) -> Iterator[Exported]:
+    out.mkdir()
+    path = out / DATABASE
+    connection.execute(f"attach {_quoted(path)} as export (storage_version '{STORAGE}')")
+    connection.execute("use export")
+    create(connection)
+    left_out = [name for name in NAMES if name not in tables]
+    for text in view_texts().values():
+        if not any(re.search(rf"\b{name}\b", text) for name in left_out):
+            connection.execute(text)
+    rows = 0
+    for table in tables:
+        connection.execute(f"insert into {table} by name select * from memory.main.{table}")  # noqa: S608 - names are ours
+        rows += _count(connection, table)
+    for table in left_out:
+        connection.execute(f"drop table {table}")
+    connection.execute("use memory.main")
+    connection.execute("detach export")
+    yield Exported("", path, rows)
+
+
+def _selected(connection: duckdb.DuckDBPyConnection, table: str, forms: dict[str, str]) -> str:
+    """The columns of a table, those of some types changed."""
+    columns = connection.execute(f"describe {table}").fetchall()
+    return ", ".join(
+        f"{forms[type_].format(_name(name))} as {_name(name)}" if type_ in forms else _name(name)
+        for name, type_, *_ in columns
+    )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:
+    where = "" if capture is None else " where capture = ?"
+    values = [] if capture is None else [capture]
+    ((count,),) = connection.execute(f"select count(*) from {table}{where}", values).fetchall()  # noqa: S608 - names are ours
+    return int(count)
+
+
+def _name(column: str) -> str:
+    return f'"{column}"'
+
+
+def _quoted(path: Path) -> str:
+    return _text(str(path))
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

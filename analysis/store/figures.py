@@ -1,0 +1,271 @@
+"""The figures of `mcpproxy stats`: what the four questions, and the next ones, are answered with for some captures.
+
+The SQL is ours alone: nothing of a capture, and nothing that was typed, ever becomes a part of a statement. So it needs
+no jail; what a hostile capture can do is to be large, and memory is bounded.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import duckdb
+
+from analysis.store.open import Progress, Source, prepare
+
+By: TypeAlias = Literal["call", "server", "client", "tool", "day"]
+"""What a row of latencies is about."""
+
+MEMORY: Final = "1GB"
+DAMAGE: Final = "coalesce(sum(damage) filter (not is_live and (ending is not null or lost > 0)), 0)::bigint"
+"""Bytes of `captures` that are no records. What a recorder that was killed left of its last one is no damage."""
+LONGEST: Final = 1000
+"""Rows of one figure that are read, the most important first."""
+
+# What tells rows apart: (server, what). Nothing of it comes from outside.
+_KEYS: Final[dict[By, str]] = {
+    "call": "server, concat_ws(' ', method, name)",
+    "server": "server, null",
+    "client": "null, client",
+    "tool": "server, name",
+    "day": "null, strftime(time, '%Y-%m-%d')",
+}
+
+
+class Totals(NamedTuple):
+    """What was asked."""
+
+    captures: int
+    servers: int
+    clients: int
+    sessions: int
+    frames: int
+    bytes: int
+    duration_ns: int
+    """Of all captures together."""
+    lost: int
+    damage: int
+
+
+class Latency(NamedTuple):
+    """How long the answers of one kind of call took."""
+
+    server: str | None
+    """None where the row is about several."""
+    what: str | None
+    calls: int
+    answered: int
+    errors: int
+    error_share: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    max_ms: float | None
+    buckets: dict[int, int]
+    """Answers by the power of two of their milliseconds."""
+
+
+class Count(NamedTuple):
+    """How often something is there."""
+
+    what: str
+    times: int
+    example: str | None = None
+
+
+class Unanswered(NamedTuple):
+    """Requests of one kind without an answer."""
+
+    what: str
+    times: int
+    requests: list[int]
+    """Numbers of the first frames."""
+    live: int
+    """In captures that are still being recorded."""
+    may_be_lost: int
+    """In captures that have lost something."""
+
+
+class Definition(NamedTuple):
+    """What the definition of a tool costs."""
+
+    server: str | None
+    tool: str
+    bytes: int
+    tokens_estimate: int
+    calls: int
+
+
+class Startup(NamedTuple):
+    """How long it took sessions to come up: medians over those of which the part is known."""
+
+    sessions: int
+    total_ms: float
+    process_ms: float | None
+    initialize_ms: float | None
+    ready_ms: float | None
+    first_list_ms: float | None
+
+
+class Figures:
+    """Asks one connection."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, refused: list[tuple[Path, Exception]]) -> None:
+        """With tables and views in it."""
+        self._connection = connection
+        self.refused = refused
+        """Captures that could not be read any more, and why."""
+
+    def totals(self) -> Totals:
+        """What was asked."""
+        (row,) = self._rows(
+            f"""
+            select
+                count(*), count(distinct name), (select count(distinct client) from sessions), sum(sessions)::bigint,
+                sum(frames)::bigint, sum(bytes)::bigint, sum(duration_ns)::bigint, sum(lost)::bigint,
+                {DAMAGE}
+            from captures
+            """  # noqa: S608 - ours
+        )
+        return Totals(*(value or 0 for value in row))
+
+    def latency(self, by: By = "call") -> list[Latency]:
+        """A row for each kind of call, the most frequent first; of tools, only calls of tools."""
+        server, what = _KEYS[by].split(", ", 1)
+        return [
+            _latency(row)
+            for row in self._rows(
+                f"""
+                with marked as (
+                    select
+                        {server} as server, {what} as what, is_decided, is_error, answer_ms,
+                        case when answer_ms < 0.001953125 then -10 else floor(log2(answer_ms))::integer end as bucket
+                    from calls
+                    where ? or (method = 'tools/call' and asked_by = 'client')
+                ),
+                counted as (
+                    select server, what, bucket, count(*) as answers
+                    from marked where bucket is not null group by all
+                ),
+                pictured as (
+                    select
+                        server, what, list(bucket order by bucket) as buckets, list(answers order by bucket) as answers
+                    from counted group by all
+                ),
+                summed as (
+                    select
+                        server, what, count(*) as calls, count(answer_ms) as answered,
+                        count(*) filter (is_error) as errors,
+                        round(count(*) filter (is_error) / nullif(count(*) filter (is_decided), 0), 4) as error_share,
+                        quantile_cont(answer_ms, [0.5, 0.95, 0.99]) as took, max(answer_ms) as longest
+                    from marked group by all
+                )
+                select
+                    summed.server, summed.what, calls, answered, errors, error_share, round(took[1], 3),
+                    round(took[2], 3), round(took[3], 3), round(longest, 3), coalesce(buckets, []),
+                    coalesce(answers, [])
+                from summed left join pictured
+                    on pictured.server is not distinct from summed.server
+                    and pictured.what is not distinct from summed.what
+                order by {"summed.what" if by == "day" else "calls desc"}, summed.server, summed.what
+                limit {LONGEST}
+                """,  # noqa: S608 - of a fixed list
+                by != "tool",
+            )
+        ]
+
+    def errors(self) -> list[Count]:
+        """Errors by what they mean; those that answer a cancellation are none."""
+        return self._counts(
+            """
+            select concat_ws(' ', code, meaning), count(*), arg_min(text, (time, capture, request))
+            from errors where not is_cancelled group by all order by 2 desc, 1
+            """
+        )
+
+    def id_mismatches(self) -> list[Count]:
+        """Ids that do not fit, by rule; notes are none."""
+        return self._counts(
+            """
+            select coalesce(rule, what), count(*), arg_min(text, (time, capture, frame))
+            from id_mismatches where level is distinct from 'note' group by all order by 2 desc, 1
+            """
+        )
+
+    def lifecycle_violations(self) -> list[Count]:
+        """Violations of the life cycle, by rule."""
+        return self._counts(
+            """
+            select rule, count(*), arg_min(text, (time, capture, frame))
+            from lifecycle_violations group by all order by 2 desc, 1
+            """
+        )
+
+    def unanswered(self) -> list[Unanswered]:
+        """Requests without an answer, by what they ask for."""
+        return [
+            Unanswered(*row)
+            for row in self._rows(
+                """
+                with numbered as (
+                    select
+                        concat_ws(' ', method, name) as what, request, is_live, may_be_lost,
+                        row_number() over (partition by what order by time, capture, request) as place
+                    from unanswered
+                )
+                select
+                    what, count(*), list(request order by place) filter (place <= 10),
+                    count(*) filter (is_live), count(*) filter (may_be_lost and not is_live)
+                from numbered group by what order by 2 desc, 1
+                """
+            )
+        ]
+
+    def definitions(self) -> list[Definition]:
+        """All tools that were listed, the dearest first."""
+        return [
+            Definition(*row)
+            for row in self._rows(
+                """
+                select server, tool, definition_bytes, definition_tokens_estimate, calls
+                from tool_costs where definition_bytes is not null order by definition_bytes desc, server, tool
+                """
+            )
+        ]
+
+    def startup(self) -> Startup | None:
+        """How long sessions took to come up; None where that is known of none."""
+        (row,) = self._rows(
+            """
+            select
+                count(total_ms), median(total_ms), median(process_ms), median(initialize_ms), median(ready_ms),
+                median(first_list_ms)
+            from startup
+            """
+        )
+        return Startup(*row) if row[0] else None
+
+    def _counts(self, sql: str) -> list[Count]:
+        return [Count(*row) for row in self._rows(sql)]
+
+    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, list(values)).fetchall()
+
+
+def _latency(row: tuple[Any, ...]) -> Latency:
+    *values, buckets, answers = row
+    return Latency._make([*values, dict(zip(buckets, answers, strict=True))])
+
+
+@contextmanager
+def figures(found: Iterable[Source], *, findings: bool, progress: Progress | None = None) -> Iterator[Figures]:
+    """The figures of some captures.
+
+    Args:
+        found: where their rows are.
+        findings: whether the rules are asked, too.
+        progress: is told how far it is.
+    """
+    extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    with duckdb.connect(config={"memory_limit": MEMORY, **extensions}) as connection:
+        yield Figures(connection, prepare(connection, found, findings=findings, progress=progress))

@@ -1,0 +1,72 @@
+"""Write captures as files that other programs read: Parquet, CSV, or a database of DuckDB.
+
+Parquet is a data set to which more can be added, from any number of machines: DIR/<table>/day=<day>/<capture>.parquet.
+CSV is a file for each table, with a quote before text that a spreadsheet would take for a formula. A database is
+DIR/captures.duckdb, with the views that `mcpproxy query` has.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.selection import selected
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `export`."""
+    made = Parser("export", __doc__)
+    made.add_argument("place", metavar="DIR", help="the folder to write to; it is made where it is not there")
+    made.add_argument(
+        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
+    )
+    made.add_argument(
+        "--format", choices=("parquet", "csv", "duckdb"), default="parquet", help="what to write (default: parquet)"
+    )
+    made.add_argument("--findings", action="store_true", help="ask the rules, too, and write what they find")
+    made.add_argument("--force", action="store_true", help="replace files that are there")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Write the files; 2 where a capture cannot be read, is damaged, or a file is there already."""
+    options = parser().parse_args(arguments)
+    with selected(options.capture) as paths:
+        return _export(paths, options)
+
+
+def _export(paths: list[Path], options: argparse.Namespace) -> int:
+    # DuckDB loads for a tenth of a second, which --help need not wait for.
+    from analysis.store.export import export
+    from analysis.store.open import sources
+    from mcpproxy.cli.asking import Progress
+
+    with Progress() as progress:
+        found, refused = sources(paths, findings=options.findings, progress=progress.tell)
+        if found:
+            done = export(
+                found,
+                options.format,
+                Path(options.place),
+                findings=options.findings,
+                force=options.force,
+                progress=progress.tell,
+            )
+    for _, error in refused:
+        say(str(error))
+    if not found:
+        return fail("no capture could be read, so nothing was written")
+    for _, error in done.refused:
+        say(str(error))
+    for table in dict.fromkeys(one.table for one in done.made):
+        files = [one for one in done.made if one.table == table]
+        rows = count_text(sum(one.rows for one in files), "row")
+        where = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.place}"
+        sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
+    if done.damage:
+        say(f"▲ {size(done.damage)} are no records: `mcpproxy verify` tells where; the rest was written")
+    return int(Exit.USAGE if refused or done.refused or done.damage else Exit.FINE)

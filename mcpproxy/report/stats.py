@@ -1,0 +1,278 @@
+"""The screen of `mcpproxy stats`, and the same as objects: latencies and their shape, errors, what does not fit, costs.
+
+Foreign text is sanitised here. A line is never longer than the terminal is wide.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from analysis.store.figures import By, Count, Definition, Figures, Latency, Startup, Totals, Unanswered
+from mcpproxy.report.text import Span, Style, cells, count_text, fit
+from mcpproxy.report.units import duration, size
+from mcpproxy.report.wrapping import wrapped
+from mcpproxy.sanitise import sanitise
+
+BLOCKS: Final = "▁▂▃▄▅▆▇█"
+SHAPE: Final = 10
+"""Cells for the shape of a distribution."""
+MOST_ROWS: Final = 20
+"""Rows of latencies on the screen."""
+FEWEST: Final = 3
+"""Rows of each server, where there are several."""
+MOST_NAMES: Final = 3
+"""Names in a line."""
+NARROWEST: Final = 60
+
+_COLUMNS: Final = (("n", 7), ("err", 5), ("p50", 8), ("p95", 8), ("p99", 8), ("max", 8))
+_MARGIN: Final = 22
+_VALUE: Final = 9
+_NOT_LOOKED: Final = "the rules were not asked, as that takes longer for so much: --findings does"
+
+
+class Stats(NamedTuple):
+    """All of it."""
+
+    totals: Totals
+    by: By
+    latency: list[Latency]
+    errors: list[Count]
+    has_findings: bool
+    """Whether the rules were asked: else of the next two only what needs none is known."""
+    id_mismatches: list[Count]
+    lifecycle_violations: list[Count]
+    unanswered: list[Unanswered]
+    definitions: list[Definition]
+    startup: Startup | None
+
+
+def gathered(figures: Figures, by: By, *, has_findings: bool) -> Stats:
+    """Ask for all of it."""
+    return Stats(
+        figures.totals(),
+        by,
+        figures.latency(by),
+        figures.errors(),
+        has_findings,
+        figures.id_mismatches(),
+        figures.lifecycle_violations(),
+        figures.unanswered(),
+        figures.definitions(),
+        figures.startup(),
+    )
+
+
+# ---- as objects
+
+
+def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
+    """An object for each figure; `figure` says which."""
+    yield {"figure": "totals", **stats.totals._asdict()}
+    for row in stats.latency:
+        shape = [
+            {"from_ms": 0 if bucket == -10 else 2.0**bucket, "to_ms": 2.0 ** (bucket + 1), "answers": answers}
+            for bucket, answers in row.buckets.items()
+        ]
+        values = {name: value for name, value in row._asdict().items() if name not in ("what", "buckets")}
+        yield {"figure": "latency", "by": stats.by, "what": row.what, **values, "histogram": shape}
+    yield from ({"figure": "errors", **one._asdict()} for one in stats.errors)
+    for figure, found in (
+        ("id_mismatches", stats.id_mismatches),
+        ("lifecycle_violations", stats.lifecycle_violations),
+    ):
+        yield from ({"figure": figure, "rules_asked": stats.has_findings, **one._asdict()} for one in found)
+    yield from ({"figure": "unanswered", **one._asdict()} for one in stats.unanswered)
+    yield from ({"figure": "definitions", **one._asdict()} for one in stats.definitions)
+    if stats.startup is not None:
+        yield {"figure": "startup", **stats.startup._asdict()}
+
+
+# ---- for people
+
+
+def as_text(stats: Stats, style: Style, width: int, *, has_blocks: bool = True) -> Iterator[str]:
+    """The screen, line by line.
+
+    Args:
+        stats: what to show.
+        style: its colours.
+        width: cells of a line.
+        has_blocks: whether block characters can be written.
+    """
+    width = max(NARROWEST, width)
+    yield fit(_head(stats.totals), width)
+    yield ""
+    yield from _latencies(stats, style, width, has_blocks=has_blocks)
+    yield ""
+    for title, value, details, is_bad in _figures(stats):
+        yield from _figure(title, value, details, width, style, is_bad=is_bad)
+
+
+def _head(totals: Totals) -> str:
+    return " · ".join(
+        [
+            count_text(totals.captures, "capture"),
+            count_text(totals.servers, "server"),
+            count_text(totals.clients, "client"),
+            count_text(totals.frames, "frame"),
+            size(totals.bytes),
+            duration(totals.duration_ns),
+        ]
+    )
+
+
+def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> Iterator[str]:
+    numbers = sum(room for _, room in _COLUMNS)
+    shape = SHAPE + 2 if has_blocks else 0
+    label = width - numbers - shape
+    heading = "LATENCY" if stats.by == "call" else f"LATENCY by {stats.by}"
+    head = "".join(f"{name:>{room}}" for name, room in _COLUMNS)
+    yield style.paint([Span(f"{heading:<{label}}", "accent"), Span(head, "dim")])
+    servers = {row.server: [one for one in stats.latency if one.server == row.server] for row in stats.latency}
+    several = len(servers) > 1 and stats.by != "server"
+    # No server takes the room of the others.
+    room = max(FEWEST, MOST_ROWS // len(servers)) if several else MOST_ROWS
+    groups = {server: rows[:room] for server, rows in servers.items()} if several else {None: stats.latency[:room]}
+    for server, rows in groups.items():
+        if several:
+            yield style.paint([Span(fit(sanitise(server or "(no name)"), width), "dim")])
+        for row in rows:
+            what = row.server if stats.by == "server" else row.what
+            name = fit(("  " if several else "") + sanitise("(none)" if what is None else what), label - 1)
+            error = _share(row.error_share)
+            times = "".join(f"{_ms(value):>8}" for value in (row.p50_ms, row.p95_ms, row.p99_ms, row.max_ms))
+            blanks = " " * (label - cells(name))
+            yield style.paint(
+                [
+                    Span(name),
+                    Span(f"{blanks}{_count(row.calls):>7}"),
+                    Span(f"{error:>5}", "bad" if row.errors else "plain"),
+                    Span(times),
+                    Span(f"  {spark(row.buckets)}" if has_blocks and row.buckets else ""),
+                ]
+            )
+    left_out = len(stats.latency) - sum(map(len, groups.values()))
+    if not stats.latency:
+        yield style.paint([Span("  no request was seen", "dim")])
+    if left_out:
+        more = f"  and {count_text(left_out, 'more row')}: --json has them"
+        yield style.paint([Span(more, "dim")])
+
+
+def spark(buckets: dict[int, int]) -> str:
+    """The shape of a distribution, from its lowest bucket to its highest; several share a cell where there are many."""
+    low, high = min(buckets), max(buckets)
+    share = -(-(high - low + 1) // SHAPE)
+    counts = [0] * ((high - low) // share + 1)
+    for bucket, count in buckets.items():
+        counts[(bucket - low) // share] += count
+    most = max(counts)
+    # What is there at all is seen.
+    return "".join(BLOCKS[-(-count * len(BLOCKS) // most) - 1] if count else " " for count in counts)
+
+
+class _Row(NamedTuple):
+    title: str
+    value: str
+    details: list[str]
+    is_bad: bool = False
+
+
+def _figures(stats: Stats) -> Iterator[_Row]:
+    errors = sum(one.times for one in stats.errors)
+    yield _Row("ERRORS", f"{errors:,}", _some([_counted(one) for one in stats.errors]), bool(errors))
+    yield _found("ID MISMATCHES", stats.id_mismatches, stats)
+    yield _found("LIFECYCLE VIOLATIONS", stats.lifecycle_violations, stats)
+    unanswered = sum(one.times for one in stats.unanswered)
+    yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats.unanswered), bool(unanswered))
+    if stats.definitions:
+        bytes_ = sum(one.bytes for one in stats.definitions)
+        yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))
+    if stats.startup is not None:
+        yield _Row("START-UP", _ms(stats.startup.total_ms), _parts(stats.startup))
+
+
+def _found(title: str, counts: list[Count], stats: Stats) -> _Row:
+    total = sum(one.times for one in counts)
+    details = _some([_explained(one) for one in counts])
+    if not stats.has_findings:
+        return _Row(title, f"{total:,} +" if total else "?", [*details, _NOT_LOOKED], bool(total))
+    return _Row(title, f"{total:,}", details, bool(total))
+
+
+def _counted(one: Count) -> str:
+    return f"{sanitise(one.what)} {one.times:,}"
+
+
+def _explained(one: Count) -> str:
+    return f"{_counted(one)} ({sanitise(one.example, 60)})" if one.example else _counted(one)
+
+
+def _some(words: list[str]) -> list[str]:
+    """A few of them, and how many more there are."""
+    rest = len(words) - MOST_NAMES
+    return words if rest <= 0 else [*words[:MOST_NAMES], f"{rest:,} more"]
+
+
+def _unanswered(found: list[Unanswered]) -> list[str]:
+    words = []
+    for one in found:
+        numbers = ", ".join(f"#{number}" for number in one.requests[:MOST_NAMES])
+        words.append(f"{sanitise(one.what, 100)} {numbers}{', …' if one.times > MOST_NAMES else ''}")
+    live, lost = sum(one.live for one in found), sum(one.may_be_lost for one in found)
+    notes = [f"{live:,} may still be answered"] if live else []
+    notes += [f"answers to {lost:,} may be in what was lost"] if lost else []
+    return [*_some(words), *notes]
+
+
+def _costs(definitions: Sequence[Definition]) -> list[str]:
+    tokens = sum(one.tokens_estimate for one in definitions)
+    never = sum(not one.calls for one in definitions)
+    dear = [f"{sanitise(one.tool, 60)} {size(one.bytes)}" for one in definitions[:MOST_NAMES]]
+    rest = ["…"] if len(definitions) > MOST_NAMES else []
+    unused = [f"{never:,} of {count_text(len(definitions), 'tool')} never called"] if never else []
+    return [f"≈ {tokens:,} tokens (estimate)", *dear, *rest, *unused]
+
+
+def _parts(startup: Startup) -> list[str]:
+    parts = (
+        ("process", startup.process_ms),
+        ("initialize", startup.initialize_ms),
+        ("initialized", startup.ready_ms),
+        ("first tools/list", startup.first_list_ms),
+    )
+    # A server that says nothing before its answer has no time of its own for `initialize`.
+    told = [f"{name} {_ms(value)}" for name, value in parts if value]
+    return [*told, *([f"medians of {startup.sessions:,} sessions"] if startup.sessions > 1 else [])]
+
+
+def _figure(title: str, value: str, details: list[str], width: int, style: Style, *, is_bad: bool) -> Iterator[str]:
+    lines = list(wrapped(" · ".join(details), width - _MARGIN - _VALUE - 3)) if details else [""]
+    role: Any = "bad" if is_bad else "plain"
+    first = [Span(f"{title:<{_MARGIN}}", "accent"), Span(f"{value:>{_VALUE}}", role), Span(f"   {lines[0]}")]
+    yield style.paint(first).rstrip()
+    yield from (f"{'':<{_MARGIN + _VALUE + 3}}{line}" for line in lines[1:])
+
+
+def _count(value: int) -> str:
+    return f"{value:,}" if value < 1_000_000 else f"{value / 1e6:.1f}M"
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return "–"
+    # Some are not none, and not all are not all.
+    percent = min(max(round(share * 100), 1 if share else 0), 100 if share == 1 else 99)
+    return f"{percent}%"
+
+
+def _ms(value: float | None) -> str:
+    """A duration in seven cells: `0.41ms`, `31.2ms`, `410ms`, `1.92s`, `12.3s`, `2m14s`."""
+    if value is None:
+        return "–"
+    if value < 999.5:
+        digits = 2 if value < 0.995 else 1 if value < 99.95 else 0
+        return f"{value:.{digits}f}ms"
+    seconds = value / 1000
+    if seconds < 59.95:
+        return f"{seconds:.{2 if seconds < 9.995 else 1}f}s"
+    return duration(int(value * 1e6))

@@ -1,0 +1,162 @@
+"""`mcpproxy export`: every row arrives, in files that others read, and nothing of others is lost."""
+
+import csv
+import re
+import stat
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from analysis.store.reference import relations
+from analysis.store.tables import NAMES
+from tests.analysis.store.written import DAY, OPENED, Written
+from tests.mcpproxy.cli.typed import mcpproxy
+
+ROOT = Path(__file__).parents[3]
+CORPUS = ROOT / "tests/corpus/captures"
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    """A folder with captures of two days."""
+    place = tmp_path / "captures"
+    place.mkdir()
+    for number in range(2):
+        one = Written(place / f"{number}.mcpcap", "=cmd|' /C calc'!A0", number, OPENED + number * DAY)
+        one.handshake()
+        one.ask(20, 1, "tools/list")
+        one.answer(21, 1, tools=[{"name": "@SUM(1)", "inputSchema": {"type": "object"}}])
+        one.call(30, 2, "@SUM(1)")
+        one.fail(32, 2, "-1+1")
+        one.record(33, "stderr", raw="\tx", size=2)
+        one.raw(34, "s2c", b"\xff no message")
+        one.close()
+    return place
+
+
+def exported(form: str, place: Path, captures: Path, *more: str) -> None:
+    done = mcpproxy("export", "--format", form, *more, place, captures)
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
+def test_every_row_arrives(form: str, captures: Path, tmp_path: Path) -> None:
+    place = tmp_path / "o'ut"
+    exported(form, place, captures, "--findings")
+    with duckdb.connect() as connection:
+        counts = {}
+        for table in NAMES:
+            if form == "duckdb":
+                connection.execute("attach if not exists ? as out (read_only)", [str(place / "captures.duckdb")])
+                source = f"out.{table}"
+            elif form == "csv":
+                source = f"read_csv({text(place / f'{table}.csv')}, header = true, all_varchar = true)"
+            else:
+                source = f"read_parquet({text(place / table / 'day=*/*.parquet')}, hive_partitioning = true)"
+            if form == "duckdb" or list(place.glob(f"{table}*/*/*.parquet")) or (place / f"{table}.csv").exists():
+                (counts[table],) = connection.execute(f"select count(*) from {source}").fetchall()[0]
+    findings, http = counts.pop("findings"), counts.pop("http_exchanges", 0)
+    assert counts == {"captures": 2, "sessions": 2, "frames": 16, "exchanges": 6, "tools": 2, "stderr": 2}
+    assert (findings > 0, http) == (True, 0)
+
+
+def text(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def test_files_are_for_their_owner_alone(captures: Path, tmp_path: Path) -> None:
+    for form in ("parquet", "csv", "duckdb"):
+        exported(form, tmp_path / "out", captures)
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    folders = [tmp_path / "out", *(path for path in (tmp_path / "out").rglob("*") if path.is_dir())]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
+    assert not [path for path in folders if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
+def test_nothing_is_overwritten_unless_asked_for(form: str, captures: Path, tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    exported(form, place, captures)
+    files = sorted(path for path in place.rglob("*") if path.is_file())
+    kept = files.pop(0)
+    kept.write_text("mine")
+    for file in files:
+        file.unlink()
+    done = mcpproxy("export", "--format", form, place, captures)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"exists, so nothing was written; --force replaces it" in done.stderr
+    assert [path for path in place.rglob("*") if path.is_file()] == [kept]
+    assert kept.read_text() == "mine"
+    exported(form, place, captures, "--force")
+    assert sorted(path for path in place.rglob("*") if path.is_file()) == [kept, *files]
+    assert kept.read_bytes() != b"mine"
+
+
+def test_no_cell_of_csv_is_a_formula(captures: Path, tmp_path: Path) -> None:
+    exported("csv", tmp_path, captures, "--findings")
+    cells = []
+    for file in tmp_path.glob("*.csv"):
+        with file.open(newline="", encoding="utf-8") as rows:
+            cells += [cell for row in csv.reader(rows) for cell in row]
+    assert not [cell for cell in cells if re.match(r"[=+\-@\t\r\n]", cell) and not re.fullmatch(r"-?[0-9.e+-]+", cell)]
+    assert {"'=cmd|' /C calc'!A0", "'@SUM(1)", "'-1+1", "'\tx"} <= set(cells)
+    assert b"\xff no message".hex() in cells
+
+
+def test_parquet_has_the_columns_of_the_tables_and_no_type_that_is_rare(captures: Path, tmp_path: Path) -> None:
+    exported("parquet", tmp_path, captures, "--findings")
+    for relation in relations():
+        files = [str(path) for path in (tmp_path / relation.name).rglob("*.parquet")]
+        if relation.is_view or not files:
+            continue
+        with duckdb.connect() as connection:
+            found = connection.execute("describe from read_parquet(?, hive_partitioning = false)", [files]).fetchall()
+        assert [row[0] for row in found] == [column.name for column in relation.columns]
+        assert not {row[1] for row in found} & {"JSON", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "HUGEINT"}
+
+
+def test_without_findings_there_is_no_table_that_looks_clean(captures: Path, tmp_path: Path) -> None:
+    for form in ("parquet", "csv", "duckdb"):
+        exported(form, tmp_path, captures)
+    assert not list(tmp_path.glob("findings*"))
+    with duckdb.connect(str(tmp_path / "captures.duckdb"), read_only=True) as connection:
+        names = {
+            name
+            for (name,) in connection.execute("select table_name from duckdb_columns() where not internal").fetchall()
+        }
+        assert connection.execute("select sum(calls) from latency").fetchall() == [(6,)]
+    assert names & {"findings", "id_mismatches", "lifecycle_violations", "findings_by_rule"} == set()
+    assert {"latency", "frames"} <= names
+
+
+def test_a_damaged_capture_is_exported_as_far_as_it_goes(tmp_path: Path) -> None:
+    done = mcpproxy("export", tmp_path / "out", CORPUS / "damaged.mcpcap", CORPUS / "not-a-capture.mcpcap")
+    assert done.returncode == 2
+    assert b"are no records" in done.stderr
+    assert b"not-a-capture" in done.stderr
+    assert list((tmp_path / "out/frames").rglob("*.parquet"))
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(captures: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = mcpproxy("export", tmp_path / "file/out", captures)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"Traceback" not in done.stderr
+
+
+def test_statements_of_the_page_about_scale_run(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exported("parquet", tmp_path / "lake", captures, "--findings")
+    statements = re.findall(
+        r"^```sql\n(.*?)^```$", (ROOT / "docs/scale.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert len(statements) == 3
+    with duckdb.connect() as connection:
+        assert all(connection.execute(statement).fetchall() for statement in statements)
+        (days,) = connection.execute("select count(distinct day) from 'compact/*/*.parquet'").fetchall()
+    assert days == (2,)

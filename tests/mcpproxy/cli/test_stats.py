@@ -1,0 +1,141 @@
+"""`mcpproxy stats`: figures of any number of captures, and what is said where they are not whole."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.cli import stats as command
+from tests.analysis.store.written import Written
+from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
+
+CORPUS = Path(__file__).parents[2] / "corpus/captures"
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """Ten calls, one of them failed; one without an answer; one answered with another type of id."""
+    one = Written(tmp_path / "one.mcpcap", "weather", 1)
+    one.handshake()
+    for number in range(1, 11):
+        one.call(100 * number, number, "forecast")
+        if number == 5:
+            one.fail(100 * number + 8, number, "\x1b[31mdown")
+        else:
+            one.answer(100 * number + number, number, content=[])
+    one.call(2000, 20, "slow")
+    one.call(2010, 21, "slow")
+    one.answer(2020, "21", content=[])
+    return one.close(3000)
+
+
+def objects(*arguments: str | Path) -> list[dict[str, Any]]:
+    done = mcpproxy("stats", "--json", *arguments)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_four_questions_are_answered(capture: Path) -> None:
+    done = mcpproxy("stats", capture)
+    assert (done.returncode, done.stderr) == (0, b"")
+    shown = done.stdout.decode()
+    rows = {line[:21].strip(): line[21:].split() for line in shown.splitlines()}
+    assert rows["tools/call forecast"][:6] == ["10", "10%", "6.5ms", "9.6ms", "9.9ms", "10.0ms"]
+    assert rows["ERRORS"] == ["1", "tool", "error", "1"]
+    assert rows["ID MISMATCHES"][:3] == ["1", "id/type-changed", "1"]
+    assert rows["UNANSWERED"][:4] == ["1", "tools/call", "slow", "#24"]
+    assert "\x1b" not in shown
+
+
+def test_json_has_the_same_figures(capture: Path) -> None:
+    found = objects(capture)
+    latency = {row["what"]: row for row in found if row["figure"] == "latency"}
+    assert latency["tools/call forecast"]["p50_ms"] == 6.5
+    assert sum(bucket["answers"] for bucket in latency["tools/call forecast"]["histogram"]) == 10
+    assert [row["what"] for row in found if row["figure"] == "id_mismatches"] == ["id/type-changed"]
+    assert {row["figure"] for row in found} == {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup"}
+
+
+@pytest.mark.parametrize(
+    ("by", "rows"),
+    [
+        ("server", [("weather", None)]),
+        ("client", [(None, "c")]),
+        ("tool", [("weather", "forecast"), ("weather", "slow")]),
+        ("day", [(None, "2026-11-18")]),
+    ],
+)
+def test_latencies_by_what_is_asked_for(capture: Path, by: str, rows: list[Any]) -> None:
+    found = [row for row in objects("--by", by, capture) if row["figure"] == "latency"]
+    assert [(row["server"], row["what"]) for row in found] == rows
+    assert sum(row["calls"] for row in found) == (12 if by == "tool" else 13)
+
+
+def test_several_captures_are_one_screen(capture: Path) -> None:
+    other = Written(capture.with_name("two.mcpcap"), "other", 2)
+    other.call(1, 1, "forecast")
+    other.answer(2, 1, content=[])
+    other.close()
+    shown = mcpproxy("stats", capture.parent).stdout.decode()
+    assert shown.startswith("2 captures · 2 servers · 1 client · ")
+    assert "\nother\n  tools/call forecast " in shown
+    assert "\nweather\n  tools/call forecast " in shown
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_the_screen_fits_on_a_terminal(columns: int) -> None:
+    shown = on_terminal("stats", str(CORPUS / "demo.mcpcap"), columns=columns, TERM="dumb").decode()
+    assert max(len(line.rstrip("\r")) for line in shown.split("\n")) <= columns
+    assert "\x1b" not in shown
+
+
+def test_shapes_are_left_out_where_they_cannot_be_written(capture: Path) -> None:
+    done = mcpproxy("stats", capture, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert b"\\u258" not in done.stdout
+    assert b"tools/call forecast" in done.stdout
+
+
+def test_damage_is_told_and_the_rest_is_counted() -> None:
+    done = mcpproxy("stats", CORPUS / "damaged.mcpcap")
+    assert done.returncode == 2
+    assert b"are no records" in done.stderr
+    assert done.stdout.startswith(b"1 capture ")
+
+
+def test_what_a_killed_recorder_leaves_is_no_damage() -> None:
+    done = mcpproxy("stats", CORPUS / "torn.mcpcap")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"1 capture ")
+
+
+def test_what_cannot_be_read_is_told(capture: Path) -> None:
+    done = mcpproxy("stats", capture, CORPUS / "not-a-capture.mcpcap")
+    assert done.returncode == 2
+    assert b"not-a-capture" in done.stderr
+    assert done.stdout.startswith(b"1 capture ")
+    done = mcpproxy("stats", CORPUS / "not-a-capture.mcpcap")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"nothing to count" in done.stderr
+
+
+def test_rules_are_not_asked_about_large_captures(
+    capture: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "QUICK", 10)
+    assert command.run([str(capture)]) == 0
+    assert "the rules were not asked" in capsys.readouterr().out
+    assert command.run(["--findings", str(capture)]) == 0
+    shown = capsys.readouterr().out
+    assert "the rules were not asked" not in shown
+    assert "id/type-changed 1" in shown
+
+
+def test_a_name_cannot_become_a_part_of_a_statement(tmp_path: Path) -> None:
+    name = "x'); drop table captures; --"
+    one = Written(tmp_path / "x.mcpcap", name, 1)
+    one.call(1, 1, name)
+    one.answer(2, 1, content=[])
+    found = objects(one.close())
+    assert [row["what"] for row in found if row["figure"] == "latency"] == [f"tools/call {name}"]

@@ -1,0 +1,97 @@
+"""The screen of `stats`: it fits, hides nothing bad, and shows foreign text harmlessly."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.store.figures import Count, Definition, Latency, Startup, Totals, Unanswered
+from mcpproxy.report.stats import BLOCKS, NARROWEST, SHAPE, Stats, as_text, spark
+from mcpproxy.report.text import Style, cells
+from mcpproxy.sanitise import sanitise
+
+TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0)
+
+
+def stats(name: str = "search", **changes: object) -> Stats:
+    """One of everything, with a name of one's choice in each place for foreign text."""
+    row = Latency("server", f"tools/call {name}", 812, 800, 24, 0.03, 120.0, 410.0, 1920.0, 4100.0, {6: 3, 7: 9, 11: 1})
+    made = Stats(
+        TOTALS,
+        "call",
+        [row, row._replace(server=name, errors=0, error_share=0.0)],
+        [Count("-32602 Invalid params", 3, name), Count("tool error", 21, name)],
+        True,
+        [Count("id/type-changed", 1, name)],
+        [],
+        [Unanswered(f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2)],
+        [Definition("server", name, 9100, 2275, 0), Definition("server", "b", 2200, 550, 3)],
+        Startup(3, 1210.0, 880.0, 40.0, None, 290.0),
+    )
+    return made._replace(**changes)  # type: ignore[arg-type]  # named as in the class
+
+
+def text(what: Stats, width: int = 80) -> str:
+    return "\n".join(as_text(what, Style(), width))
+
+
+def test_everything_is_on_the_screen() -> None:
+    shown = text(stats())
+    assert shown.splitlines()[0] == "3 captures · 2 servers · 1 client · 4,812 frames · 1.0 MB · 6m02s"
+    for row in (
+        "  tools/call search         812   3%   120ms   410ms   1.92s   4.10s  ▃█   ▁",
+        "ERRORS                       24   -32602 Invalid params 3 · tool error 21",
+        "ID MISMATCHES                 1   id/type-changed 1 (search)",
+        "LIFECYCLE VIOLATIONS          0",
+        "UNANSWERED                   12   tools/call search #411, #412, #413, … · 1 may",
+        "DEFINITIONS COST        11.3 kB   ≈ 2,825 tokens (estimate) · search 9.1 kB · b",
+        "START-UP                  1.21s   process 880ms · initialize 40.0ms · first",
+    ):
+        assert row in shown.splitlines(), (row, shown)
+
+
+def test_a_busy_server_leaves_room_for_the_others() -> None:
+    row = stats().latency[0]
+    rows = [row._replace(server="busy", what=f"call {number}") for number in range(30)] + [row._replace(server="idle")]
+    shown = text(stats(latency=rows)).splitlines()
+    assert shown.index("busy") < shown.index("idle")
+    assert sum(line.startswith("  call ") for line in shown) == 10
+    assert "  and 20 more rows: --json has them" in shown
+    assert "  and 11 more rows: --json has them" in text(stats(latency=[*rows[:30], rows[0]])).splitlines()
+
+
+def test_what_nobody_looked_for_is_not_called_none() -> None:
+    shown = text(stats(has_findings=False, id_mismatches=[], lifecycle_violations=[]))
+    assert "ID MISMATCHES                 ?   the rules were not asked" in shown
+    assert "LIFECYCLE VIOLATIONS          ?   the rules were not asked" in shown
+    assert "ID MISMATCHES               1 +" in text(stats(has_findings=False))
+
+
+@pytest.mark.parametrize(("share", "shown"), [(None, "–"), (0.0, "0%"), (0.0001, "1%"), (0.9999, "99%"), (1.0, "100%")])
+def test_an_error_is_never_rounded_away(share: float | None, shown: str) -> None:
+    row = stats().latency[0]._replace(error_share=share)
+    (line,) = (line for line in text(stats(latency=[row])).splitlines() if "tools/call search" in line and "ms" in line)
+    assert line.split()[3] == shown
+
+
+@given(st.dictionaries(st.integers(-10, 40), st.integers(1, 10**6), min_size=1))
+def test_a_shape_fits_and_shows_every_answer(buckets: dict[int, int]) -> None:
+    shape = spark(buckets)
+    assert len(shape) <= SHAPE
+    assert set(shape) <= {*BLOCKS, " "}
+    assert BLOCKS[-1] in shape
+    assert shape[0] != " "
+    assert shape[-1] != " "
+
+
+@given(st.text(max_size=200), st.integers(NARROWEST, 200))
+def test_foreign_text_neither_acts_nor_breaks_a_line(name: str, width: int) -> None:
+    for line in text(stats(name), width).split("\n"):
+        assert cells(line) <= width
+        assert sanitise(line, None) == line
+
+
+def test_nothing_at_all_is_a_screen_as_well() -> None:
+    empty = stats(latency=[], errors=[], id_mismatches=[], unanswered=[], definitions=[], startup=None)
+    shown = text(empty._replace(totals=Totals(*[0] * 9)))
+    assert "no request was seen" in shown
+    assert "START-UP" not in shown
