@@ -37,6 +37,7 @@ select
         when code = -32022 then 'Unsupported protocol version'
         when code = -32042 then 'URL elicitation required'
         when code between -32099 and -32000 then 'server-defined'
+        when code between -32768 and -32100 then 'reserved'
         when code is null then 'error without a code'
         else 'application-defined'
     end as meaning,

@@ -395,6 +395,30 @@ def test_errors_by_heart(written: Base) -> None:
     )
 
 
+def test_codes_have_the_meaning_that_their_number_gives_them(tmp_path: Path) -> None:
+    meanings = {
+        -32700: "Parse error",
+        -32600: "Invalid Request",
+        -32601: "Method not found",
+        -32603: "Internal error",
+        -32001: "server-defined",
+        -32002: "Resource not found",
+        -32042: "URL elicitation required",
+        -32099: "server-defined",
+        -32100: "reserved",
+        -32768: "reserved",
+        -32769: "application-defined",
+        -31999: "application-defined",
+        1: "application-defined",
+    }
+    one = Written(tmp_path / "x.mcpcap", "x")
+    for number, code in enumerate(meanings):
+        one.call(number, number, "x")
+        one.refuse(number, number, code, "no")
+    with loaded([one.close()]) as base:
+        assert dict(base.ask("select code, meaning from errors")) == meanings
+
+
 def test_unanswered_and_slowest_are_exactly_the_two_halves(base: Base) -> None:
     open_ = {(one.id, call.request.seq) for one in base.told for call in one.calls if call.outcome == "unanswered"}
     assert {(row["capture"], row["request"]) for row in base.rows("unanswered")} == open_
