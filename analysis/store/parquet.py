@@ -10,7 +10,7 @@ from typing import Final
 
 import duckdb
 
-from analysis.store.messages import Column, Value
+from analysis.store.messages import Column, QueryError, Value
 
 BATCH: Final = 2048
 MEMORY: Final = "1GB"
@@ -29,7 +29,17 @@ def write_parquet(path: Path, columns: Sequence[Column], names: Sequence[str], r
         columns: of the rows.
         names: what to call them, each once.
         rows: taken once, a batch at a time.
+
+    Raises:
+        QueryError: a value has no place in its column, or the disk is full.
     """
+    try:
+        _write(path, columns, names, rows)
+    except duckdb.Error as error:
+        raise QueryError("parquet", f"cannot write Parquet: {str(error).partition(chr(10))[0]}") from error
+
+
+def _write(path: Path, columns: Sequence[Column], names: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
     fields = [f"c{number}" for number in range(len(columns))]
     staged = [column.type if column.kind in _OWN else "VARCHAR" for column in columns]
     with (
@@ -61,6 +71,8 @@ def _plain(row: Sequence[Value]) -> tuple[Value, ...]:
 def _type(column: Column) -> str:
     """The type of a column in the file. What it is called comes from a process that is not trusted."""
     name = column.type
+    if name in ("HUGEINT", "UHUGEINT"):
+        return "DECIMAL(38,0)"  # what sums are; DuckDB would write them as floats
     if column.kind in _OWN:
         return name
     is_known = re.fullmatch(r"DECIMAL\(\d{1,2},\d{1,2}\)", name) or _TIMES.fullmatch(name) or name == "UUID"

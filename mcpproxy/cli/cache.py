@@ -1,0 +1,36 @@
+"""Empty the cache of rows that `query`, `stats` and `export` keep: it is made again as they need it.
+
+Captures are never touched. The cache keeps itself below 2 GiB, or below what MCPPROXY_CACHE_SIZE says.
+"""
+
+import argparse
+import sys
+
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `cache`."""
+    made = Parser("cache", __doc__)
+    made.add_argument("action", choices=("clear",), help="clear: delete all of it")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Clear the cache; 2 where something of it is left."""
+    parser().parse_args(arguments)
+    # DuckDB is loaded with it, for a fifth of a second that `cache --help` need not wait.
+    from analysis.store.cache import clear, directory
+
+    freed = clear()
+    folder = directory()
+    place = "no directory: neither HOME nor XDG_CACHE_HOME is set" if folder is None else sanitise(str(folder))
+    sys.stdout.write(f"{count_text(freed.files, 'file')}, {size(freed.bytes)} deleted in {place}\n")
+    left = [] if folder is None or not folder.is_dir() else [name for name in folder.iterdir() if name.is_file()]
+    if left:
+        return fail(f"cannot delete {count_text(len(left), 'file')} in {place}")
+    return int(Exit.FINE)

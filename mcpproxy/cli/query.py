@@ -1,0 +1,288 @@
+"""Ask captures in SQL: `mcpproxy query "select * from latency"`.
+
+The first argument is the SQL, unless it is a single word, which no SQL is: then all of them are captures. Without SQL
+it is read from -f or from stdin; on a terminal, you are asked for it. `--views` lists what there is to ask. Any SQL
+may be given: it runs in a process of its own, which can read the captures and nothing else.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from analysis.store.jail import MEMORY, TIMEOUT_S, Limits
+from analysis.store.messages import Column, QueryError, Value
+from analysis.store.reference import Relation, relations
+from captures.errors import CaptureError, NotACapture
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.output import for_stdout, set_up
+from mcpproxy.cli.selection import selected
+from mcpproxy.cli.shell import converse
+from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, table
+from mcpproxy.report.text import Style
+from mcpproxy.report.wrapping import wrapped
+from mcpproxy.sanitise import sanitise
+
+FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")
+_SUFFIXES: Final = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".md": "markdown",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+_BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LEAST_MEMORY: Final = 64 << 20
+_SQL_LIMIT: Final = 16 << 20
+"""Bytes of SQL that are read from a file."""
+
+
+def _memory(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
+    if not found or int(found[1]) * _BYTES[found[2]] < _LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no size of at least 64M, such as 512M or 4G")
+    return int(found[1]) * _BYTES[found[2]]
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|)", text)
+    if not found or float(found[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no time such as 90 (seconds) or 5m")
+    return float(found[1]) * (60 if found[2] == "m" else 1)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `query`."""
+    made = Parser("query", __doc__)
+    made.add_argument(
+        "capture",
+        nargs="*",
+        metavar="SQL|CAPTURE",
+        help="the SQL, then captures, folders, server names, or - for stdin (default: the newest capture)",
+    )
+    made.add_argument("-f", "--file", metavar="F", help="read the SQL from a file, or from stdin where it is -")
+    made.add_argument("--views", action="store_true", help="list the views and tables")
+    made.add_argument("--schema", metavar="VIEW", help="tell the columns of a view or table, with an example")
+    made.add_argument("-o", "--output", metavar="F", help="write the answer to a file, which appears when it is whole")
+    made.add_argument("--force", action="store_true", help="let --output replace a file")
+    made.add_argument(
+        "--format", choices=FORMATS, help="default: what the name of the file says, else table; parquet needs --output"
+    )
+    made.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    made.add_argument(
+        "--memory", type=_memory, default=MEMORY, metavar="SIZE", help="the most that a query may take (default: 2G)"
+    )
+    made.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=TIMEOUT_S,
+        metavar="TIME",
+        help="how long a query may take, in seconds, or minutes with an m (default: 60)",
+    )
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Answer; 2 where SQL is refused or fails, or a capture is damaged or cannot be read."""
+    set_up("text")
+    options = parser().parse_intermixed_args(arguments)
+    options.format = options.format or _format_of(options.output)
+    set_up("text" if options.format in ("table", "markdown") else options.format)
+    problem = _wrong_choice(options)
+    if problem is not None:
+        return fail(problem)
+    try:
+        if options.views or options.schema is not None:
+            return _describe(options)
+        sql = _sql(options)
+        limits = Limits(options.memory, options.timeout)
+        with selected(options.capture) as paths, Asking(paths, limits) as asking:
+            if sql is None:
+                return converse(asking, lambda columns, rows: _write_stdout(columns, rows, options.format))
+            answer = asking.ask(sql)
+            _deliver(answer.columns, answer, options)
+            return int(Exit.USAGE if asking.is_spoiled else Exit.FINE)
+    except QueryError as error:
+        tell(error)
+        return int(Exit.USAGE)
+    except NotACapture as error:
+        return fail(f"{error}{_meant_as_view(options.capture)}")
+
+
+def _format_of(output: str | None) -> str:
+    return _SUFFIXES.get(Path(output).suffix.lower(), "table") if output else "table"
+
+
+def _wrong_choice(options: argparse.Namespace) -> str | None:
+    if options.format == "parquet" and options.output is None:
+        return "--format parquet needs a file: -o FILE"
+    if options.force and options.output is None:
+        return "--force goes with -o FILE"
+    if options.views + (options.schema is not None) + (options.file is not None) > 1:
+        return "--views, --schema and --file exclude each other; see mcpproxy query --help"
+    if options.output is not None and not options.force and os.path.lexists(options.output):
+        return f"{sanitise(options.output)} exists; --force replaces it"
+    return None
+
+
+# ---- what is asked
+
+
+def _sql(options: argparse.Namespace) -> str | None:
+    """The SQL, taken away from the captures; None where a person is to be asked."""
+    if options.file is not None:
+        return _read(options.file)
+    if options.capture and len(options.capture[0].split()) != 1:
+        text: str = options.capture.pop(0)
+        return text
+    if sys.stdin is None:
+        raise QueryError("empty", "there is no SQL to run, and stdin is closed; see mcpproxy query --help")
+    if sys.stdin.isatty():
+        return None
+    if "-" in options.capture:
+        raise QueryError("empty", "stdin is the capture, so the SQL has to be an argument or in a file (-f)")
+    return _read("-")
+
+
+def _read(name: str) -> str:
+    if name == "-" and sys.stdin is None:
+        raise CaptureError("cannot read SQL from stdin: it is closed")
+    try:
+        # As many bytes as may be, and one to see that there are more.
+        if name == "-":
+            data = sys.stdin.buffer.read(_SQL_LIMIT + 1)
+        else:
+            with open(name, "rb") as file:
+                data = file.read(_SQL_LIMIT + 1)
+    except OSError as error:
+        raise CaptureError(f"cannot read SQL from {name}: {error.strerror}") from error
+    if len(data) > _SQL_LIMIT:
+        raise CaptureError(f"cannot read SQL from {name}: it has more than {_SQL_LIMIT >> 20} MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CaptureError(f"cannot read SQL from {name}: it is no UTF-8") from error
+
+
+def _meant_as_view(words: list[str]) -> str:
+    """A hint for those who gave a view's name where SQL belongs."""
+    word = words[0] if words else ""
+    known = any(relation.name == word for relation in relations())
+    return f'; to ask that view: mcpproxy query "from {word}"' if known else ""
+
+
+# ---- what there is to ask
+
+
+def _describe(options: argparse.Namespace) -> int:
+    """Answer `--views` and `--schema`; no capture is needed."""
+    if options.views:
+        _deliver(*views(), options)
+        return int(Exit.FINE)
+    relation = relation_of(options.schema)
+    _deliver(*schema(relation), options)
+    if options.format == "table" and options.output is None:
+        sys.stdout.write(_about(relation))
+    return int(Exit.FINE)
+
+
+def _about(relation: Relation) -> str:
+    lines = ["", *wrapped(f"{relation.name}: {relation.row}", _width())]
+    if relation.about:
+        lines += ["", *wrapped(relation.about, _width())]
+    if relation.example:
+        lines += ["", *(f"    {line}" for line in relation.example.split("\n"))]
+    return "\n".join(lines) + "\n"
+
+
+# ---- where the answer goes
+
+
+def _width() -> int:
+    return max(20, shutil.get_terminal_size().columns)
+
+
+def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, style: Style) -> Iterator[str]:
+    if not columns:
+        return
+    if form == "csv":
+        yield from csv_lines(columns, rows)
+        return
+    if form == "table":
+        lines = table(columns, rows, _width(), style)
+    else:
+        lines = json_lines(columns, rows) if form == "json" else markdown(columns, rows)
+    for line in lines:
+        yield line + "\n"
+
+
+def _write_stdout(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str) -> None:
+    plain = form in ("table", "markdown")
+    for line in _lines(columns, rows, form, Style.of(sys.stdout, os.environ)):
+        sys.stdout.write(line if plain else _on_terminal(line, form))
+
+
+def _on_terminal(line: str, form: str) -> str:
+    """JSON and CSV are written as they are, but for what could act on a terminal where stdout is one."""
+    if form == "json":
+        return for_stdout(line.removesuffix("\n")) + "\n"
+    return sanitise(line.removesuffix("\r\n"), None) + "\n" if sys.stdout.isatty() else line
+
+
+def _deliver(columns: list[Column], rows: Iterable[tuple[Value, ...]], options: argparse.Namespace) -> None:
+    if options.output is None:
+        _write_stdout(columns, rows, options.format)
+        return
+    with _new_file(Path(options.output), replace=options.force) as path:
+        if options.format == "parquet":
+            from analysis.store.parquet import write_parquet
+
+            if not columns:
+                raise QueryError("empty", "the statement has no rows to write")
+            write_parquet(path, columns, names_of(columns), rows)
+        else:
+            with path.open("w", encoding="utf-8", newline="") as file:
+                file.writelines(_lines(columns, rows, options.format, Style()))
+
+
+@contextmanager
+def _new_file(target: Path, *, replace: bool) -> Iterator[Path]:
+    """A file beside the target, which takes its name when all is written; nothing is left of one that is not.
+
+    Raises:
+        CaptureError: it cannot be made, or something else has that name.
+    """
+    try:
+        if replace and target.exists() and not stat.S_ISREG(target.lstat().st_mode):
+            raise CaptureError(f"cannot write {target}: what has that name is no file")
+        handle, name = tempfile.mkstemp(prefix=".mcpproxy-", dir=target.parent)
+    except OSError as error:
+        raise CaptureError(f"cannot write {target}: {error.strerror}") from error
+    os.close(handle)
+    path = Path(name)
+    try:
+        yield path
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        if replace:
+            path.replace(target)
+        else:
+            # Unlike a rename, a link never takes the place of what came meanwhile.
+            os.link(path, target)
+    except FileExistsError as error:
+        raise CaptureError(f"{target} exists; --force replaces it") from error
+    except OSError as error:
+        raise CaptureError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        with suppress(FileNotFoundError):
+            path.unlink()

@@ -1,0 +1,184 @@
+"""SQL typed at a terminal: a prompt with history and completion, and an answer to each statement."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from analysis.store.messages import Column, QueryError, Value
+from analysis.store.reference import relations
+from captures.places import home
+from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
+from mcpproxy.cli.diagnostics import Exit, say
+
+PROMPT: Final = "sql> "
+MORE: Final = "...> "
+HISTORY: Final = 1000
+"""Lines that are kept from one time to the next."""
+
+Show = Callable[[list[Column], Iterable[tuple[Value, ...]]], None]
+"""Prints an answer."""
+
+HELP: Final = """Type SQL, over as many lines as you like, and end it with a semicolon.
+
+  .views      what there is to ask
+  .schema V   the columns of a view or table
+  .quit       leave; so does Ctrl-D
+
+Ctrl-C stops a query, or forgets what was typed. Tab completes names.
+"""
+
+# What a semicolon does not end: text, names, comments, text between dollars.
+_QUOTED: Final = re.compile(
+    r"'[^']*+(?:''[^']*+)*+'|\"[^\"]*+(?:\"\"[^\"]*+)*+\"|--[^\n]*+\n?|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL
+)
+_KEYWORDS: Final = (
+    "select from where group by order having limit offset join left inner full cross on using as distinct with "
+    "recursive union all except intersect case when then else end and or not in between like ilike is null true "
+    "false asc desc nulls first last filter over partition window qualify describe summarize pivot unpivot exclude "
+    "replace count sum avg min max median quantile_cont cast "
+)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a statement is complete: a semicolon ends it that stands in no text, name or comment."""
+    bare = _QUOTED.sub(" ", text).rstrip()
+    return bare.endswith(";") and not re.search(r"['\"]|/\*|\$\w*\$", bare)
+
+
+def converse(asking: Asking, show: Show) -> int:
+    """Ask for statements and answer them, until there are no more."""
+    talk = _Talk(asking, show)
+    with_editing = sys.stdin.isatty() and sys.stdout.isatty()
+    if with_editing:
+        talk.edit()
+    sys.stdout.write("SQL about captures; .help tells more\n")
+    try:
+        while talk.turn():
+            pass
+    finally:
+        if with_editing:
+            talk.keep()
+    return int(Exit.FINE)
+
+
+class _Talk:
+    """One conversation at the prompt."""
+
+    def __init__(self, asking: Asking, show: Show) -> None:
+        self._asking = asking
+        self._show = show
+        self._typed = ""
+
+    def turn(self) -> bool:
+        """One line; False at the end."""
+        try:
+            line = input(MORE if self._typed else PROMPT)
+        except EOFError:
+            sys.stdout.write("\n")
+            return False
+        except KeyboardInterrupt:
+            self._typed = ""
+            sys.stdout.write("\n")
+            return True
+        if not self._typed and line.strip().startswith("."):
+            return self._command(line.split())
+        self._typed = f"{self._typed}\n{line}" if self._typed else line
+        if not self._typed.strip():
+            self._typed = ""
+        elif is_whole(self._typed):
+            sql, self._typed = self._typed, ""
+            self._answer(sql)
+        return True
+
+    def _answer(self, sql: str) -> None:
+        try:
+            answer = self._asking.ask(sql)
+            self._show(answer.columns, answer)
+        except QueryError as error:
+            sys.stdout.flush()
+            tell(error)
+        except KeyboardInterrupt:
+            sys.stdout.flush()
+            say("stopped")
+        sys.stdout.flush()
+
+    def _command(self, words: list[str]) -> bool:
+        name, *rest = words
+        if name in (".quit", ".exit", ".q"):
+            return False
+        if name == ".views":
+            self._show(*views())
+        elif name == ".schema" and len(rest) == 1:
+            try:
+                self._show(*schema(relation_of(rest[0])))
+            except QueryError as error:
+                tell(error)
+        else:
+            sys.stdout.write(HELP)
+        return True
+
+    # ---- history and completion
+
+    def edit(self) -> None:
+        """Make the prompt a comfortable one, where Python has readline."""
+        try:
+            import readline
+        except ImportError:
+            return
+        readline.set_history_length(HISTORY)
+        readline.set_completer_delims(" \t\n,;()=<>+*/'")
+        readline.set_completer(self._complete)
+        is_libedit = "libedit" in (readline.__doc__ or "")
+        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+        path = history_path()
+        if path is not None:
+            try:
+                readline.read_history_file(path)
+            except OSError:
+                return
+
+    def keep(self) -> None:
+        """Write the history, for our own eyes."""
+        try:
+            import readline
+        except ImportError:
+            return
+        path = history_path()
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            path.chmod(0o600)
+            readline.write_history_file(path)
+        except OSError as error:
+            say(f"cannot keep the history in {path}: {error.strerror}")
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """What can be completed: keywords, then the names of all views, tables and columns."""
+        names = dict.fromkeys(_KEYWORDS.split())
+        for relation in relations():
+            names |= dict.fromkeys([relation.name, *(column.name for column in relation.columns)])
+        return list(names)
+
+    def _complete(self, text: str, number: int) -> str | None:
+        before, dot, begun = text.rpartition(".")
+        fitting = [name for name in self._names if name.startswith(begun.lower())] if begun else []
+        return before + dot + fitting[number] if number < len(fitting) else None
+
+
+def history_path() -> Path | None:
+    """Where the history lies: the user's directory for state. None where there is none."""
+    named = os.environ.get("XDG_STATE_HOME")
+    if named and os.path.isabs(named):
+        return Path(named, "mcpproxy", "query_history")
+    below = home()
+    if below is None:
+        return None
+    folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
+    return Path(below, folder, "mcpproxy", "query_history")

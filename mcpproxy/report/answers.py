@@ -1,0 +1,326 @@
+"""Rows of SQL → text: a table for people, or JSON, CSV and Markdown that do nothing where they are opened.
+
+Every form takes rows as they come and keeps few of them. What came out of a capture is shown in the table, and in
+Markdown, as `sanitise` shows all foreign text. JSON and CSV hold it as it is, but for cells of CSV that a spreadsheet
+would run.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
+from math import floor, isfinite, log10
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from analysis.store.messages import Column, Value
+from mcpproxy.report.text import Span, Style, cells, count_text, fit
+from mcpproxy.report.wrapping import wrapped
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+
+PROBE: Final = 1000
+"""Rows that decide how wide the columns of a table are."""
+NARROWEST: Final = 12
+"""Cells that a column of text keeps beside others."""
+FEW: Final = 2
+"""So many rows are written as lists of their values, where a table would have no room for all of them."""
+
+_NUMBERS: Final = ("decimal", "float", "integer")
+_GAP: Final = 2
+_CELL: Final = 200
+"""Characters of a cell that a table may show, however wide the terminal is."""
+
+
+def names_of(columns: Iterable[Column]) -> list[str]:
+    """The columns' names, each once, whatever its case: a second `a` is `a_2`."""
+    names: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for column in columns:
+        name, first = column.name, column.name.casefold()
+        while name.casefold() in names:
+            counts[first] = counts.get(first, 1) + 1
+            name = f"{column.name}_{counts[first]}"
+        names[name.casefold()] = name
+    return list(names.values())
+
+
+# ---- for people
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
+    """Lines of an aligned table that fits, with what it leaves out named below; of few wide rows, a line per value."""
+    write = [_shower(column) for column in columns]
+    shown = ([to(cell) for to, cell in zip(write, row, strict=True)] for row in rows)
+    probe = list(islice(shown, PROBE))
+    head = [Span(sanitise(column.name, _CELL), "dim") for column in columns]
+    layout = _laid_out(columns, head, probe, width)
+    count = 0
+    is_list = len(layout.widths) < len(columns) and 0 < len(probe) <= FEW
+    if is_list:
+        for row in _all(probe, shown):
+            count += 1
+            yield style.paint([Span(f"row {count}", "accent")])
+            yield from _listed(head, row, width, style)
+    else:
+        yield _line(head, layout, style)
+        for row in _all(probe, shown):
+            count += 1
+            yield _line(row, layout, style)
+    yield style.paint([Span(count_text(count, "row"), "dim")])
+    if not is_list:
+        for note in layout.notes:
+            yield from (style.paint([Span(line, "dim")]) for line in wrapped(note, width))
+
+
+class _Layout(NamedTuple):
+    """Which columns a table shows, and how wide."""
+
+    widths: dict[int, int]
+    """Cells of each shown column, by its place in the answer."""
+    right: set[int]
+    """Those that are aligned at the right: numbers, which are never cut."""
+    notes: list[str]
+    """What is left out."""
+
+
+def _all(probe: list[list[Span]], rest: Iterator[list[Span]]) -> Iterator[list[Span]]:
+    yield from probe
+    probe.clear()
+    yield from rest
+
+
+def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span]], width: int) -> _Layout:
+    """All columns where they fit. Else what is the same in all rows goes below, then the last ones, by name."""
+    places = list(range(len(columns)))
+    right = {at for at in places if columns[at].kind in _NUMBERS}
+    natural = {at: max(cells(row[at].text) for row in [head, *probe]) for at in places}
+    notes: list[str] = []
+    if not _fits(places, natural, right, width) and FEW < len(probe) < PROBE:
+        same = [at for at in places if len({row[at].text for row in probe}) == 1]
+        if same and len(same) < len(places):
+            places = [at for at in places if at not in same]
+            told = (f"{head[at].text} {fit(probe[0][at].text, 40)}" for at in same)
+            notes.append(f"in all rows: {', '.join(told)}")
+    left_out: list[int] = []
+    while len(places) > 1 and not _fits(places, natural, right, width):
+        left_out.insert(0, places.pop())
+    if left_out:
+        what = count_text(len(left_out), "more column")
+        names = ", ".join(head[at].text for at in left_out)
+        notes.append(f"{what} for which there is no room here, and --format json has them: {names}")
+    return _Layout(_squeezed(places, natural, right, width), right, notes)
+
+
+def _fits(places: list[int], natural: dict[int, int], right: set[int], width: int) -> bool:
+    least = (natural[at] if at in right else min(natural[at], NARROWEST) for at in places)
+    return sum(least) + _GAP * (len(places) - 1) <= width
+
+
+def _squeezed(places: list[int], natural: dict[int, int], right: set[int], width: int) -> dict[int, int]:
+    """How wide each column is: the narrow ones take what they need, the others share what is left."""
+    widths = {at: natural[at] for at in places}
+    room = width - _GAP * (len(places) - 1) - sum(widths[at] for at in places if at in right)
+    texts = sorted((at for at in places if at not in right), key=lambda at: natural[at])
+    for number, at in enumerate(texts):
+        widths[at] = max(1, min(natural[at], room // (len(texts) - number)))
+        room -= widths[at]
+    return widths
+
+
+def _listed(head: list[Span], row: list[Span], width: int, style: Style) -> Iterator[str]:
+    """One row, a line for each value."""
+    margin = min(max(cells(name.text) for name in head), max(NARROWEST, width // 2))
+    for name, value in zip(head, row, strict=True):
+        label = fit(name.text, margin)
+        text = fit(value.text, max(NARROWEST, width - margin - 2 * _GAP))
+        blanks = " " * (margin - cells(label) + _GAP)
+        yield style.paint([Span("  "), Span(label, "dim"), Span(blanks), Span(text, value.role)]).rstrip()
+
+
+def _line(row: list[Span], layout: _Layout, style: Style) -> str:
+    spans: list[Span] = []
+    for at, width in layout.widths.items():
+        text = row[at].text if at in layout.right else fit(row[at].text, width)
+        cell, blanks = Span(text, row[at].role), Span(" " * (width - cells(text)))
+        spans += [Span(" " * _GAP), *((blanks, cell) if at in layout.right else (cell, blanks))]
+    return style.paint(spans[1:]).rstrip()
+
+
+def _shower(column: Column) -> Callable[[Value], Span]:
+    """How to write a value of a column for people."""
+    write = _TABLE.get(column.kind, _foreign)
+    if column.kind == "integer" and column.name.endswith("_ns"):
+        write = _duration
+    elif column.kind == "float" and column.name.endswith("_ms"):
+        write = _milliseconds
+
+    def show(value: Value) -> Span:
+        return Span("NULL", "dim") if value is None else Span(write(value))
+
+    return show
+
+
+def _foreign(value: Any) -> str:
+    return sanitise(str(value), _CELL)
+
+
+def _blob(value: bytes) -> str:
+    return sanitise_bytes(value, _CELL)
+
+
+def _boolean(value: Any) -> str:
+    return "true" if value else "false"
+
+
+def number(value: float) -> str:
+    """A number with six significant digits, and an exponent only where it is very large or small."""
+    if not isfinite(value) or value == 0 or not 1e-6 <= abs(value) < 1e15:
+        return f"{value:g}"
+    digits = max(0, 5 - floor(log10(abs(value))))
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _milliseconds(value: float) -> str:
+    if not isfinite(value):
+        return f"{value:g}"
+    size = abs(value)
+    return f"{value:,.{2 if size < 0.995 else 1 if size < 99.95 else 0}f}"
+
+
+def _duration(value: int) -> str:
+    """Nanoseconds in units: `0.412ms`, `41.2ms`, `12.345s`, `2m14.500s`, `3h05m07.250s`."""
+    sign, size = ("-", -value) if value < 0 else ("", value)
+    if size < 1_000_000_000:
+        return f"{sign}{size / 1e6:.{3 if size < 1_000_000 else 1}f}ms"
+    milliseconds = size // 1_000_000
+    minutes, seconds = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{sign}{hours}h{minutes:02}m{seconds // 1000:02}.{seconds % 1000:03}s"
+    return f"{sign}{minutes}m{seconds // 1000:02}.{seconds % 1000:03}s" if minutes else f"{sign}{seconds / 1000:.3f}s"
+
+
+_TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"blob": _blob, "boolean": _boolean, "float": number}
+
+
+# ---- JSON
+
+
+def json_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
+    """One object a line.
+
+    BLOBs are base64, times of the tables are UTC and end in Z, decimals and large integers are numbers with all their
+    digits, NaN and infinities are null. JSON, lists, structs and maps are JSON as they are.
+    """
+    names = [orjson.dumps(name).decode() for name in names_of(columns)]
+    write = [_JSON.get(column.kind, _json_text) for column in columns]
+    stamps = [column.type.startswith("TIMESTAMP") for column in columns]
+    write = [_json_stamp if is_stamp else to for to, is_stamp in zip(write, stamps, strict=True)]
+    for row in rows:
+        members = (
+            f"{name}:{'null' if cell is None else to(cell)}" for name, to, cell in zip(names, write, row, strict=True)
+        )
+        yield "{" + ",".join(members) + "}"
+
+
+def _json_text(value: Any) -> str:
+    return orjson.dumps(str(value)).decode()
+
+
+def _json_stamp(value: Any) -> str:
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00)?", str(value))
+    return f'"{found[1]}T{found[2]}Z"' if found else _json_text(value)
+
+
+def _json_float(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _json_blob(value: Any) -> str:
+    return f'"{b64encode(value).decode()}"'
+
+
+def _json_number(value: Any) -> str:
+    return str(value) if not isinstance(value, Decimal) or value.is_finite() else "null"
+
+
+def _json_nested(value: Any) -> str:
+    """JSON text as it is where every reader takes it; else with null for NaN, and as a string where it is no JSON."""
+    text = str(value)
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            return json.dumps(json.loads(text, parse_constant=lambda _: None))
+        except (ValueError, RecursionError):
+            return _json_text(text)
+    # Outside of strings they are blanks, and inside there are none.
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+_JSON: Final[Mapping[str, Callable[[Any], str]]] = {
+    "blob": _json_blob,
+    "boolean": _boolean,
+    "decimal": _json_number,
+    "float": _json_float,
+    "integer": str,
+    "json": _json_nested,
+}
+
+
+# ---- CSV
+
+_ACTIVE: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""A cell of text that begins with one of these is a formula to some spreadsheet, or becomes one when it is split."""
+
+
+def csv_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
+    """RFC 4180, each line with its CRLF: NULL is an empty cell, empty text is `""`, BLOBs are hexadecimal."""
+    yield ",".join(csv_text(name) for name in names_of(columns)) + "\r\n"
+    write = [_CSV.get(column.kind, csv_text) for column in columns]
+    for row in rows:
+        yield ",".join("" if cell is None else to(cell) for to, cell in zip(write, row, strict=True)) + "\r\n"
+
+
+def csv_text(value: Any) -> str:
+    """A cell of text, which no spreadsheet takes for a formula: such a one gets a quote in front."""
+    text = str(value)
+    if text.startswith(_ACTIVE):
+        text = f"'{text}"
+    # A program that splits at semicolons or tabs must not find a cell's end inside of text.
+    return '"' + text.replace('"', '""') + '"' if not text or re.search(r"[^\w.:/ -]|^\s|\s$", text) else text
+
+
+# Not base64: a `+` may come first there.
+_CSV: Final[Mapping[str, Callable[[Any], str]]] = {
+    "blob": bytes.hex,
+    "boolean": _boolean,
+    "decimal": str,
+    "float": str,
+    "integer": str,
+}
+
+
+# ---- Markdown
+
+
+def markdown(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
+    """A table of GitHub's Markdown, in which nothing that a cell holds is markup; NULL is an empty cell."""
+    yield f"| {' | '.join(markdown_text(column.name) for column in columns)} |"
+    yield f"|{'|'.join('---:' if column.kind in _NUMBERS else '---' for column in columns)}|"
+    write = [_shower(column) for column in columns]
+    for row in rows:
+        shown = ("" if cell is None else markdown_text(to(cell).text) for to, cell in zip(write, row, strict=True))
+        yield f"| {' | '.join(shown)} |"
+
+
+def markdown_text(text: str) -> str:
+    """Foreign text of which nothing is markup, a link or a mention."""
+    plain = re.sub(r"([\\`*_\[\]<>|~&$#!{}()])", r"\\\1", sanitise(text, None))
+    # GitHub makes links of bare addresses, and mentions of what follows an @.
+    plain = re.sub(r"(?i)\b(www)\.", r"\1&#46;", plain.replace("://", "&#58;//"))
+    return plain.replace("@", "&#64;<!-- -->")

@@ -1,0 +1,495 @@
+"""`mcpproxy query`: what is asked and where, every form of the answer, files, mistakes, and the prompt."""
+
+import csv
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from bench.check import repeated
+from mcpproxy.cli.shell import history_path, is_whole
+from tests.harness import ROOT, children, is_alive, wait_until
+from tests.mcpproxy.cli.test_terminal import ACTS, hostile_capture
+from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
+
+CORPUS = ROOT / "tests/corpus/captures"
+DEMO = CORPUS / "demo.mcpcap"
+RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
+DEADLINE_S = 60
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with one recorded server, `demo`; every command of a test sees it."""
+    made = tmp_path / "home"
+    folder = made / "captures/demo"
+    folder.mkdir(parents=True)
+    shutil.copy(DEMO, folder / "20261121T101502Z-4f2a.mcpcap")
+    monkeypatch.setenv("HOME", str(made))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return made
+
+
+def query(*arguments: str | Path, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    home = os.environ["HOME"]
+    return mcpproxy(
+        "query", *arguments, stdin=stdin, HOME=home, PYTHONPATH=str(ROOT), MCPPROXY_CAPTURES=f"{home}/captures"
+    )
+
+
+def answered(*arguments: str | Path, stdin: bytes = b"") -> str:
+    """What a query prints that is fine in every way."""
+    done = query(*arguments, stdin=stdin)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def refused(*arguments: str | Path, code: int = 2, stdin: bytes = b"") -> str:
+    """What a query says on stderr that has no answer."""
+    done = query(*arguments, stdin=stdin)
+    assert (done.returncode, done.stdout) == (code, b"")
+    return done.stderr.decode()
+
+
+# ---- what is asked, and of what
+
+
+def test_the_newest_capture_is_meant_where_none_is_named(home: Path) -> None:
+    assert answered("select name, frames from captures") == "name  frames\ndemo      53\n1 row\n"
+    other = home / "captures/other"
+    other.mkdir()
+    shutil.copy(CORPUS / "stdio.mcpcap", other / "20261122T101502Z-4f2b.mcpcap")
+    assert "other" in answered("select path from captures", "--json")
+
+
+@pytest.mark.parametrize(
+    "named", ["demo", "4f2a", "{home}/captures", "{home}/captures/demo/20261121T101502Z-4f2a.mcpcap"]
+)
+def test_captures_are_named_as_everywhere(home: Path, named: str) -> None:
+    assert answered("select count(*) as n from frames", named.format(home=home), "--json") == '{"n":53}\n'
+
+
+def test_many_captures_answer_together(home: Path) -> None:
+    answer = answered(
+        "select count(*) as n, count(distinct capture) as c from frames", DEMO, CORPUS / "stdio.mcpcap", "--json"
+    )
+    assert json.loads(answer)["c"] == 2
+    folder = home / "many"
+    folder.mkdir()
+    for number in range(40):
+        shutil.copy(DEMO, folder / f"{number}.mcpcap")
+    counted = answered("select count(*) as n, count(distinct capture) as c from frames", folder, "--json")
+    assert json.loads(counted) == {"n": 40 * 53, "c": 40}
+
+
+def test_options_may_stand_anywhere(home: Path) -> None:
+    wanted = '{"n":53}\n'
+    sql = "select count(*) as n from frames"
+    assert answered("--json", sql, "demo") == wanted
+    assert answered(sql, "--json", "demo") == wanted
+    assert answered(sql, "demo", "--format", "json") == wanted
+
+
+def test_sql_comes_from_an_argument_a_file_or_a_pipe(home: Path) -> None:
+    sql = "select count(*) as n\nfrom frames -- all of them\n;\n"
+    Path("q.sql").write_bytes(b"\xef\xbb\xbf" + sql.encode())
+    assert answered(sql, "--json") == '{"n":53}\n'
+    assert answered("-f", "q.sql", "--json") == '{"n":53}\n'
+    assert answered("-f", "q.sql", "demo", "--json") == '{"n":53}\n'
+    assert answered("-f", "-", "demo", "--json", stdin=sql.encode()) == '{"n":53}\n'
+    assert answered("--json", stdin=sql.encode()) == '{"n":53}\n'
+    assert answered("demo", "--json", stdin=sql.encode()) == '{"n":53}\n'
+
+
+def test_a_capture_may_come_from_a_pipe(home: Path) -> None:
+    assert answered("select count(*) as n from frames", "-", "--json", stdin=DEMO.read_bytes()) == '{"n":53}\n'
+    assert "SQL has to be an argument" in refused("-", stdin=DEMO.read_bytes())
+
+
+def test_findings_are_there_when_they_are_asked_for(home: Path) -> None:
+    rules = {json.loads(line)["rule"] for line in answered("select distinct rule from findings", "--json").splitlines()}
+    assert "id/type-changed" in rules
+    by_rule = answered("select rule from findings_by_rule", "--json").splitlines()
+    assert {json.loads(line)["rule"] for line in by_rule} == rules
+
+
+def test_views_and_their_columns_are_told_without_a_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    views = [json.loads(line) for line in answered("--views", "--json").splitlines()]
+    assert {"latency", "error_rates", "id_mismatches", "lifecycle_violations", "frames"} <= {
+        one["name"] for one in views
+    }
+    assert {one["kind"] for one in views} == {"view", "table"}
+    told = answered("--schema", "latency")
+    assert "p95_ms" in told
+    assert "latency: one row per" in told.replace("\n", " ")
+    assert max(map(len, told.splitlines()[:-2])) <= 80
+    assert json.loads(answered("--schema", "LATENCY", "--json").splitlines()[0])["column"] == "server"
+    assert "nearest names here: latency" in refused("--schema", "latenc")
+
+
+def test_the_four_questions_have_an_answer(home: Path) -> None:
+    for view in ("latency", "error_rates", "id_mismatches", "lifecycle_violations"):
+        done = query(f"select * from {view}")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert max(map(len, done.stdout.decode().splitlines())) <= 80
+
+
+# ---- forms of an answer
+
+
+def test_table(home: Path) -> None:
+    sql = "select * from (values (1, 'a', null), (20, '', 0.5)) t(n, text, f) order by n"
+    assert answered(sql) == " n  text     f\n 1  a     NULL\n20         0.5\n2 rows\n"
+
+
+def test_statements_without_rows_print_what_duckdb_says_or_nothing(home: Path) -> None:
+    assert answered("create temp table t as select 1 as a; select a from t", "--json") == '{"a":1}\n'
+    assert answered("select 1 as a where false", "--json") == ""
+    assert answered("select 1 as a where false") == "a\n0 rows\n"
+
+
+def test_json_has_the_message_itself(home: Path) -> None:
+    rows = [json.loads(line) for line in answered("select seq, time, message, raw from frames", "--json").splitlines()]
+    assert len(rows) == 53
+    assert rows[0]["message"]["method"] == "initialize"
+    assert re.fullmatch(r"2026-11-21T\d\d:\d\d:\d\d\.\d+Z", rows[0]["time"])
+
+
+def test_csv_holds_no_formula(home: Path) -> None:
+    sql = "select '=cmd|''/C calc''!A0' as a, -5 as n, '-1' as b, '@x' as c, chr(9) || '=1' as d, 'x' as \"=e\""
+    read = list(csv.reader(io.StringIO(answered(sql, "--format", "csv"), newline="")))
+    assert read == [["a", "n", "b", "c", "d", "'=e"], ["'=cmd|'/C calc'!A0", "-5", "'-1", "'@x", "'\t=1", "x"]]
+
+
+def test_markdown(home: Path) -> None:
+    assert answered("select 'a|b' as x, 1 as n", "--format", "markdown") == ("| x | n |\n|---|---:|\n| a\\|b | 1 |\n")
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
+def test_no_payload_controls_the_terminal(home: Path, form: str) -> None:
+    capture = hostile_capture(home / "hostile.mcpcap")
+    for sql in ("from frames", "select name, error, id from exchanges"):
+        asked = ("query", sql, str(capture), "--format", form)
+        output = on_terminal(*asked, HOME=str(home), PYTHONPATH=str(ROOT)).decode("utf-8")
+        assert ACTS.findall(re.sub(r"\x1b\[(?:0|2|36|1;31)m", "", output)) == []
+        assert output
+
+
+def test_a_closed_pipe_ends_it_silently(home: Path) -> None:
+    line = f"{sys.executable} -m mcpproxy query 'from range(1000000000)' {DEMO} --json"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", f"{line} | head -n 2"], capture_output=True, env=environment, timeout=DEADLINE_S, check=True
+    )
+    assert (done.stdout, done.stderr) == (b'{"range":0}\n{"range":1}\n', b"")
+
+
+# ---- files
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("a.csv", b"seq,dir\r\n2,c2s\r\n"), ("a.json", b'{"seq":2,'), ("a.md", b"| seq |"), ("a.txt", b"seq")],
+)
+def test_the_name_of_a_file_tells_its_form(home: Path, name: str, start: bytes) -> None:
+    assert answered("select seq, dir from frames order by seq limit 3", "-o", name) == ""
+    assert Path(name).read_bytes().startswith(start)
+    assert stat.S_IMODE(Path(name).stat().st_mode) == 0o600
+    assert os.listdir() == [name]
+
+
+def test_parquet(home: Path) -> None:
+    answered("select seq, time, message, raw, sum(size) over () as total from frames order by seq", "-o", "a.parquet")
+    with duckdb.connect() as connection:
+        found = connection.execute("select count(*), min(seq), max(total) from 'a.parquet'").fetchall()
+        types = [row[1] for row in connection.execute("describe from 'a.parquet'").fetchall()]
+    ((total,),) = [json.loads(answered("select sum(size) as s from frames", "--json")).values()]
+    assert found == [(53, 2, total)]
+    assert types == ["BIGINT", "TIMESTAMP_NS", "VARCHAR", "BLOB", "DECIMAL(38,0)"]
+    assert os.listdir() == ["a.parquet"]
+    assert "needs a file" in refused("select 1", "--format", "parquet")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_a_file_is_replaced_only_by_force_and_only_when_the_answer_is_whole(home: Path, name: str) -> None:
+    Path(name).write_text("mine")
+    assert "--force replaces it" in refused("select 1", "-o", name)
+    failing = "select case when i = 90000 then error('boom') else 1 end from range(100000) t(i)"
+    assert "boom" in refused(failing, "-o", name, "--force")
+    assert (Path(name).read_text(), os.listdir()) == ("mine", [name])
+    answered("select 1 as a", "-o", name, "--force")
+    assert Path(name).read_bytes() != b"mine"
+    assert os.listdir() == [name]
+
+
+def test_a_file_that_cannot_be_written_is_told(home: Path) -> None:
+    assert "cannot write nowhere/a.csv: No such file or directory" in refused("select 1", "-o", "nowhere/a.csv")
+    Path("folder").mkdir()
+    assert "is no file" in refused("select 1", "-o", "folder", "--force")
+    Path("target").write_text("mine")
+    Path("link.csv").symlink_to("target")
+    assert "--force replaces it" in refused("select 1", "-o", "link.csv")
+    assert Path("target").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_on_a_full_disk_nothing_is_left(home: Path, name: str) -> None:
+    capture = home / "long.mcpcap"
+    repeated(DEMO, 1000, capture)
+    # So no file of the cache can be written either, and the answer has to do without one.
+    line = f'ulimit -f 8; exec {sys.executable} -m mcpproxy query "from frames" {capture} -o {name}'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", line], capture_output=True, env=environment, timeout=DEADLINE_S)
+    assert done.returncode == 2
+    assert b"cannot write" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert os.listdir() == []
+
+
+# ---- mistakes and losses
+
+
+def test_errors_point_at_the_place_and_name_what_is_near(home: Path) -> None:
+    said = refused("select nosuch from frames").splitlines()
+    assert said[0].startswith('mcpproxy: Binder Error: Referenced column "nosuch" not found')
+    assert said[-2:] == ["mcpproxy: LINE 1: select nosuch from frames", "mcpproxy:                ^^^^^^"]
+    assert '"latency"' in refused("from latenzy")
+    assert "nearest names here: latency_ms" in refused("select x.latenzy_ms from (select 1 as b) x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["selec 1"], "syntax error"),
+        ([" "], "there is no SQL to run"),
+        (["copy frames to 'x.csv'"], "`-o FILE` writes its answer to a file"),
+        (["from read_text('/etc/passwd')"], "reads captures and nothing else"),
+        (["select 1", "nowhere"], "there is no capture, folder or server called nowhere; looked in"),
+        (["latency"], 'to ask that view: mcpproxy query "from latency"'),
+        (["select 1", "gone.mcpcap"], "gone.mcpcap"),
+        (["-f", "gone.sql"], "cannot read SQL from gone.sql: No such file"),
+        (["select 1", "--timeout", "0"], "no time such as"),
+        (["select 1", "--memory", "1K"], "no size of at least"),
+        (["select 1", "--force"], "--force goes with -o FILE"),
+        (["--views", "--schema", "latency"], "exclude each other"),
+        (["select 1", "--format", "xml"], "invalid choice"),
+    ],
+)
+def test_mistakes_are_told_and_end_with_2(home: Path, arguments: list[str], said: str) -> None:
+    told = refused(*arguments)
+    assert said in told
+    assert all(line.startswith("mcpproxy: ") for line in told.splitlines())
+    assert os.listdir() == []
+
+
+def test_where_nothing_is_recorded_it_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert f"there is no capture yet; looked in {tmp_path}/captures" in refused("select 1")
+
+
+def test_of_a_damaged_capture_all_that_is_whole_is_asked(home: Path) -> None:
+    done = query("select count(*) as n from frames", CORPUS / "flipped-bit.mcpcap", "--json")
+    assert (done.returncode, done.stdout) == (2, b'{"n":19}\n')
+    assert b"flipped-bit.mcpcap: 256 B are no records, 1 record lost; answers are about the rest" in done.stderr
+    for fine in ("killed", "torn", "two-segments", "ring.3"):
+        answered("select count(*) as n from frames", CORPUS / f"{fine}.mcpcap")
+    gap = query("select count(*) as n from frames", CORPUS / "gap.mcpcap")
+    assert (gap.returncode, gap.stderr.count(b"3 records lost")) == (0, 1)
+
+
+def test_captures_that_cannot_be_read_do_not_hide_the_others(home: Path) -> None:
+    done = query("select count(*) as n from frames", CORPUS / "newer-format.mcpcap", DEMO, "--json")
+    assert (done.returncode, done.stdout) == (2, b'{"n":53}\n')
+    assert b"a later version of mcpproxy wrote it" in done.stderr
+    assert "no capture could be read" in refused("select 1", CORPUS / "not-a-capture.mcpcap")
+
+
+def test_too_long_and_too_much_are_told_in_a_line(home: Path) -> None:
+    assert refused(RUNAWAY, "--timeout", "0.5").splitlines() == [
+        "mcpproxy: stopped after 0.5 s, which is the limit of a query",
+        "mcpproxy: ask for less at once, or allow more with --timeout",
+    ]
+    assert refused("select length(repeat('x', 3000000000))", "--memory", "256M").splitlines() == [
+        "mcpproxy: stopped: it takes more than 256 MiB of memory",
+        "mcpproxy: ask for less at once, or allow more with --memory",
+    ]
+
+
+def test_ctrl_c_ends_it_and_its_child(home: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy", "query", RUNAWAY, DEMO],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        (child,) = wait_until(lambda: children(process.pid), "the child to be there")
+        wait_until(lambda: _processor_s(child) > 1, "the query to run")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 130
+        wait_until(lambda: not is_alive(child), "the child to end")
+
+
+def _processor_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# ---- the prompt
+
+
+class Typist:
+    """Someone at a terminal with a prompt."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", terminal: int) -> None:
+        self.process = process
+        self._terminal = terminal
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def read_until(self, what: str) -> str:
+        """What comes, up to and with some text."""
+        seen = b""
+        until = time.monotonic() + DEADLINE_S
+        while what.encode() not in seen:
+            assert select.select([self._terminal], [], [], max(0, until - time.monotonic()))[0], seen
+            seen += os.read(self._terminal, 65536)
+        return seen.decode()
+
+    def ask(self, text: str) -> str:
+        """What comes between a line and the next prompt."""
+        self.type(text + "\r")
+        return self.read_until("sql> ")
+
+
+@contextmanager
+def at_the_prompt(home: Path, *arguments: str | Path) -> Iterator[Typist]:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MCPPROXY_"))},
+        "MCPPROXY_CAPTURES": f"{home}/captures",
+        "PYTHONPATH": str(ROOT),
+        "TERM": "dumb",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy", "query", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:
+        os.close(theirs)
+        try:
+            yield Typist(process, ours)
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def test_a_conversation_at_the_prompt(home: Path) -> None:
+    with at_the_prompt(home, "demo") as typist:
+        typist.read_until("sql> ")
+        assert "53" in typist.ask("select count(*) from frames;")
+        typist.type("select 7 *\r")
+        typist.read_until("...> ")
+        assert "42" in typist.ask("6; ")
+        assert "Did you mean" in typist.ask("from latenzy;")
+        assert "lifecycle_violations" in typist.ask(".views")
+        assert "p95_ms" in typist.ask(".schema latency")
+        assert "there is no view or table nope" in typist.ask(".schema nope")
+        assert ".quit" in typist.ask(".help")
+        typist.ask("create temp table mine as select 9 as a;")
+        assert "id/type-changed" in typist.ask("select distinct rule from findings;")
+        typist.type(".quit\r")
+        assert typist.process.wait(DEADLINE_S) == 0
+    history = home / ".local/state/mcpproxy/query_history"
+    assert "select count(*) from frames;" in history.read_text()
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
+
+
+def test_ctrl_c_stops_the_query_and_not_the_program(home: Path) -> None:
+    with at_the_prompt(home) as typist:
+        typist.read_until("sql> ")
+        typist.ask("create temp table mine as select 9 as a;")
+        (child,) = children(typist.process.pid)
+        before = _processor_s(child)
+        typist.type(RUNAWAY + ";\r")
+        wait_until(lambda: _processor_s(child) > before + 0.3, "the query to run")
+        typist.type("\x03")
+        assert "stopped" in typist.read_until("sql> ")
+        # It was stopped and not killed, so what was made before is still there.
+        assert "9" in typist.ask("select a from mine;").replace("mine", "")
+        typist.type("select 1,")
+        typist.type("\x03")
+        typist.read_until("sql> ")
+        assert "5" in typist.ask("select 2 + 3;")
+        typist.type("\x04")
+        assert typist.process.wait(DEADLINE_S) == 0
+        wait_until(lambda: not is_alive(child), "the child to end")
+
+
+def test_names_are_completed(home: Path) -> None:
+    with at_the_prompt(home) as typist:
+        typist.read_until("sql> ")
+        typist.type("select count(*) as n from lifecycle_vi\t;\r")
+        assert "lifecycle_violations" in typist.read_until("sql> ")
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("select 1;", True),
+        ("select 1; ", True),
+        ("select 1", False),
+        ("select ';", False),
+        ("select ';';", True),
+        ("select 'it''s;';", True),
+        ('select ";";', True),
+        ("select 1 -- ;", False),
+        ("select 1; -- why", True),
+        ("select /* ; */ 1", False),
+        ("select /* ;", False),
+        ("select $$;", False),
+        ("select $$;$$;", True),
+        ("select $a$ ; $$ $a$;", True),
+        (";", True),
+    ],
+)
+def test_a_statement_ends_at_its_own_semicolon(text: str, whole: bool) -> None:
+    assert is_whole(text) is whole
+
+
+def test_history_lies_where_state_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert history_path() == Path("/state/mcpproxy/query_history")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/me")
+    path = history_path()
+    assert path is not None
+    assert path.is_relative_to("/home/me")

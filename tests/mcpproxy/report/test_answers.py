@@ -1,0 +1,281 @@
+"""Rows as text: what fits, what is inert, and that programs get back what DuckDB said."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.store.messages import Column, Value
+from analysis.store.parquet import write_parquet
+from mcpproxy.report.answers import (
+    FEW,
+    csv_lines,
+    csv_text,
+    json_lines,
+    markdown,
+    markdown_text,
+    names_of,
+    number,
+    table,
+)
+from mcpproxy.report.text import Style, cells
+from mcpproxy.sanitise import sanitise
+
+TEXT = Column("text", "VARCHAR")
+WHOLE = Column("n", "BIGINT")
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
+
+
+def lines(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int = 80) -> list[str]:
+    return list(table(columns, rows, width, Style()))
+
+
+# ---- for people
+
+
+def test_numbers_stand_at_the_right_and_text_at_the_left() -> None:
+    assert lines([TEXT, WHOLE, TEXT], [("a", 1, "x"), ("bbbbbb", 1000, "")]) == [
+        "text       n  text",
+        "a          1  x",
+        "bbbbbb  1000",
+        "2 rows",
+    ]
+
+
+def test_null_is_told_from_empty_text() -> None:
+    assert lines([TEXT, WHOLE], [(None, None), ("", 0)])[1:3] == ["NULL  NULL", "         0"]
+
+
+@pytest.mark.parametrize("width", [30, 40, 80, 200])
+@given(
+    rows=st.lists(st.tuples(TEXTS, st.integers(-(10**6), 10**6), TEXTS, st.none() | st.floats(), TEXTS), max_size=8),
+)
+def test_a_table_fits_and_says_what_it_leaves_out(width: int, rows: list[tuple[Any, ...]]) -> None:
+    columns = [TEXT, WHOLE, Column("more", "VARCHAR"), Column("f", "DOUBLE"), Column("last_one", "VARCHAR")]
+    shown = lines(columns, rows, width)
+    assert max(map(cells, shown)) <= width
+    assert all(sanitise(line, None) == line for line in shown)
+    text = " ".join(shown)
+    assert all(column.name in text for column in columns)
+
+
+def test_numbers_are_never_cut() -> None:
+    rows = [(f"a long text, number {at}", 10**17 + at, f"another long text, number {at}") for at in range(5)]
+    shown = lines([TEXT, WHOLE, TEXT], rows, 50)
+    assert all(str(10**17 + at) in shown[at + 1] for at in range(5))
+
+
+def test_of_too_many_columns_the_constant_and_the_last_go_below() -> None:
+    columns = [Column(f"column_{at}", "BIGINT") for at in range(12)]
+    rows = [[row if at % 2 else 7 for at in range(12)] for row in range(FEW + 1)]
+    shown = lines(columns, rows, 50)
+    assert shown[0].split() == ["column_1", "column_3", "column_5", "column_7", "column_9"]
+    below = " ".join(shown[5:])
+    assert "in all rows: column_0 7, column_2 7" in below
+    assert "1 more column" in below
+    assert below.endswith("column_11")
+
+
+def test_few_wide_rows_are_lists() -> None:
+    columns = [Column(f"column_{at}", "BIGINT") for at in range(12)]
+    assert lines(columns, [list(range(12))], 50)[:3] == ["row 1", "  column_0   0", "  column_1   1"]
+
+
+def test_later_rows_may_be_wider_than_the_first_thousand() -> None:
+    rows = [("x", 1)] * 1000 + [("y" * 500, 10**12)]
+    shown = lines([TEXT, WHOLE], rows)
+    assert shown[1] == "x     1"
+    assert str(10**12) in shown[1001]
+    assert len(shown) == 1003
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "value", "shown"),
+    [
+        ("t_ns", "BIGINT", 412_000, "0.412ms"),
+        ("t_ns", "BIGINT", 41_200_000, "41.2ms"),
+        ("t_ns", "BIGINT", 12_345_000_000, "12.345s"),
+        ("t_ns", "BIGINT", 134_500_000_000, "2m14.500s"),
+        ("t_ns", "BIGINT", -11_107_250_000_000, "-3h05m07.250s"),
+        ("p50_ms", "DOUBLE", 0.4231, "0.42"),
+        ("p50_ms", "DOUBLE", 41.23, "41.2"),
+        ("p50_ms", "DOUBLE", 1920.4, "1,920"),
+        ("share", "DOUBLE", 1 / 3, "0.333333"),
+        ("share", "DOUBLE", nan, "nan"),
+        ("share", "DOUBLE", -inf, "-inf"),
+        ("n", "BIGINT", 1234567, "1234567"),
+        ("n", "DECIMAL(9,2)", Decimal("1.50"), "1.50"),
+        ("ok", "BOOLEAN", False, "false"),
+        ("raw", "BLOB", b"\x1b[2J\xff", r"\x1b[2J\xff"),
+        ("text", "VARCHAR", "\x1b]52;c;x\x07\u202e\n", r"\x1b]52;c;x\x07\u202e\n"),
+    ],
+)
+def test_values_for_people(name: str, type_: str, value: Value, shown: str) -> None:
+    assert lines([Column(name, type_)], [(value,)])[1].strip() == shown
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_keeps_six_digits(value: float) -> None:
+    assert float(number(value)) == pytest.approx(value, rel=1e-5)
+
+
+def test_names_of_columns_are_foreign_too() -> None:
+    assert lines([Column("\x1b[2J", "BIGINT")], [(1,)])[0] == r"\x1b[2J"
+
+
+# ---- JSON
+
+
+def test_json_keeps_every_value() -> None:
+    columns = [
+        Column("i", "HUGEINT"),
+        Column("d", "DECIMAL(38,2)"),
+        Column("f", "DOUBLE"),
+        Column("b", "BLOB"),
+        Column("o", "BOOLEAN"),
+        Column("t", "TIMESTAMP_NS"),
+        Column("j", "JSON"),
+        Column("l", "INTEGER[]"),
+        Column("v", "VARCHAR"),
+    ]
+    row = (
+        2**100,
+        Decimal("1.50"),
+        0.1,
+        b"\0\xff",
+        True,
+        "2026-11-21 10:20:30.5",
+        '{"a": 1.10,\n"b": "\\u0000"}',
+        "[1,null]",
+        'é"\n',
+    )
+    (line,) = json_lines(columns, [row])
+    assert "\n" not in line
+    assert '"i":1267650600228229401496703205376,"d":1.50,"f":0.1,"b":"AP8=","o":true' in line
+    assert '"t":"2026-11-21T10:20:30.5Z","j":{"a": 1.10, "b": "\\u0000"},"l":[1,null]' in line
+    assert json.loads(line)["v"] == 'é"\n'
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "written"),
+    [
+        ("DOUBLE", nan, None),
+        ("DOUBLE", inf, None),
+        ("BIGNUM", Decimal("NaN"), None),
+        ("JSON", "NaN", None),
+        ("DOUBLE[]", "[NaN, 1]", [None, 1]),
+        ("JSON", "no json", "no json"),
+        ("JSON", "[" * 5000, "[" * 5000),
+        ("TIMESTAMP", "infinity", "infinity"),
+        ("TIMESTAMP WITH TIME ZONE", "2026-11-21 10:20:30+00", "2026-11-21T10:20:30Z"),
+        ("DATE", "2026-11-21", "2026-11-21"),
+        ("INTERVAL", "2 days", "2 days"),
+        ("VARCHAR", None, None),
+    ],
+)
+def test_what_json_has_no_word_for(type_: str, value: Value, written: object) -> None:
+    (line,) = json_lines([Column("a", type_)], [(value,)])
+    assert json.loads(line, parse_constant=lambda word: pytest.fail(word)) == {"a": written}
+
+
+@given(st.lists(st.sampled_from(["a", "A", "b", "a_2", ""]), max_size=8))
+def test_names_come_once(names: list[str]) -> None:
+    made = names_of(Column(name, "BIGINT") for name in names)
+    assert len({name.casefold() for name in made}) == len(names)
+
+
+# ---- CSV
+
+
+@given(st.lists(st.tuples(TEXTS, st.none() | st.integers(), TEXTS), max_size=8))
+def test_csv_reads_back(rows: list[tuple[Any, ...]]) -> None:
+    text = "".join(csv_lines([TEXT, WHOLE, Column("b", "VARCHAR")], rows))
+    read = list(csv.reader(io.StringIO(text, newline="")))
+    assert read[0] == ["text", "n", "b"]
+    given = [[a, "" if n is None else str(n), b] for a, n, b in rows]
+    # A quote in front of what would be a formula, and of nothing else.
+    assert [[re.sub(r"^'(?=[=+\-@\t\r\n＝＋－＠])", "", cell) for cell in row] for row in read[1:]] == [
+        [re.sub(r"^'(?=[=+\-@\t\r\n＝＋－＠])", "", cell) for cell in row] for row in given
+    ]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "=cmd|' /C calc'!A0"])
+def test_no_text_is_a_formula(text: str) -> None:
+    (cell,) = next(csv.reader(io.StringIO(csv_text(text), newline="")))
+    assert cell == f"'{text}"
+    for separator in (";", "\t", "|"):
+        for part in csv.reader(io.StringIO(csv_text(f"x{separator}{text}"), newline=""), delimiter=separator):
+            assert not any(piece.startswith(("=", "+", "@")) for piece in part)
+
+
+def test_numbers_stay_numbers_and_null_is_told_from_empty_text() -> None:
+    columns = [WHOLE, Column("f", "DOUBLE"), TEXT, Column("raw", "BLOB"), TEXT]
+    rows = [(-5, -0.5, "", b"+", None), (None, nan, "a b", b"", "x,y")]
+    assert "".join(csv_lines(columns, rows)) == ('n,f,text,raw,text_2\r\n-5,-0.5,"",2b,\r\n,nan,a b,,"x,y"\r\n')
+
+
+# ---- Markdown
+
+
+@given(TEXTS)
+def test_markdown_holds_no_markup(text: str) -> None:
+    shown = markdown_text(text)
+    assert not re.search(r"(?<!\\)(?:\\\\)*[`*_\[\]<>|~!](?!-- -->)(?<!<)", shown.replace("<!-- -->", ""))
+    assert "\n" not in shown
+    assert "://" not in shown
+
+
+def test_markdown_is_a_table() -> None:
+    rows = [("a|b", 1), ("[x](http://y) <b> www.z.org @me", None)]
+    assert list(markdown([TEXT, WHOLE], rows)) == [
+        "| text | n |",
+        "|---|---:|",
+        r"| a\|b | 1 |",
+        r"| \[x\]\(http&#58;//y\) \<b\> www&#46;z.org &#64;<!-- -->me |  |",
+    ]
+
+
+# ---- Parquet
+
+
+def test_parquet_keeps_types_and_values(tmp_path: Path) -> None:
+    columns = [
+        Column("i", "HUGEINT"),
+        Column("t", "TIMESTAMP_NS"),
+        Column("z", "TIMESTAMP WITH TIME ZONE"),
+        Column("d", "DECIMAL(10,2)"),
+        Column('a "b', "VARCHAR"),
+        Column('a "B', "BLOB"),
+        Column("l", "STRUCT(a INTEGER)"),
+        Column("odd", "ENUM('x'); drop table answer; --"),
+    ]
+    rows = [
+        (1, "2026-11-21 10:20:30.123456789", "2026-11-21 10:20:30+00", Decimal("1.50"), "x", b"\xff", '{"a":1}', "x"),
+        (None,) * 8,
+    ]
+    path = tmp_path / "an answer's.parquet"
+    write_parquet(path, columns, names_of(columns), iter(rows * 3000))
+    with duckdb.connect() as connection:
+        described = connection.execute("describe from read_parquet(?)", [str(path)]).fetchall()
+        assert [row[:2] for row in described[:6]] == [
+            ("i", "DECIMAL(38,0)"),  # Parquet has no wider integer
+            ("t", "TIMESTAMP_NS"),
+            ("z", "TIMESTAMP WITH TIME ZONE"),
+            ("d", "DECIMAL(10,2)"),
+            ('a "b', "VARCHAR"),
+            ('a "B_2', "BLOB"),
+        ]
+        read = connection.execute("select t::varchar, d, l, odd from read_parquet(?)", [str(path)]).fetchall()
+        assert len(read) == 6000
+        assert read[:2] == [("2026-11-21 10:20:30.123456789", Decimal("1.50"), '{"a":1}', "x"), (None,) * 4]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
