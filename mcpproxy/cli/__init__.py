@@ -15,6 +15,8 @@ COMMANDS = {
     "show": "print the conversation of a capture",
     "check": "find what breaks the rules of the protocol",
     "rule": "list the rules, or show what one means",
+    "stats": "figures at a glance: latency, errors, ids, the life cycle, costs",
+    "export": "write captures as Parquet, CSV or a database",
     "query": "ask captures in SQL",
     "cache": "empty the cache of rows behind the SQL commands",
     "verify": "prove that a capture is whole, or say what is missing",
