@@ -182,7 +182,8 @@ class _Load:
 
     def __init__(self, tables: Tables, capture: Capture, id_: str, progress: Progress | None) -> None:
         self._tables, self._capture, self._progress = tables, capture, progress
-        self._start: Row = id_, wall(capture.header.members.get("wall_ns"))
+        self._id, self._wall_ns = id_, wall(capture.header.members.get("wall_ns"))
+        self._start: Row = self._id, self._wall_ns
         """What each row begins with."""
         rows = tables.rows
         self._frame_rows, self._exchange_rows, self._session_rows = rows["frames"], rows["exchanges"], rows["sessions"]
@@ -197,32 +198,40 @@ class _Load:
         self._by_token: dict[object, Sent] = {}
         self._talks: dict[Session, Talk] = {}
         self._written: set[int] = set()
-        self._read = self._read_before = 0
+        self._last: Record | None = None
+        self._read_before = 0
 
     def run(self) -> None:
         """All of it."""
         is_growing = is_live(self._capture.segments[-1])
         assembler = FrameAssembler()
+        account, feed = self._account, assembler.feed
         for item in self._capture:
-            if isinstance(item, Record):
-                if not _fits(item):
-                    self._account.lost += 1
+            if type(item) is Record:
+                if item.rec == "frame" and item.seq == account.last + 1 and account.last_ns <= item.t_ns <= LARGEST:
+                    account.last, account.last_ns = item.seq, item.t_ns
+                    account.records += 1
+                elif _fits(item):
+                    account.note(item)
+                else:
+                    account.lost += 1
                     continue
-                self._account.note(item)
-                self._note_place(item)
-            assembled = assembler.feed(item)
-            if assembled is not None:
-                self._take(assembled)
+                if not item.offset:  # the next segment
+                    self._read_before += self._read
+                self._last = item
+            found = feed(item)
+            if type(found) is Frame:
+                self._take_frame(found)
+            elif found is not None:
+                self._take(found)
         for rest in assembler.end():
             self._take(rest)
         self._finish(is_growing=is_growing)
 
-    def _note_place(self, record: Record) -> None:
-        """Note how far in the files this is."""
-        end = record.offset + len(record.line) + 1
-        if end < self._read:  # the next segment
-            self._read_before += self._read
-        self._read = end
+    @property
+    def _read(self) -> int:
+        """How far in its segment the last record goes."""
+        return 0 if self._last is None else self._last.offset + len(self._last.line) + 1
 
     # ---- items
 
@@ -263,11 +272,14 @@ class _Load:
     def _add_frame(self, frame: Frame, seen: Seen, sent: Sent | None) -> None:
         seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, body = frame
         kind, id_, method, code, problem, _ = verdict
+        size = len(raw)
         self._account.frames += 1
-        self._account.bytes += len(raw)
+        self._account.bytes += size
+        # One tuple made in one go: this is done for every frame, and half of a load is such steps.
         self._frame_rows.append(
             (
-                *self._start,
+                self._id,
+                self._wall_ns,
                 seq,
                 t_ns,
                 direction,
@@ -283,7 +295,7 @@ class _Load:
                 code,
                 problem,
                 None if sent is None else sent.request.seq,
-                (body is not None or _is_json(kind, problem)) and (len(raw) < _SHALLOW or is_shallow(raw)),
+                (body is not None or _is_json(kind, problem)) and (size < _SHALLOW or is_shallow(raw)),
                 raw,
             )
         )
@@ -302,10 +314,10 @@ class _Load:
             if raw is not None:
                 self._stderr_rows.append((*self._start, record.seq, record.t_ns, raw.decode("utf-8", "replace"), raw))
                 self._tables.bytes += len(raw)
-                if self._tables.is_full:
-                    self._flush()
         elif record.rec in ("frame", "part"):
             self._account.lost += 1
+        if self._tables.is_full:
+            self._flush()
 
     def _take_exchange(self, record: Record, *, has_failed: bool) -> None:
         number = integer(record.members.get("exchange"))
@@ -480,27 +492,26 @@ class _Account:
         self.frames = self.bytes = self.damage = 0
         self.lost = 0
         """Records known to be lost, but for numbers that no record has."""
-        self._records = 0
-        self._first = self._last = -1
-        self._last_ns = 0
+        self.records = 0
+        self.last = -1
+        """Number of the last record."""
+        self.last_ns = 0
+        self._first = 0
         self._spawned_ns: int | None = None
         self._ended: Record | None = None
         self._close: Record | None = None
 
     def note(self, record: Record) -> None:
         """Count a record."""
-        if record.seq > self._last:
-            if self._last < 0:
-                segment = record.members.get("segment") if record.rec == "header" else None
-                # The ring has dropped what was before.
-                self._first = record.seq if type(segment) is int and segment > 1 else 0
-            self._records += 1
-            self._last = record.seq
-        self._last_ns = max(self._last_ns, record.t_ns)
-        if record.rec == "frame":
-            return
         members = record.members
-        self._close = None
+        if self.last < 0:
+            segment = members.get("segment") if record.rec == "header" else None
+            # The ring has dropped what was before.
+            self._first = record.seq if type(segment) is int and segment > 1 else 0
+        if record.seq > self.last:
+            self.records += 1
+            self.last = record.seq
+        self.last_ns = max(self.last_ns, record.t_ns)
         if record.rec == "process":
             if members.get("event") == "spawned" and self._spawned_ns is None:
                 self._spawned_ns = record.t_ns
@@ -528,7 +539,7 @@ class _Account:
             text(header.get("upstream"), 4096),
             integer(header.get("format")),
             text(header.get("tool")),
-            integer(self._last_ns),
+            integer(self.last_ns),
             header.get("observed_start") is True,
             host_pid,
             host,
@@ -541,7 +552,7 @@ class _Account:
             self.frames,
             self.bytes,
             fold.routing.count,
-            self.lost + max(0, self._last + 1 - self._first - self._records),
+            self.lost + max(0, self.last + 1 - self._first - self.records),
             fold.unjudged,
             self.damage,
         )

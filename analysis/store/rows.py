@@ -28,6 +28,10 @@ MOST_SPANS: Final = 10_000
 _ERROR: Final = 300
 """Characters of an error's text that are kept."""
 
+# Members of an enumeration are slow to look up.
+_RESULT: Final = Outcome.RESULT
+_UNANSWERED: Final = Outcome.UNANSWERED
+
 
 class Sent:
     """A request that was sent, and what is learned until its row is written."""
@@ -71,13 +75,16 @@ class Sent:
             answer: the message that ended it.
             outcome: where it is known better than from `ended`.
         """
-        request, seen = self.request, answer or self.seen
-        response = ended.response if ended is not None else None
-        started = ended.started_ns if ended is not None else request.t_ns
-        outcome = outcome or (ended.outcome if ended is not None else Outcome.UNANSWERED)
-        code, error = error_of(response, outcome)
-        round_ = (ended.round if ended is not None else None) or self.seen.round
-        task = seen.task or self.seen.task
+        request, first = self.request, self.seen
+        seen = answer or first
+        response, started, cancelled_ns, round_ = None, request.t_ns, None, first.round
+        if ended is not None:
+            response, started, cancelled_ns = ended.response, ended.started_ns, ended.cancelled_ns
+            round_ = ended.round or round_
+            outcome = outcome or ended.outcome
+        outcome = outcome or _UNANSWERED
+        code, error = error_of(response, outcome) if outcome is not _RESULT else (None, None)
+        task = seen.task or first.task
         return (
             self.talk.session.number,
             request.seq,
@@ -89,22 +96,22 @@ class Sent:
             request.sender,
             text(seen.revision),
             seen.era,
-            str(outcome),
+            outcome,
             code,
             error,
             integer(started),
-            None if response is None else integer(response.t_ns),
+            None if response is None else response.t_ns,
             integer(started - request.t_ns),
-            self._waiting_ns(started, response),
+            self._waiting_ns(started, response) if self.spans else 0,
             _size(request),
             None if response is None else _size(response),
             self.progress,
-            integer(ended.cancelled_ns) if ended is not None else None,
+            cancelled_ns,
             self.in_flight,
             None if round_ is None else round_.chain.number,
             None if round_ is None else round_.number,
             None if task is None else text(task.id.value),
-            integer(self.exchange),
+            None if self.exchange is None else integer(self.exchange),
         )
 
     def _waiting_ns(self, started: int, response: Response | None) -> int:
@@ -331,7 +338,8 @@ def token_of(value: object) -> Id | None:
 def _size(message: Request | Response) -> int:
     """Bytes of the frames in which a message came; of one in a batch those of its own."""
     if message.index is None:
-        return sum(len(frame.raw) for frame in message.frames)
+        frames = message.frames
+        return len(frames[0].raw) if len(frames) == 1 else sum([len(frame.raw) for frame in frames])
     try:
         return len(orjson.dumps(message.body))
     except orjson.JSONEncodeError:

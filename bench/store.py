@@ -1,0 +1,151 @@
+"""What SQL over captures costs: to load, to open again, and to ask, at several sizes.
+
+    python -m bench.store [--frames N]… [--small N] [--huge] [--json]
+
+One conversation, that of the SDK's client with an SDK's server, is repeated with new ids until there are enough frames
+(see `bench.check`). Each size is loaded by a process of its own, first without any cache, then into one, then from it;
+then `--small` captures of one conversation each are asked together. Beside the load stand the reading and the fold
+alone, of which it is made.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from bench.check import _record, repeated
+from captures.frame import Frame
+from captures.reader import Capture, read_frames
+
+SIZES: Final = (10_000, 100_000, 1_000_000)
+HUGE: Final = 10_000_000
+BUDGET_S: Final = 15
+"""For a million frames."""
+
+_CHILD: Final = """
+import json, resource, sys, time
+from pathlib import Path
+
+def timed(what):
+    wall, cpu = time.perf_counter(), time.process_time()
+    found = what()
+    return found, time.perf_counter() - wall, time.process_time() - cpu
+
+def read(paths):
+    from captures.reader import Capture, read_frames
+    return sum(1 for path in paths for _ in read_frames(Capture(path)))
+
+def fold(paths):
+    from analysis.fold import Fold
+    from captures.reader import Capture, read_frames
+    for path in paths:
+        folded = Fold()
+        for item in read_frames(Capture(path)):
+            folded.feed(item)
+
+def load(paths):
+    import duckdb
+    from analysis.store.open import prepare, sources
+    connection = duckdb.connect()
+    prepare(connection, sources(paths).found)
+    return connection
+
+def views(connection):
+    from analysis.store.reference import view_texts
+    took = {}
+    for name in view_texts():
+        connection.execute(f"select * from {name}").fetchall()
+        _, took[name], _ = timed(lambda: connection.execute(f"select * from {name}").fetchall())
+    return took
+
+what, *paths = sys.argv[1:]
+do = {"read": read, "fold": fold, "load": load, "views": load}[what]
+found, wall, cpu = timed(lambda: do([*map(Path, paths)]))
+told = {"wall_s": wall, "cpu_s": cpu, "views_s": views(found) if what == "views" else {}}
+told["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
+print(json.dumps(told))
+"""
+
+
+def child(what: str, paths: list[Path], cache: Path, size: str = "100G") -> dict[str, Any]:
+    """Measure one thing in a process of its own."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache), "MCPPROXY_CACHE_SIZE": size}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run([sys.executable, "-c", _CHILD, what, *map(str, paths)], stdout=subprocess.PIPE, env=env)
+    if done.returncode:
+        raise RuntimeError(f"{what} ended with {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def measured(place: Path, paths: list[Path], frames: int) -> dict[str, Any]:
+    """Everything about one size."""
+    cache = place / "cache"
+    row: dict[str, Any] = {"captures": len(paths), "frames": frames, "bytes": sum(one.stat().st_size for one in paths)}
+    for what in ("read", "fold", "load"):
+        row[what] = child(what, paths, cache, "0")
+    row["store"] = child("load", paths, cache)
+    row["open"] = child("views", paths, cache)
+    row["cached_bytes"] = sum(one.stat().st_size for one in cache.rglob("*.duckdb"))
+    shutil.rmtree(cache, ignore_errors=True)
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as text: seconds on the clock, and behind a load those of the processor."""
+    heads = "".join(f" {head:>8}" for head in ("captures", "read", "fold", "load", "(cpu)", "store", "open"))
+    lines = [f"{'frames':>11}{heads} {'MiB':>6} cache"]
+    for row in rows:
+        seconds = [*(row[what]["wall_s"] for what in ("read", "fold", "load")), row["load"]["cpu_s"]]
+        seconds += [row[what]["wall_s"] for what in ("store", "open")]
+        times = "".join(f" {one:7.2f}s" for one in seconds)
+        share = row["cached_bytes"] / row["bytes"]
+        lines.append(f"{row['frames']:>11,} {row['captures']:>8,}{times} {row['load']['mib']:>6,.0f} {share:>5.0%}")
+    last = max(rows, key=lambda row: int(row["frames"]))
+    slowest = sorted(last["open"]["views_s"].items(), key=lambda one: -one[1])[:5]
+    named = ", ".join(f"{name} {seconds * 1e3:,.0f} ms" for name, seconds in slowest)
+    load = last["load"]["wall_s"] * 1_000_000 / last["frames"]
+    met = "met" if load <= BUDGET_S else "MISSED"
+    lines += ["", f"slowest views at {last['frames']:,} frames: {named}"]
+    lines.append(f"load of a million frames: {load:.1f} s, budget {BUDGET_S} s: {met}")
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.store", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--frames", type=int, action="append", help="a size; as often as you like")
+    parser.add_argument("--small", type=int, default=1000, help="how many captures of one conversation; 0 for none")
+    parser.add_argument(
+        "--huge", action="store_true", help="ten million frames as well: 4 GB of disk, some ten minutes"
+    )
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    busy = os.getloadavg()[0]
+    if busy > 0.3 * (os.cpu_count() or 1):
+        print(f"bench: something else runs here (load {busy:.1f}): figures are too high", file=sys.stderr)
+    sizes = [*(options.frames or SIZES), *([HUGE] if options.huge else [])]
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-") as folder:
+        place = Path(folder)
+        one, *_ = asyncio.run(_record(place))
+        for size in sizes:
+            many = place / f"many-{size}.mcpcap"
+            rows.append(measured(place, [many], repeated(one, size, many)))
+            many.unlink()
+        if options.small:
+            small = [Path(shutil.copy(one, place / f"small-{number}.mcpcap")) for number in range(options.small)]
+            frames = sum(isinstance(item, Frame) for item in read_frames(Capture(one)))
+            rows.append(measured(place, small, options.small * frames))
+    print(json.dumps({"rows": rows}, indent=1) if options.json else table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
