@@ -386,6 +386,21 @@ def test_settings_and_kernel_hold_without_each_other(
             assert own.is_alive, attack
 
 
+def test_what_has_no_cache_is_as_safe(ground: Ground) -> None:
+    """Small and growing captures are rows in the child's own memory, to be changed for this session and no other."""
+    before = ground.state()
+    (source,) = ground.found
+    with Jail([source._replace(database=None)], limits=Limits(timeout_s=20)) as own:
+        for attack in ATTACKS:
+            try:
+                answer = repr(rows(own, aimed(attack, ground)))
+            except QueryError as error:
+                answer = str(error)
+            assert MARK not in answer, attack
+            assert own.is_alive, attack
+        assert ground.state() == before
+
+
 def test_no_file_is_opened_and_no_socket_made(ground: Ground, tmp_path: Path) -> None:
     strace = shutil.which("strace")
     if strace is None:

@@ -112,6 +112,7 @@ def test_sql_comes_from_an_argument_a_file_or_a_pipe(home: Path) -> None:
     sql = "select count(*) as n\nfrom frames -- all of them\n;\n"
     Path("q.sql").write_bytes(b"\xef\xbb\xbf" + sql.encode())
     assert answered(sql, "--json") == '{"n":53}\n'
+    assert answered(f"-- how many = all\n{sql}", "--json") == '{"n":53}\n'
     assert answered("-f", "q.sql", "--json") == '{"n":53}\n'
     assert answered("-f", "q.sql", "demo", "--json") == '{"n":53}\n'
     assert answered("-f", "-", "demo", "--json", stdin=sql.encode()) == '{"n":53}\n'
