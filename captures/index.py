@@ -11,8 +11,9 @@ thought: something to draw a list with; whoever reads the frame judges anew.
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 import orjson
 
@@ -35,6 +36,9 @@ _SIDE_CODES: Final = {side: code for code, side in enumerate(_SIDES)}
 _UNJUDGED: Final = _CODES["unjudged"]
 _OTHER: Final = _CODES["other"]
 _MOST: Final = (1 << 32) - 1
+
+
+Note: TypeAlias = Callable[[int, Record | Damage], None]
 
 
 class Entry(NamedTuple):
@@ -101,13 +105,19 @@ class Index:
         """Stamp of the last entry."""
         return self._times[-1] if self._times else 0
 
-    def grow(self, size: int = STEP) -> bool:
-        """Take in so many bytes more; False where there are no more at present, or at all (`has_ended`)."""
+    def grow(self, size: int = STEP, note: Note | None = None) -> bool:
+        """Take in so many bytes more; False where there are no more at present, or at all (`has_ended`).
+
+        Args:
+            size: bytes.
+            note: is told of each new entry that is no frame.
+        """
         if self.has_ended:
             return False
         segment = len(self.tail.segments) - 1
         items = self.tail.step(size)
         for item in items:
+            before = len(self)
             if isinstance(item, Record):
                 self._take(item, segment)
             else:
@@ -115,6 +125,8 @@ class Index:
                     self._seqs[-1] if self._seqs else 0, item.offset, self.last_ns, item.size, _CODES["damage"],
                     len(_SIDES) + _CAUSES.index(item.cause),
                 )  # fmt: skip
+            if note is not None and len(self) > before and self._sorts[before] > _UNJUDGED:
+                note(before, item)
         self._segments += [len(self)] * (len(self.tail.segments) - len(self._segments))
         if self.tail.has_ended:
             self._finish()
@@ -134,6 +146,10 @@ class Index:
     def is_frame(self, number: int) -> bool:
         """Whether an entry is of a frame."""
         return self._sorts[number] <= _UNJUDGED
+
+    def are_frames(self, first: int, last: int) -> bool:
+        """Whether all entries from `first` to before `last` are."""
+        return max(self._sorts[first:last], default=0) <= _UNJUDGED
 
     def sort(self, number: int) -> str:
         """What an entry is: one of SORTS."""

@@ -13,6 +13,7 @@ COMMANDS = {
     "ls": "list captures",
     "info": "sum one capture up: header, counts, duration, state",
     "show": "print the conversation of a capture",
+    "tui": "look at sessions in the terminal, live and recorded",
     "check": "find what breaks the rules of the protocol",
     "rule": "list the rules, or show what one means",
     "stats": "figures at a glance: latency, errors, ids, the life cycle, costs",

@@ -1,0 +1,314 @@
+"""Summary: what a list tells of a capture, computed once from the fold and kept in the user's cache directory.
+
+A summary says nothing that the capture does not say, so a file of the cache may be lost, damaged or old at any time: it
+is read with suspicion, and made again where it does not fit. Its name tells of which capture it is; inside stands all
+that it depends on: the capture's files with size and time, and the modules that read and understand them. It is
+written aside and renamed. Captures that are being recorded are never kept.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from analysis.exchange import Outcome
+from analysis.fold import Fold
+from captures.file import is_live
+from captures.frame import Frame
+from captures.listing import segments
+from captures.places import home
+from captures.reader import Damage, FrameAssembler
+from captures.record import Record
+from captures.tail import STEP, Tail
+
+State: TypeAlias = Literal["live", "ended", "died"]
+"""Being recorded; closed in order; not closed, or its server ended by a signal or with a status."""
+
+BUCKETS: Final = 64
+"""Stretches of time, equally long, in which the traffic is counted."""
+KEPT: Final = 5000
+"""Files in the cache; the oldest go first. Each takes less than a kilobyte."""
+LARGEST: Final = 16 << 10
+"""Bytes. A file of the cache that is larger is none of ours."""
+
+_SHORTEST_NS: Final = 1 << 20
+_FINENESS: Final = 4
+"""Bits of a latency that are kept: values within 6 % of each other count as one."""
+_BAD: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
+_SUFFIX: Final = ".json"
+_TEXT: Final = 200
+"""Characters of a name that are kept."""
+
+
+class Summary(NamedTuple):
+    """One capture in a few words. Texts are foreign, and not safe on a screen."""
+
+    name: str | None = None
+    """Of the server, in the capture."""
+    transport: str | None = None
+    state: State = "live"
+    wall_ns: int | None = None
+    """When it began."""
+    duration_ns: int = 0
+    """Stamp of its last record."""
+    client: str | None = None
+    """What the client calls itself, and its version."""
+    server: str | None = None
+    """The same of the server."""
+    revision: str | None = None
+    frames: int = 0
+    errors: int = 0
+    """Requests that ended in an error, of JSON-RPC or of a tool."""
+    answered: int = 0
+    p95_ns: int | None = None
+    """95 of 100 answers took no longer, give or take 6 %; None without answers."""
+    lost: int = 0
+    """Records known to be lost, and stretches of damage."""
+    ending: str | None = None
+    """How it ended, where it did not end well: `exit 1`, `SIGKILL`, `not closed`."""
+    bucket_ns: int = _SHORTEST_NS
+    """How long a bucket is."""
+    traffic: tuple[int, ...] = ()
+    """Frames by bucket, up to the last one with any."""
+
+
+class Latencies:
+    """A histogram with fine steps for small values and coarse ones for large: any number of them in little room."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self.count = 0
+
+    def add(self, ns: int) -> None:
+        """One more."""
+        power = max(0, ns.bit_length() - _FINENESS)
+        self._counts[power << 32 | ns >> power] += 1
+        self.count += 1
+
+    def quantile(self, part: float) -> int | None:
+        """The value below which that part of all lies; None where there is none."""
+        wanted, seen = part * self.count, 0
+        for key in sorted(self._counts):
+            seen += self._counts[key]
+            if seen >= wanted:
+                power, mantissa = key >> 32, key & 0xFFFFFFFF
+                return (mantissa << power) + ((1 << power) >> 1)
+        return None
+
+
+class Summarizer:
+    """Sums up one capture, item by item; its summary can be had at any time."""
+
+    def __init__(self) -> None:
+        self.fold = Fold()
+        self.frames = self.errors = 0
+        self.latencies = Latencies()
+        self._assembler = FrameAssembler()
+        self._bucket_ns, self._traffic = _SHORTEST_NS, [0] * BUCKETS
+        self._status: int | None = None
+        self._signal: str | None = None
+
+    def feed(self, item: Record | Damage) -> None:
+        """The next item of the capture."""
+        found = self._assembler.feed(item)
+        if found is None:
+            return
+        if isinstance(found, Frame):
+            self.frames += 1
+            self._count(found.t_ns)
+        elif isinstance(found, Record) and found.rec in ("process", "close"):
+            status, signal = found.members.get("status"), found.members.get("signal")
+            self._status = status if type(status) is int else self._status
+            self._signal = signal if isinstance(signal, str) else self._signal
+        for seen in self.fold.feed(found):
+            exchange = seen.exchange
+            if exchange is not None:
+                self.errors += exchange.outcome in _BAD
+                self.latencies.add(exchange.duration_ns or 0)
+
+    def summary(self, *, live: bool) -> Summary:
+        """What is known so far.
+
+        Args:
+            live: whether it is being recorded.
+        """
+        fold, ending = self.fold, None
+        if not live and fold.ending is None:
+            ending = "not closed"
+        elif fold.ending == "server" and self._signal:
+            ending = self._signal[:20]
+        elif fold.ending == "server" and self._status:
+            ending = f"exit {self._status}"
+        last = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)
+        return Summary(
+            name=_short(fold.name),
+            transport=_short(fold.transport),
+            state="live" if live else "died" if ending else "ended",
+            wall_ns=fold.wall_ns,
+            duration_ns=fold.t_ns,
+            client=_short(fold.client and " ".join(filter(None, fold.client))),
+            server=_short(fold.server and " ".join(filter(None, fold.server))),
+            revision=_short(fold.revision),
+            frames=self.frames,
+            errors=self.errors,
+            answered=self.latencies.count,
+            p95_ns=self.latencies.quantile(0.95),
+            lost=fold.lost,
+            ending=ending,
+            bucket_ns=self._bucket_ns,
+            traffic=tuple(self._traffic[:last]),
+        )
+
+    def _count(self, t_ns: int) -> None:
+        while t_ns >= BUCKETS * self._bucket_ns:
+            pairs = zip(self._traffic[::2], self._traffic[1::2], strict=True)
+            self._traffic = [one + two for one, two in pairs] + [0] * (BUCKETS // 2)
+            self._bucket_ns *= 2
+        self._traffic[t_ns // self._bucket_ns] += 1
+
+
+def summarise(path: Path | str) -> Summary:
+    """The summary of a capture as far as it goes now: from the cache, or read and then kept.
+
+    Raises:
+        NotACapture, NewerFormat: as `Capture`.
+    """
+    path = Path(path)
+    found = cached(path)
+    if found is not None:
+        return found
+    live, made = is_live(segments(path)[-1]), Summarizer()
+    key = None if live else key_of(path)
+    with Tail(path) as tail:
+        while not tail.has_ended:
+            items = tail.step(STEP)
+            for item in items:
+                made.feed(item)
+            if not items and tail.is_at_end:
+                break
+    summary = made.summary(live=live)
+    if key is not None:
+        keep(path, key, summary)
+    return summary
+
+
+# ---- the cache
+
+
+def directory() -> Path | None:
+    """Where the summaries are kept, beside the rows of the SQL cache; None where nothing names a home."""
+    named = os.environ.get("XDG_CACHE_HOME") or ""
+    if os.path.isabs(named):
+        return Path(named, "mcpproxy", "summaries")
+    below = home()
+    if below is None:
+        return None
+    return Path(below, "Library/Caches" if sys.platform == "darwin" else ".cache", "mcpproxy", "summaries")
+
+
+def cached(path: Path) -> Summary | None:
+    """What was kept of a capture, where it is still true."""
+    file, key = _file(path), key_of(path)
+    if file is None or key is None:
+        return None
+    try:
+        with file.open("rb") as opened:
+            kept = json.loads(opened.read(LARGEST + 1)[:LARGEST])
+    except (OSError, ValueError, RecursionError):
+        return None
+    return _summary(kept.get("summary")) if isinstance(kept, dict) and kept.get("key") == key else None
+
+
+def keep(path: Path, key: str, summary: Summary) -> bool:
+    """Keep a summary, where that can be and the capture is still what `key` says; whether it is kept now."""
+    file = _file(path)
+    if file is None or summary.state == "live" or key_of(path) != key:
+        return False
+    made: str | None = None
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd, made = tempfile.mkstemp(prefix=".making-", dir=file.parent)
+        with open(fd, "w", encoding="utf-8", errors="replace") as opened:
+            json.dump({"key": key, "summary": summary._asdict()}, opened)
+        os.replace(made, file)
+    except (OSError, UnicodeError):
+        if made is not None:
+            with suppress(OSError):
+                os.unlink(made)
+        return False
+    _trim(file.parent)
+    return True
+
+
+def key_of(path: Path) -> str | None:
+    """All that a summary depends on; None where the files cannot be looked at, or are being written."""
+    files = []
+    try:
+        found = segments(path)
+        for segment in found:
+            status = segment.stat()
+            files.append(f"{segment.name}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
+    except OSError:
+        return None
+    return None if is_live(found[-1]) else "\n".join((version(), *files))
+
+
+@cache
+def version() -> str:
+    """A hash of the modules that make a summary of a capture."""
+    here = Path(__file__).parent
+    digest = blake2b(digest_size=16)
+    for source in sorted((*(here.parent / "captures").glob("*.py"), *here.glob("*.py"))):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()
+
+
+def _file(path: Path) -> Path | None:
+    folder = directory()
+    try:
+        name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
+    except (OSError, RuntimeError):
+        return None
+    return None if folder is None else folder / f"{name}{_SUFFIX}"
+
+
+def _summary(kept: object) -> Summary | None:
+    """A summary as it was written; None where anything about it is odd."""
+    if not isinstance(kept, dict) or set(kept) != set(Summary._fields) or kept["state"] not in ("ended", "died"):
+        return None
+    texts = ("name", "transport", "client", "server", "revision", "ending")
+    numbers = ("duration_ns", "frames", "errors", "answered", "lost", "bucket_ns")
+    traffic = kept["traffic"]
+    is_whole = (
+        all(kept[name] is None or isinstance(kept[name], str) for name in texts)
+        and all(_is_count(kept[name]) for name in numbers)
+        and all(kept[name] is None or type(kept[name]) is int for name in ("wall_ns", "p95_ns"))
+        and isinstance(traffic, list)
+        and len(traffic) <= BUCKETS
+        and all(map(_is_count, traffic))
+    )
+    values: dict[str, Any] = {**kept, "traffic": tuple(traffic) if is_whole else ()}
+    return Summary(**values) if is_whole else None
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _trim(folder: Path) -> None:
+    """Let go of the oldest files, where there are far too many."""
+    with suppress(OSError):
+        names = [entry for entry in os.scandir(folder) if entry.name.endswith(_SUFFIX)]
+        if len(names) > KEPT + KEPT // 10:
+            for entry in sorted(names, key=lambda one: one.stat().st_mtime_ns)[: len(names) - KEPT]:
+                os.unlink(entry.path)
+
+
+def _short(text: str | None) -> str | None:
+    return text[:_TEXT] if text else None

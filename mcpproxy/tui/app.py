@@ -1,0 +1,191 @@
+"""The app: `mcpproxy tui`. It reads capture files and nothing else, so it may be opened and killed at any time.
+
+How to add a screen
+-------------------
+Make a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing else has to be touched:
+
+    class FindingsScreen(Screen[None]):
+        def __init__(self, opened: Opened) -> None: ...
+
+    ENTRY = Entry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
+
+The key then stands in the footers, in `?` and in the palette. `opened.reading` is the capture: its `index` (where each
+entry stands), `fold` (who talks to whom), `exchanges` (latency and outcome, as columns); it goes on growing in a
+thread, and every screen gets `Grown` when it has. Work of more than a few milliseconds belongs in a thread: `Pulse`
+runs steps, `messages.py` holds what it tells. To show the traffic at a row: `app.show(row)`.
+
+Text goes to the screen through `mcpproxy.tui.plain` alone (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
+which sanitises it; `tests/mcpproxy/tui/test_boundary.py` reads the sources for anything else.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import ClassVar, Final
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.theme import Theme
+
+from captures.errors import CaptureError
+from mcpproxy.tui.entries import Opened, entries
+from mcpproxy.tui.live import Pulse, Shelf
+from mcpproxy.tui.messages import Failed, Grown, Wanted
+from mcpproxy.tui.plain import notify
+from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.screens.help import HelpScreen
+from mcpproxy.tui.screens.sessions import SessionsScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
+
+DARK: Final = Theme(
+    name="mcpproxy-dark",
+    primary="#5fafd7",
+    accent="#5fafd7",
+    error="#ff6b6b",
+    warning="#e5c07b",
+    success="#98c379",
+    background="#16181d",
+    surface="#16181d",
+    panel="#23262e",
+    foreground="#d8dce4",
+    dark=True,
+)
+LIGHT: Final = Theme(
+    name="mcpproxy-light",
+    primary="#005f87",
+    accent="#005f87",
+    error="#b00020",
+    warning="#8a5a00",
+    success="#22662a",
+    background="#fdfdfb",
+    surface="#fdfdfb",
+    panel="#ebebe6",
+    foreground="#22252b",
+    dark=False,
+)
+SWITCH_S: Final = 0.001
+"""How long a thread that reads may hold the interpreter before the one that draws gets it."""
+
+
+class TheApp(App[None]):
+    """Sessions, and the traffic of one."""
+
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
+    ]
+
+    def __init__(self, find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> None:
+        """The app.
+
+        Args:
+            find: gives the captures to list, the newest first.
+            nothing: what to say where there are none.
+            first: a capture to open at once.
+        """
+        super().__init__()
+        self.shelf = Shelf(find)
+        self._nothing, self._first = nothing, first
+        self._opened: tuple[Reading, Pulse] | None = None
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = DARK.name
+
+    def on_mount(self) -> None:
+        """Show the sessions, or the capture that was named."""
+        sys.setswitchinterval(SWITCH_S)
+        self.push_screen(SessionsScreen(self.shelf, self._nothing))
+        if self._first is not None:
+            self.open(self._first)
+
+    def on_unmount(self) -> None:
+        """Read no more."""
+        self._close()
+
+    # ---- captures
+
+    def on_wanted(self, event: Wanted) -> None:
+        """Show the traffic of a capture."""
+        self.open(event.path)
+
+    def open(self, path: Path) -> None:
+        """Show the traffic of a capture."""
+        opened = self.opened(path)
+        if opened is not None:
+            self.push_screen(TrafficScreen(opened))
+
+    def opened(self, path: Path) -> Opened | None:
+        """A capture that is being read from now on; None, and a word on it, where it cannot be."""
+        if self._opened is not None and self._opened[0].path == path:
+            return Opened(self._opened[0])
+        self._close()
+        try:
+            reading = Reading(path)
+        except CaptureError as error:
+            notify(self, str(error), bad=True)
+            return None
+        self._opened = reading, Pulse(reading.step, self._tell, lambda why: self._tell_failed(path, why))
+        self.shelf.is_paused = True
+        return Opened(reading)
+
+    def show(self, row: int) -> None:
+        """Go to the traffic, with the cursor on an entry of the capture that is open."""
+        while not isinstance(self.screen, TrafficScreen | SessionsScreen):
+            self.pop_screen()
+        if isinstance(self.screen, TrafficScreen):
+            self.screen.go_to(row)
+        elif self._opened is not None:
+            self.push_screen(TrafficScreen(Opened(self._opened[0], row)))
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            reading, pulse = self._opened
+            pulse.stop()
+            reading.close()
+            self._opened = None
+
+    def _tell(self) -> None:
+        opened = self._opened
+        if opened is not None:
+            self.shelf.is_paused = opened[1].is_busy
+        for screen in list(self.screen_stack):
+            screen.post_message(Grown())
+
+    def _tell_failed(self, path: Path, reason: str) -> None:
+        self.screen.post_message(Failed(path, reason))
+
+    # ---- keys
+
+    def action_help(self) -> None:
+        """Every key."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+    def action_enter(self, key: str) -> None:
+        """Open a screen for the capture that is open, or that the cursor is on."""
+        entry = next((one for one in entries() if one.key == key), None)
+        opened = self._present()
+        if entry is not None and opened is not None:
+            self.push_screen(entry.make(opened))
+
+    def _present(self) -> Opened | None:
+        screen = self.screen
+        if isinstance(screen, SessionsScreen):
+            book = screen.selected
+            return self.opened(book.path) if book is not None else None
+        if isinstance(screen, TrafficScreen):
+            return screen.opened
+        return Opened(self._opened[0]) if self._opened is not None else None
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual asks for it
+        """What the palette offers: words of ours alone."""
+        yield SystemCommand("Light", "dark text on a light ground", lambda: self._wear(LIGHT))
+        yield SystemCommand("Dark", "light text on a dark ground", lambda: self._wear(DARK))
+        yield SystemCommand("Help", "every key", self.action_help)
+        for entry in entries():
+            yield SystemCommand(entry.word.capitalize(), entry.help, lambda key=entry.key: self.action_enter(key))
+        yield SystemCommand("Quit", "no session notices", self.exit)
+
+    def _wear(self, theme: Theme) -> None:
+        self.theme = theme.name

@@ -1,0 +1,170 @@
+"""Detail: everything about one row as lines: pretty JSON, the raw text, bytes in hex, headers, the exchange.
+
+Made in a thread, from the file. What is larger than a pane can sensibly hold comes a page at a time.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from analysis.exchange import Outcome
+from captures.frame import Frame
+from captures.reader import Damage
+from captures.record import Record, raw_bytes
+from mcpproxy.report import units
+from mcpproxy.report.records import remark_on
+from mcpproxy.report.text import Span, ms_text
+from mcpproxy.report.wording import peer_text
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.tui.reading import OUTCOMES, Reading
+from mcpproxy.tui.rows import message_at
+from mcpproxy.tui.widgets.tree import Tree, branches, parse
+
+PAGE: Final = 64 << 10
+"""Bytes of a page of the raw views."""
+LARGEST_TREE: Final = 1 << 20
+"""Bytes. A larger frame is shown raw, a page at a time."""
+VIEWS: Final = ("pretty", "raw", "hex", "headers", "exchange")
+
+Lines = Sequence[Sequence[Span]]
+
+
+class Detail(NamedTuple):
+    """What the pane shows."""
+
+    lines: Lines = ()
+    tree: Tree | None = None
+    pages: int = 1
+    """Of which `lines` are one."""
+
+
+def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80) -> Detail:
+    """One view of a row.
+
+    Args:
+        reading: the capture.
+        row: the entry.
+        view: one of VIEWS.
+        page: from 0, of the raw views.
+        width: cells of a line.
+    """
+    if view == "exchange":
+        return Detail(exchange_lines(reading, row))
+    if view == "headers":
+        return Detail(_headers(reading, row))
+    item = reading.index.item(row)
+    if item is None:
+        return Detail([[Span("gone: its recorder has deleted this part of the capture", "bad")]])
+    if isinstance(item, Damage):
+        return Detail([[Span(sanitise(str(item)), "bad")]])
+    raw = item.raw if isinstance(item, Frame) else (raw_bytes(item.members) or item.line)
+    if view == "pretty":
+        found = _pretty(reading, row, item)
+        if found is not None:
+            return found
+    pages = max(1, -(-len(raw) // PAGE))
+    page = max(0, min(page, pages - 1))
+    part = raw[page * PAGE : (page + 1) * PAGE]
+    return Detail(_hex(part, page * PAGE, width) if view == "hex" else _raw(part, width), pages=pages)
+
+
+def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
+    if isinstance(item, Record):
+        remark = remark_on(item, ended=False)
+        members = {name: value for name, value in item.members.items() if name != "crc"}
+        tree = Tree(branches(parse(_text(members))))
+        return Detail(tree=tree) if remark is None or item.rec != "stderr" else None
+    if len(item.raw) > LARGEST_TREE:
+        return None
+    frames = message_at(reading, row, item).frames
+    try:
+        text = b"\n".join(frame.raw for frame in frames).decode("utf-8-sig")
+        return Detail(tree=Tree(branches(parse(text))))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(members: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(members, ensure_ascii=False, default=str)
+
+
+def _raw(raw: bytes, width: int) -> Lines:
+    """The bytes as text, wrapped; line feeds begin a new line."""
+    made: list[list[Span]] = []
+    width = max(8, width)
+    for line in raw.split(b"\n"):
+        text = sanitise_bytes(line, None)
+        made += [[Span(text[at : at + width])] for at in range(0, max(1, len(text)), width)]
+    return made
+
+
+def _hex(raw: bytes, start: int, width: int) -> Lines:
+    step = 16 if width >= 76 else 8 if width >= 44 else 4
+    made: list[list[Span]] = []
+    for at in range(0, len(raw), step):
+        part = raw[at : at + step]
+        signs = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
+        made.append([Span(f"{start + at:08x}  ", "dim"), Span(f"{part.hex(' '):<{step * 3}} "), Span(signs, "accent")])
+    return made or [[Span("no bytes", "dim")]]
+
+
+# ---- the exchange
+
+
+def exchange_lines(reading: Reading, row: int) -> Lines:
+    """What became of a request: asked, answered, how long it took."""
+    index, number = reading.index, reading.exchange(row)
+    entry = index.entry(row)
+    head = [[Span(f"{entry.sort} ", "accent"), Span(f"record {entry.seq:,}, {units.size(entry.size)}")]]
+    if number is None:
+        return [*head, [Span("part of no exchange" if row < reading.understood else "not understood yet …", "dim")]]
+    exchanges = reading.exchanges
+    request, response = exchanges.request[number], reading.partner(exchanges.request[number])
+    made = [*head, _pair("asked", _at(reading, request))]
+    if response is not None:
+        made += [_pair("answered", _at(reading, response)), _pair("took", ms_text(exchanges.latency_ns[number]))]
+    code = exchanges.outcome[number]
+    outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
+    words = {
+        Outcome.UNANSWERED: "unanswered: none came before the session ended",
+        Outcome.FAILED: "failed: what carried it broke off before an answer",
+        None: "waiting" if reading.is_live else "…",
+    }
+    bad = outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.UNANSWERED, Outcome.FAILED)
+    text = words.get(outcome, str(outcome).replace("_", " "))
+    made.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
+    session = reading.fold
+    for word, peer in (("client", session.client), ("server", session.server)):
+        if peer is not None:
+            made.append(_pair(word, peer_text(peer)))
+    return made
+
+
+def _pair(name: str, text: str) -> list[Span]:
+    return [Span(f"{name:<10}", "dim"), Span(text)]
+
+
+def _at(reading: Reading, row: int) -> str:
+    entry = reading.index.entry(row)
+    return f"+{entry.t_ns / 1e9:,.6f} s   record {entry.seq:,}, {units.size(entry.size)}"
+
+
+# ---- HTTP
+
+
+def _headers(reading: Reading, row: int) -> Lines:
+    item = reading.index.beginning(row)
+    number = item.members.get("exchange") if item is not None else None
+    if type(number) is not int:
+        return [[Span("no headers: this came over stdio", "dim")]]
+    http = reading.fold.exchanges.known(number)
+    if http is None:
+        return [[Span(f"HTTP exchange {number}: no longer remembered, or not understood yet", "dim")]]
+    made: list[list[Span]] = [[Span(f"{http.method} {http.target}", "accent"), Span(f"   exchange {number}", "dim")]]
+    made += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.fields.items()]
+    status = "no answer" if http.status is None else str(http.status)
+    ended = f"   ended by {http.ended_by}" if http.ended_by not in (None, "complete") else ""
+    made += [[], [Span(status, "accent"), Span(ended, "dim")]]
+    made += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.answer_fields.items()]
+    return made

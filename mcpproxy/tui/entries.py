@@ -1,0 +1,59 @@
+"""Entry: how a screen says what it is called, by which key it opens, and for what; and what it is opened with."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Literal, TypeAlias
+
+from textual.screen import Screen
+
+from mcpproxy.tui.reading import Reading
+
+Whence: TypeAlias = Literal["sessions", "traffic", "both"]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A capture that is open, and where the user is in it."""
+
+    reading: Reading
+    """It goes on being read while it is shown; never close it."""
+    row: int | None = None
+    """The entry on which the cursor stands."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A screen that can be opened from another one."""
+
+    key: str
+    """Which opens it; a capital letter for what is about a whole capture."""
+    word: str
+    """What it is called in the footer and the palette."""
+    make: Callable[[Opened], Screen[None]]
+    """Makes it. From the list of sessions it gets the one under the cursor."""
+    whence: Whence = "both"
+    """From which of the two main screens it opens."""
+    help: str = ""
+    """One line for `?`."""
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Those of all modules in `mcpproxy.tui.screens`, by their keys."""
+    return tuple(sorted(_found(), key=lambda entry: entry.key.lower()))
+
+
+def _found() -> Iterator[Entry]:
+    package = import_module("mcpproxy.tui.screens")
+    for module in iter_modules(package.__path__):
+        entry = getattr(import_module(f"{package.__name__}.{module.name}"), "ENTRY", None)
+        if isinstance(entry, Entry):
+            yield entry
+
+
+def of(whence: Whence) -> Iterator[Entry]:
+    """The entries that open from a screen."""
+    return (entry for entry in entries() if entry.whence in (whence, "both"))

@@ -1,0 +1,63 @@
+"""Every message between the parts of the screen: what readers in threads tell, and what widgets tell their screens."""
+
+from pathlib import Path
+
+from textual.message import Message
+
+
+class Grown(Message):
+    """An opened capture has more entries, or more of them are understood. Only the newest counts."""
+
+    bubble = True
+
+    def can_replace(self, message: Message) -> bool:
+        """A burst becomes one."""
+        return isinstance(message, Grown)
+
+
+class Matched(Message):
+    """A filter has selected more rows, or has come to the end. Only the newest counts."""
+
+    def can_replace(self, message: Message) -> bool:
+        """A burst becomes one."""
+        return isinstance(message, Matched)
+
+
+class ShelfChanged(Message):
+    """The list of captures, or what is known of one, has changed. Only the newest counts."""
+
+    def can_replace(self, message: Message) -> bool:
+        """A burst becomes one."""
+        return isinstance(message, ShelfChanged)
+
+
+class RowsRead(Message):
+    """Rows that a table waits for have been read."""
+
+    def can_replace(self, message: Message) -> bool:
+        """A burst becomes one."""
+        return isinstance(message, RowsRead)
+
+
+class Failed(Message):
+    """A capture cannot be read."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__()
+        self.path, self.reason = path, reason
+
+
+class DetailRead(Message):
+    """What the detail pane waits for has been read."""
+
+    def __init__(self, row: int, item: object) -> None:
+        super().__init__()
+        self.row, self.item = row, item
+
+
+class Wanted(Message):
+    """The user wants to see the traffic of a capture."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path

@@ -1,0 +1,79 @@
+"""The boundary: the one place where text becomes something that Textual draws.
+
+Nearly every widget of Textual reads markup, and passes ESC, C1 and bidi characters on to the terminal. So nothing else
+in this package makes a `Content`, a `Segment`, a notification or a title; a test reads the sources for that. All text
+that goes through here is sanitised, whoever it is from: twice does no harm, and never would.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import App
+from textual.content import Content
+from textual.strip import Strip
+from textual.widgets import Static
+
+from mcpproxy.report.text import Role, Span, fit
+from mcpproxy.sanitise import CELL_LIMIT, sanitise
+
+STYLES: Final[dict[Role, str]] = {"plain": "", "accent": "$accent", "dim": "$text-muted", "bad": "bold $text-error"}
+
+
+def content(spans: str | Iterable[Span], limit: int = CELL_LIMIT) -> Content:
+    """Text with roles, for widgets that take content; line feeds of the text come out as `\\n`."""
+    parts = [Span(spans)] if isinstance(spans, str) else list(spans)
+    return Content.assemble(*((sanitise(part.text, limit), STYLES[part.role]) for part in parts))
+
+
+def lines(rows: Iterable[str | Iterable[Span]]) -> Content:
+    """Several rows below each other."""
+    return Content("\n").join([content(row) for row in rows])
+
+
+def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, right: bool = False) -> list[Segment]:
+    """Spans in exactly `width` cells, clipped and padded."""
+    made: list[Segment] = []
+    left = width
+    for span in spans:
+        if left <= 0:
+            break
+        text = fit(sanitise(span.text), left)
+        size = cell_len(text)
+        while size > left and text:
+            # Terminals disagree about a few symbols; what is too wide by Textual's table pushes no border.
+            text = text[:-1]
+            size = cell_len(text)
+        left -= size
+        made.append(Segment(text, styles[span.role]))
+    if left > 0:
+        pad = Segment(" " * left, styles["plain"])
+        made = [pad, *made] if right else [*made, pad]
+    return made
+
+
+def strip(made: Sequence[Segment], width: int) -> Strip:
+    """Segments of this module as a line."""
+    return Strip(made, width)
+
+
+def notify(app: App[None], text: str, *, bad: bool = False) -> None:
+    """A word in the corner of the screen."""
+    app.notify(sanitise(text, 300), markup=False, severity="error" if bad else "information", timeout=4)
+
+
+class Words(Static):
+    """A widget that shows text, and only text."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__("", markup=False, id=id, classes=classes)
+
+    def say(self, spans: str | Iterable[Span]) -> None:
+        """Show one line."""
+        self.update(content(spans))
+
+    def say_lines(self, rows: Iterable[str | Iterable[Span]]) -> None:
+        """Show several."""
+        self.update(lines(rows))

@@ -1,0 +1,252 @@
+"""Reading: one opened capture, as it is read and understood step by step by a thread of its own.
+
+First where everything stands (`captures.index`), so that all rows can be looked at after a few seconds for a million;
+then what belongs together, by the fold, as everywhere. What the fold says is kept in arrays of some 25 bytes a frame:
+the request of an answer, the answer of a request, how long it took, and how it ended. The rest of a row is read again
+from the file when it is shown.
+"""
+
+from array import array
+from bisect import bisect_left
+from pathlib import Path
+from typing import Final
+
+from analysis.exchange import Exchange, Outcome
+from analysis.fold import Fold
+from analysis.message import Request, Response
+from analysis.session import Seen
+from captures.frame import Frame
+from captures.index import Index
+from captures.reader import Damage, FrameAssembler
+from captures.record import Record
+from captures.tail import STEP, Tail
+from mcpproxy.report.records import remark_on
+
+NONE: Final = (1 << 32) - 1
+"""No row, or no exchange."""
+STEP_UNDERSTOOD: Final = 64 << 10
+"""Bytes that are understood at a time: a few milliseconds."""
+OUTCOMES: Final = (*Outcome,)
+OPEN: Final = len(OUTCOMES)
+"""The code of an exchange whose end is not known."""
+
+_CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
+_FAILED: Final = _CODES[Outcome.FAILED]
+_BAD: Final = frozenset({Outcome.ERROR, Outcome.TOOL_ERROR})
+
+
+class Exchanges:
+    """The exchanges of a capture, in the order of their requests, as columns."""
+
+    def __init__(self) -> None:
+        self.request = array("I")
+        """Row of the request."""
+        self.response = array("I")
+        """Row of the answer, or NONE."""
+        self.latency_ns = array("q")
+        """How long the answer took; -1 where there is none."""
+        self.outcome = array("B")
+        """Index into OUTCOMES, or OPEN."""
+
+    def __len__(self) -> int:
+        return len(self.outcome)
+
+    def add(self, row: int) -> int:
+        """A request was sent; its number."""
+        self.request.append(row)
+        self.response.append(NONE)
+        self.latency_ns.append(-1)
+        self.outcome.append(OPEN)
+        return len(self.outcome) - 1
+
+
+class Reading:
+    """One capture. A single thread steps; others read what is there."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it.
+
+        Raises:
+            NotACapture, NewerFormat: as `Capture`.
+        """
+        self.index = Index(path)
+        self.fold = Fold()
+        self.exchanges = Exchanges()
+        self.exchange_of = array("I")
+        """By row, for those that are understood: its exchange, or NONE."""
+        self.shown = array("I")
+        """The rows that are worth a line: all frames, and the records that say something."""
+        self.bad = array("I")
+        """Rows with something wrong: errors, and what is no message."""
+        self.joined: dict[int, int] = {}
+        """Of messages that span lines: the first row and the last."""
+        self.continued: set[int] = set()
+        """The rows after those first ones."""
+        self.has_ended = False
+        """Whether all was read and understood, and no more will come."""
+        self._tail = Tail(path)
+        self._assembler = FrameAssembler()
+        self._batched: dict[tuple[int, int], int] = {}
+        self._told: set[int] = set()
+        self._ended = False
+        self._reached = 0
+
+    @property
+    def path(self) -> Path:
+        """The capture."""
+        return self.index.path
+
+    @property
+    def understood(self) -> int:
+        """How many rows are."""
+        return len(self.exchange_of)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether more may come."""
+        return not self.index.has_ended
+
+    def step(self) -> bool:
+        """Some milliseconds of work; False where there is none at present."""
+        if self.index.grow(STEP, self._note):
+            self._show_new()
+            return True
+        self._show_new()
+        return self._understand()
+
+    def close(self) -> None:
+        """Close the files."""
+        self.index.close()
+        self._tail.close()
+        self.has_ended = True
+
+    # ---- what belongs together
+
+    def exchange(self, row: int) -> int | None:
+        """The number of the exchange to which a row belongs."""
+        number = self.exchange_of[row] if row < len(self.exchange_of) else NONE
+        return None if number == NONE else number
+
+    def partner(self, row: int) -> int | None:
+        """The row of the answer to a request, or of the request that an answer answers."""
+        number = self.exchange(row)
+        if number is None:
+            return None
+        request, response = self.exchanges.request[number], self.exchanges.response[number]
+        other = response if row == request else request
+        return None if other in (NONE, row) else other
+
+    def outcome(self, number: int) -> Outcome | None:
+        """How an exchange ended; None while that is not known."""
+        code = self.exchanges.outcome[number]
+        return None if code == OPEN else OUTCOMES[code]
+
+    # ---- steps
+
+    def _note(self, row: int, item: Record | Damage) -> None:
+        remark = remark_on(item, ended=self._ended)
+        if remark is not None and not (isinstance(item, Record) and item.rec in ("stall", "header")):
+            self._told.add(row)
+            self._ended = self._ended or remark.is_end
+
+    def _show_new(self) -> None:
+        start, count = self._reached, len(self.index)
+        self._reached = count
+        if not self._told and self.index.are_frames(start, count):
+            self.shown.extend(range(start, count))
+            return
+        self.shown.extend([row for row in range(start, count) if self.index.is_frame(row) or row in self._told])
+        self._told.clear()
+
+    def _understand(self) -> bool:
+        if self.has_ended:
+            return False
+        items = self._tail.step(STEP_UNDERSTOOD)
+        for item in items:
+            found = self._assembler.feed(item)
+            if found is not None:
+                self._take(found)
+        if self._tail.has_ended:
+            for found in self._assembler.end():
+                self._take(found)
+            self._finish()
+            return False
+        return bool(items) or not self._tail.is_at_end
+
+    def _take(self, found: Frame | Record | Damage) -> None:
+        row = len(self.exchange_of)
+        number = NONE
+        is_bad = isinstance(found, Damage)
+        for seen in self.fold.feed(found):
+            number, is_wrong = self._see(seen, row, number)
+            is_bad = is_bad or is_wrong
+        if isinstance(found, Frame):
+            is_bad = is_bad or found.verdict.problem is not None
+        elif isinstance(found, Record):
+            is_bad = is_bad or found.rec == "gap"
+        if is_bad:
+            self.bad.append(row)
+        self.exchange_of.append(number)
+
+    def _see(self, seen: Seen, row: int, number: int) -> tuple[int, bool]:
+        """Take a message in: the exchange of its row, and whether something is wrong with it."""
+        message, last, is_wrong = seen.message, row, False
+        if len(message.frames) > 1:
+            found = self.index.of_seq(message.seq)
+            row = last if found is None or found >= len(self.exchange_of) else found
+        if seen.cancels is not None:
+            self._settle(seen.cancels, Outcome.CANCELLED)
+        if isinstance(message, Request):
+            number = self.exchanges.add(row)
+            if message.index is not None or len(message.frames) > 1:
+                self._batched[message.seq, message.index or 0] = number
+        elif isinstance(message, Response):
+            if seen.exchange is None:
+                return number, True
+            number = self._answer(seen.exchange, row)
+            is_wrong = seen.exchange.outcome in _BAD or seen.is_converted
+        if row != last:
+            self.joined[row] = last
+            self.continued.update(range(row + 1, last + 1))
+            self.exchange_of[row] = number
+        return number, is_wrong
+
+    def _number_of(self, request: Request) -> int:
+        number = self._batched.pop((request.seq, request.index or 0), None) if self._batched else None
+        if number is not None:
+            return number
+        row = self.index.of_seq(request.seq)
+        return self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
+
+    def _answer(self, exchange: Exchange, row: int) -> int:
+        number = self._number_of(exchange.request)
+        if number != NONE:
+            self.exchanges.response[number] = row
+            self.exchanges.latency_ns[number] = min(exchange.duration_ns or 0, (1 << 63) - 1)
+            self.exchanges.outcome[number] = _CODES[exchange.outcome]
+        return number
+
+    def _settle(self, request: Request, outcome: Outcome) -> None:
+        row = self.index.of_seq(request.seq)
+        number = self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
+        if number != NONE and self.exchanges.outcome[number] == OPEN:
+            self.exchanges.outcome[number] = _CODES[outcome]
+
+    def _finish(self) -> None:
+        for exchange in self.fold.finish():
+            number = self._number_of(exchange.request)
+            if number != NONE and self.exchanges.outcome[number] == OPEN:
+                self.exchanges.outcome[number] = _CODES[exchange.outcome]
+                self._add_bad(self.exchanges.request[number])
+        for number, code in enumerate(self.exchanges.outcome):
+            if code == OPEN:
+                # The fold has let go of it before: what carried it has failed.
+                self.exchanges.outcome[number] = _FAILED
+                self._add_bad(self.exchanges.request[number])
+        self.has_ended = True
+
+    def _add_bad(self, row: int) -> None:
+        at = bisect_left(self.bad, row)
+        if at == len(self.bad) or self.bad[at] != row:
+            self.bad.insert(at, row)

@@ -1,0 +1,313 @@
+"""Rows: what stands in the lines of the traffic table, read from the file when a line is drawn.
+
+A row is read in a thread, for which the one that draws waits no longer than `PATIENCE_S`: a disk that is asleep shows
+as `…`, and not as a screen that hangs. What was read is kept for a few screenfuls. Words are those of `show`.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from analysis.exchange import Exchange, Outcome, outcome_of
+from analysis.message import Invalid, Message, Notification, Request, Response, message_of, messages, parse_exactly
+from analysis.session import Seen, Session
+from captures.frame import Frame
+from captures.record import Record
+from mcpproxy.report import units
+from mcpproxy.report.records import remark_on
+from mcpproxy.report.text import Role, Span, ms_text
+from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.widgets.table import Column, Line
+
+Times: TypeAlias = Literal["rel", "delta", "abs"]
+"""Since the capture opened, since the row above, or local wall clock."""
+
+PATIENCE_S: Final = 0.025
+"""What the thread that draws may wait for rows to be read."""
+KEPT: Final = 2000
+"""Rows that are kept."""
+LARGE: Final = 1 << 20
+"""Bytes. Of a larger frame a row tells what its record tells: nobody parses a gigabyte to draw a line."""
+
+FRAMES: Final = (
+    Column("time", "time", 10, right=True, drop=1),
+    Column("way", "", 2),
+    Column("what", "method / name", 24, stretch=True),
+    Column("id", "id", 6, drop=4),
+    Column("status", "status", 14, drop=2),
+    Column("latency", "latency", 8, right=True, drop=3),
+    Column("size", "size", 8, right=True, drop=5),
+    Column("more", "content", 24, stretch=True, drop=9),
+)
+EXCHANGES: Final = (
+    Column("time", "asked", 10, right=True, drop=1),
+    Column("way", "", 2),
+    Column("what", "method / name", 24, stretch=True),
+    Column("id", "id", 6, drop=4),
+    Column("status", "outcome", 14),
+    Column("latency", "latency", 8, right=True, drop=3),
+    Column("size", "answer", 8, right=True, drop=5),
+    Column("more", "content", 24, stretch=True, drop=9),
+)
+
+
+class Told(NamedTuple):
+    """What a row says, but for time, latency and size."""
+
+    way: Span
+    what: Sequence[Span]
+    id: str = ""
+    status: Span = Span("")
+    more: str = ""
+    is_wide: bool = False
+    """Whether `what` runs on to the end of the row."""
+    is_final: bool = True
+    """Whether nothing that is still to be understood can change it."""
+
+
+_WAITING: Final = Told(Span(""), (Span("…", "dim"),), is_final=False)
+_GONE: Final = Told(
+    Span("▲", "bad"), (Span("gone: its recorder has deleted this part, or the file was changed", "bad"),)
+)
+
+
+class TrafficRows:
+    """The rows of one capture that a table shows: those of `view`, or its exchanges."""
+
+    def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
+        """Show all rows that are worth a line.
+
+        Args:
+            reading: the capture.
+            ready: called from another thread when rows are there that were shown as `…`.
+        """
+        self.reading = reading
+        self.view: Sequence[int] = reading.shown
+        """Numbers of entries, rising."""
+        self.times: Times = "rel"
+        self.is_exchanges = False
+        """Whether a line is an exchange; its number is that of its request."""
+        self._ready = ready
+        self._told: OrderedDict[int, Told] = OrderedDict()
+        self._thread = ThreadPoolExecutor(1, "rows")
+        self._read: Future[None] | None = None
+
+    def close(self) -> None:
+        """Read no more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    def want(self, first: int, last: int) -> None:
+        """Read what is not kept, as long as that takes no longer than a moment."""
+        rows = [row for line in range(first, last) for row in self._rows_of(line) if row not in self._told]
+        if rows and (self._read is None or self._read.done()):
+            self._read = self._thread.submit(self._fetch, rows, time.monotonic() + PATIENCE_S)
+            try:
+                self._read.result(PATIENCE_S)
+            except TimeoutError:
+                return
+
+    def line(self, row: int) -> Line:
+        """A row as cells."""
+        entry = self.view[row]
+        told = self._told.get(entry, _WAITING)
+        size = self.reading.index.entry(entry).size
+        number = self.reading.exchange(entry)
+        latency_ns = self.reading.exchanges.latency_ns[number] if number is not None else -1
+        is_answer = number is not None and self.reading.exchanges.response[number] == entry
+        status = told.status
+        if self.is_exchanges and number is not None:
+            response = self.reading.partner(entry)
+            status = self._told.get(response, _WAITING).status if response is not None else self._open(entry)
+            size = self.reading.index.entry(response).size if response is not None else 0
+            is_answer = True
+        elif not is_answer and number is not None:
+            status = self._open(entry)
+        what = told.what
+        if told.is_wide:
+            return Line({"time": self._time(row), "way": (told.way,), "what": what}, wide="what")
+        return Line(
+            {
+                "time": self._time(row),
+                "way": (told.way,),
+                "what": what,
+                "id": (Span(told.id),),
+                "status": (status,),
+                "latency": (Span(ms_text(latency_ns) if is_answer and latency_ns >= 0 else "", "dim"),),
+                "size": (Span(units.size(size) if size else "", "dim"),),
+                "more": (Span(told.more, "dim"),),
+            }
+        )
+
+    def entry(self, row: int) -> int | None:
+        """The entry that a line shows."""
+        return self.view[row] if 0 <= row < len(self.view) else None
+
+    def forget(self) -> None:
+        """What was read may mean something else now."""
+        for row in [row for row, told in self._told.items() if not told.is_final]:
+            self._told.pop(row, None)
+
+    # ---- cells
+
+    def _rows_of(self, line: int) -> list[int]:
+        row = self.view[line]
+        other = self.reading.partner(row) if self.is_exchanges else None
+        return [row] if other is None else [row, other]
+
+    def _open(self, row: int) -> Span:
+        """The end of an exchange without an answer, at its request."""
+        number = self.reading.exchange(row)
+        outcome = self.reading.outcome(number) if number is not None else None
+        if outcome is Outcome.UNANSWERED:
+            return Span("unanswered", "bad")
+        if outcome is Outcome.FAILED:
+            return Span("failed", "bad")
+        if outcome is Outcome.CANCELLED:
+            return Span("cancelled", "dim")
+        return Span("" if outcome is not None or not self.reading.is_live else "waiting", "dim")
+
+    def _time(self, row: int) -> tuple[Span]:
+        index, entry = self.reading.index, self.view[row]
+        t_ns = index.t_ns(entry)
+        wall_ns = self.reading.fold.wall_ns
+        if self.times == "abs" and wall_ns is not None:
+            try:
+                clock = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))
+                return (Span(f"{clock}.{(wall_ns + t_ns) // 1_000_000 % 1000:03}", "dim"),)
+            except (OverflowError, ValueError, OSError):
+                pass
+        if self.times == "delta":
+            t_ns -= index.t_ns(self.view[row - 1]) if row else 0
+            t_ns = max(0, t_ns)
+        return (Span(f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}", "dim"),)
+
+    # ---- reading, in a thread
+
+    def _fetch(self, rows: Sequence[int], until: float) -> None:
+        for row in rows:
+            self._told[row] = self._tell(row)
+        while len(self._told) > KEPT:
+            self._told.popitem(last=False)
+        if time.monotonic() > until:
+            self._ready()
+
+    def _tell(self, row: int) -> Told:
+        reading = self.reading
+        if row in reading.continued:
+            record = reading.index.beginning(row)
+            raw = record.members.get("raw") if record is not None else None
+            return Told(
+                Span(" ┆", "dim"), (Span(sanitise(raw if isinstance(raw, str) else "…", EXCERPT), "dim"),), is_wide=True
+            )
+        if reading.index.entry(row).size > LARGE:
+            return self._large(row)
+        item = reading.index.item(row)
+        if item is None:
+            return _GONE
+        if not isinstance(item, Frame):
+            remark = remark_on(item, ended=False)
+            if remark is None:
+                return Told(
+                    Span("·", "dim"), (Span(item.rec if isinstance(item, Record) else "", "dim"),), is_wide=True
+                )
+            text = f"{remark.text}  {remark.detail}" if remark.detail else remark.text
+            return Told(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
+        found = message_at(reading, row, item)
+        if item.verdict.kind == "batch":
+            count = len(messages(item))
+            return Told(
+                way_of(item, found), (Span(f"batch of {count:,}"), Span(f"  {item.verdict.problem or ''}", "bad"))
+            )
+        return self._message(row, item, found)
+
+    def _large(self, row: int) -> Told:
+        entry, record = self.reading.index.entry(row), self.reading.index.beginning(row)
+        method = record.members.get("method") if record is not None else None
+        word = sanitise(method, EXCERPT) if isinstance(method, str) else "large frame"
+        arrow = Span("→" if entry.dir == "c2s" else "←", "accent")
+        return Told(arrow, (Span(word), Span(f"  {entry.sort}", "dim")), is_final=row < self.reading.understood)
+
+    def _message(self, row: int, frame: Frame, message: Message) -> Told:
+        way, problem = way_of(frame, message), frame.verdict.problem
+        wrong = Span(f"  {problem}" if problem and row not in self.reading.joined else "", "bad")
+        if isinstance(message, Request):
+            what = (Span(sanitise(message.method, EXCERPT), "accent"), Span(f" {name_of(message)}"), wrong)
+            return Told(way, what, id_text(message.id).removeprefix(" #"), more=gist(message))
+        if isinstance(message, Notification):
+            seen = Seen(message, Session(0, None, {}, 0))
+            is_cancel = message.method.endswith("cancelled")
+            more = gist(message) if is_cancel else notification_gist(seen, message)
+            return Told(way, (Span(sanitise(message.method, EXCERPT)), wrong), more=more)
+        if isinstance(message, Response):
+            return self._answer(row, way, message, wrong)
+        return self._invalid(frame, message, way)
+
+    def _answer(self, row: int, way: Span, response: Response, wrong: Span) -> Told:
+        reading = self.reading
+        is_final = row < reading.understood
+        request = request_of(reading, row)
+        # Before it is understood nobody knows what it answers, only what it says.
+        asked = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
+        exchange = None
+        if asked is not None:
+            exchange = Exchange(asked, response, outcome_of(response, request), 0, 0)
+        status = status_of(response, exchange, None)
+        role: Role = "bad" if status.is_bad else "plain"
+        if request is None:
+            what: tuple[Span, ...] = (Span("answer" if is_final else "…", "dim"), wrong)
+        else:
+            what = (Span(sanitise(request.method, EXCERPT), "dim"), Span(f" {name_of(request)}", "dim"), wrong)
+        id_ = id_text(response.id).removeprefix(" #")
+        return Told(way, what, id_, Span(status.word, role), status.text, is_final=is_final)
+
+    @staticmethod
+    def _invalid(frame: Frame, message: Invalid, way: Span) -> Told:
+        text = sanitise_bytes(frame.raw, EXCERPT)
+        if message.reason == "unjudged" or frame.event is not None:
+            return Told(
+                way, (Span("unjudged  " if frame.event is None else "event  "), Span(text, "dim")), is_wide=True
+            )
+        spans = (Span("not a message", "bad"), Span(f': "{text}"  '), Span(message.reason, "bad"))
+        return Told(Span(f"{way.text[0]}✗", "bad"), spans, is_wide=True)
+
+
+def way_of(frame: Frame, message: Message) -> Span:
+    """The arrow of a frame, with a mark where it breaks a rule by itself."""
+    arrow = "→" if frame.dir == "c2s" else "←"
+    wrong = frame.verdict.problem is not None and len(message.frames) == 1
+    return Span(f"{arrow}!" if wrong else arrow, "bad" if wrong else "accent")
+
+
+def message_at(reading: Reading, row: int, frame: Frame) -> Message:
+    """The first message of a row, with all the lines that it spans."""
+    last = reading.joined.get(row)
+    if last is not None:
+        found = [reading.index.item(one) for one in range(row, min(last, row + 10_000) + 1)]
+        frames = tuple(one for one in found if isinstance(one, Frame) and one.dir == frame.dir)
+        try:
+            whole = message_of(frame, None, parse_exactly(b"\n".join(one.raw for one in frames)))
+        except (ValueError, RecursionError):
+            return messages(frame)[0]
+        whole.frames = frames
+        return whole
+    return messages(frame)[0]
+
+
+def request_of(reading: Reading, row: int) -> Request | None:
+    """The request that the answer in a row answers."""
+    number = reading.exchange(row)
+    asked = reading.exchanges.request[number] if number is not None else row
+    item = reading.index.item(asked) if asked != row else None
+    if not isinstance(item, Frame):
+        return None
+    if item.verdict.kind == "batch":
+        return next((one for one in messages(item) if isinstance(one, Request)), None)
+    found = message_at(reading, asked, item)
+    return found if isinstance(found, Request) else None

@@ -1,0 +1,66 @@
+"""Help: every key, on one page."""
+
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from mcpproxy.report.text import Span
+from mcpproxy.tui.entries import entries
+from mcpproxy.tui.widgets.pane import Pane
+
+KEYS: Final = (
+    ("everywhere", ""),
+    ("↑ ↓  j k", "move"),
+    ("PgUp PgDn  space", "a screenful"),
+    ("g G  Home End", "first, last"),
+    ("/", "filter; Enter takes it, Esc leaves it, ↑ ↓ go through those before"),
+    ("?", "this page"),
+    ("ctrl+p", "all commands, and light or dark"),
+    ("Esc", "back"),
+    ("q", "quit; no session notices"),
+    ("sessions", ""),
+    ("Enter", "open"),
+    ("s", "sort by the next column"),
+    ("traffic", ""),
+    ("Enter  →  l", "detail"),
+    ("←  h", "fold, and out of the detail"),
+    ("Tab", "list or detail"),
+    ("1 2 3 4 5", "pretty, raw, hex, headers, exchange"),
+    ("[ ]", "pages of a long frame"),
+    ("p", "from a request to its answer, and back"),
+    ("f", "follow the end"),
+    ("n N", "next and previous match of the filter; without one, what is wrong"),
+    ("x", "frames or exchanges"),
+    ("t", "time: since the start, since the row above, wall clock"),
+    ("marks", ""),
+    ("● ○ ✝ ▲", "live, ended, died, lost records"),
+    ("→ ←", "to the server, to the client; ! breaks a rule, ✗ is no message"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """The keys."""
+
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; }
+    HelpScreen Pane { width: 84; max-width: 96%; height: 90%; border: round $accent; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark", "app.pop_screen", "back"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """The page."""
+        yield Pane(id="help")
+
+    def on_mount(self) -> None:
+        """Fill it."""
+        more = [(entry.key, entry.help or entry.word) for entry in entries()]
+        rows = [*KEYS, *([("more", "")] if more else []), *more]
+        pane = self.query_one("#help", Pane)
+        pane.say_lines(
+            [[Span(keys, "accent")] if not text else [Span(f"  {keys:<20}"), Span(text, "dim")] for keys, text in rows]
+        )
+        pane.focus()

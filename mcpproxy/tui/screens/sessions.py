@@ -1,0 +1,306 @@
+"""Sessions: every capture of every server, those being recorded on top; what is not known yet says `…` and fills in."""
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer, Input
+
+from analysis.summary import Summary
+from mcpproxy.report import units
+from mcpproxy.report.text import Role, Span
+from mcpproxy.tui.entries import of
+from mcpproxy.tui.live import Book, Pulse, Shelf, short_name
+from mcpproxy.tui.messages import Failed, ShelfChanged, Wanted
+from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.table import Column, Line, Table
+
+COLUMNS: Final = (
+    Column("mark", "", 1),
+    Column("server", "server", 11, stretch=True),
+    Column("client", "client", 12, stretch=True, drop=3),
+    Column("transport", "via", 5, drop=9),
+    Column("revision", "revision", 10, drop=4),
+    Column("age", "age", 7, right=True, drop=2),
+    Column("frames", "frames", 7, right=True, drop=1),
+    Column("errors", "err", 4, right=True, drop=1),
+    Column("findings", "find", 4, right=True, drop=6),
+    Column("p95", "p95", 6, right=True, drop=5),
+    Column("traffic", "traffic", 7, drop=7),
+    Column("lasted", "lasted", 7, right=True, drop=8),
+    Column("capture", "capture", 30, drop=10),
+)
+SORTS: Final = ("newest", "server", "frames", "errors", "p95")
+BARS: Final = "▁▂▃▄▅▆▇█"
+_UNKNOWN: Final = (Span("…", "dim"),)
+
+
+class SessionRows:
+    """The rows of the list: books of the shelf, sorted and filtered."""
+
+    def __init__(self) -> None:
+        self.books: Sequence[Book] = ()
+
+    def __len__(self) -> int:
+        return len(self.books)
+
+    def want(self, first: int, last: int) -> None:
+        """All of it is in memory."""
+
+    def line(self, row: int) -> Line:
+        """One capture."""
+        book = self.books[row]
+        summary = book.summary
+        role: Role = "bad" if mark(book) in "✝▲" else "accent" if book.is_live else "plain"
+        cells: dict[str, Sequence[Span]] = {
+            "mark": (Span(mark(book), role),),
+            "server": (Span(book.server, "plain"),),
+            "capture": (Span(short_name(book.path), "dim"),),
+        }
+        if not book.is_readable:
+            return Line({**cells, "client": (Span("cannot be read", "bad"),)}, wide="client")
+        if summary is None:
+            return Line(cells)
+        return Line({**cells, **self._known(book, summary)})
+
+    @staticmethod
+    def _known(book: Book, summary: Summary) -> dict[str, Sequence[Span]]:
+        cells: dict[str, Sequence[Span]] = {
+            "transport": (Span(summary.transport or "", "dim"),),
+            "age": (Span(age(summary, live=book.is_live), "dim"),),
+            "findings": _UNKNOWN,
+        }
+        if not (book.is_summed or book.is_live):
+            return {**cells, **dict.fromkeys(("client", "revision", "frames", "errors", "p95", "traffic"), _UNKNOWN)}
+        return {
+            **cells,
+            "client": (Span(summary.client or "–"),),
+            "revision": (Span(summary.revision or "–"),),
+            "frames": (Span(f"{summary.frames:,}"),),
+            "errors": (Span(f"{summary.errors:,}", "bad" if summary.errors else "dim"),),
+            "p95": (Span(short_ms(summary.p95_ns), "plain"),),
+            "traffic": ending(summary) if summary.ending else (Span(sparkline(summary.traffic, 7), "accent"),),
+            "lasted": (Span(units.duration(summary.duration_ns), "dim"),),
+        }
+
+
+def mark(book: Book) -> str:
+    """`●` live, `○` ended, `✝` died, `▲` lost records."""
+    summary = book.summary
+    if not book.is_readable or (summary is not None and summary.lost and summary.ending is None):
+        return "▲"
+    if book.is_live:
+        return "●"
+    return "✝" if summary is not None and summary.state == "died" and book.is_summed else "○"
+
+
+def ending(summary: Summary) -> Sequence[Span]:
+    """How it ended, where it did not end well."""
+    return (Span(summary.ending or "", "bad"),)
+
+
+def age(summary: Summary, *, live: bool) -> str:
+    """How long it has been going on, or how long ago it began."""
+    if live:
+        return units.duration(max(summary.duration_ns, _since(summary.wall_ns)))
+    seconds = _since(summary.wall_ns) // 1_000_000_000
+    if summary.wall_ns is None or seconds < 0:
+        return ""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size:,}{unit} ago"
+    return f"{seconds}s ago"
+
+
+def _since(wall_ns: int | None) -> int:
+    return max(0, time.time_ns() - wall_ns) if wall_ns is not None else 0
+
+
+def short_ms(ns: int | None) -> str:
+    """A latency in at most six characters."""
+    if ns is None:
+        return "–"
+    ms = ns / 1e6
+    if ms >= 999.5:
+        return f"{ms / 1000:.1f}s" if ms < 999_500 else f"{ms / 60_000:,.0f}m"
+    return f"{ms:.0f}ms" if ms >= 9.95 else f"{ms:.1f}ms"
+
+
+def sparkline(traffic: Sequence[int], width: int) -> str:
+    """Counts as bars; any traffic at all shows."""
+    if not traffic:
+        return ""
+    cuts = [len(traffic) * number // width for number in range(width + 1)]
+    sums = [sum(traffic[start : max(end, start + 1)]) for start, end in pairwise(cuts)]
+    most = max(sums) or 1
+    return "".join(BARS[min(7, (8 * one - 1) // most)] if one else " " for one in sums)
+
+
+class SessionsScreen(Screen[None]):
+    """The list of sessions."""
+
+    DEFAULT_CSS = """
+    SessionsScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #nothing { padding: 1 2; display: none; height: 1fr; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter"),
+        Binding("s", "sort", "sort"),
+        Binding("q", "app.quit", "quit"),
+        Binding("question_mark", "app.help", "help"),
+        Binding("escape", "unfilter", "all", show=False),
+    ]
+
+    def __init__(self, shelf: Shelf, nothing: str) -> None:
+        """The screen.
+
+        Args:
+            shelf: the captures.
+            nothing: what to say where there are none.
+        """
+        super().__init__()
+        self.shelf = shelf
+        self._nothing = nothing
+        self._rows = SessionRows()
+        self._sort = SORTS[0]
+        self._words = ""
+        self._pulse: Pulse | None = None
+        for entry in of("sessions"):
+            self._bindings.bind(entry.key, f"app.enter('{entry.key}')", entry.word)
+
+    def compose(self) -> ComposeResult:
+        """The list."""
+        yield Words(id="title")
+        yield Table(COLUMNS, id="sessions")
+        yield Words(id="nothing")
+        yield FilterBox("words in server, client, revision, …", id="filter")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Start looking."""
+        table = self.query_one("#sessions", Table)
+        table.show(self._rows)
+        table.focus()
+        self.query_one("#nothing", Words).say_lines(self._nothing.splitlines())
+        self._title()
+        self._pulse = Pulse(self.shelf.step, self._tell, self._tell_failed, "shelf")
+        self.set_interval(1.0, self._refresh)
+
+    def on_unmount(self) -> None:
+        """Stop looking."""
+        if self._pulse is not None:
+            self._pulse.stop()
+        self.shelf.close()
+
+    def _tell(self) -> None:
+        self.post_message(ShelfChanged())
+
+    def _tell_failed(self, reason: str) -> None:
+        self.post_message(Failed(Path(), reason))
+
+    @property
+    def selected(self) -> Book | None:
+        """The capture under the cursor."""
+        row = self.query_one("#sessions", Table).cursor
+        return self._rows.books[row] if row < len(self._rows.books) else None
+
+    @on(ShelfChanged)
+    def _refresh(self) -> None:
+        table = self.query_one("#sessions", Table)
+        held = self.selected
+        wanted = self._words.lower().split()
+        books = [book for book in self.shelf.books if all(word in self._text(book) for word in wanted)]
+        books.sort(key=self._order)
+        self._rows.books = books
+        if held is not None and held in books:
+            table.cursor = books.index(held)
+        table.renew()
+        is_empty = self.shelf.has_looked and not self.shelf.books
+        self.query_one("#nothing", Words).display = is_empty
+        table.display = not is_empty
+        self._title()
+
+    def _text(self, book: Book) -> str:
+        summary = book.summary or Summary()
+        state = "live" if book.is_live else summary.state if book.is_summed else ""
+        known = (summary.client, summary.server, summary.revision, summary.transport, summary.ending)
+        return " ".join(filter(None, (book.server, state, short_name(book.path), *known))).lower()
+
+    def _order(self, book: Book) -> tuple[bool, float | str]:
+        summary = book.summary or Summary()
+        keys: dict[str, float | str] = {
+            "newest": 0,
+            "server": book.server.lower(),
+            "frames": -summary.frames,
+            "errors": -summary.errors,
+            "p95": -(summary.p95_ns or 0),
+        }
+        return not book.is_live, keys[self._sort]
+
+    def _title(self) -> None:
+        live = sum(book.is_live for book in self.shelf.books)
+        spans = [Span("mcpproxy", "accent"), Span(f"  {live} live · {len(self.shelf.books) - live:,} recorded")]
+        if self._words:
+            spans.append(Span(f"  filter: {self._words} ({len(self._rows.books):,})", "accent"))
+        if self._sort != SORTS[0]:
+            spans.append(Span(f"  by {self._sort}", "dim"))
+        if any(not book.is_summed for book in self.shelf.books if not book.is_live):
+            spans.append(Span("  …", "dim"))
+        self.query_one("#title", Words).say(spans)
+
+    # ---- keys
+
+    @on(Table.Chosen)
+    def _open(self) -> None:
+        """Open the capture under the cursor."""
+        book = self.selected
+        if book is not None:
+            self.post_message(Wanted(book.path))
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self._refresh()
+
+    def action_filter(self) -> None:
+        """Type words that must be there."""
+        self.query_one(FilterBox).open(self._words)
+
+    def action_unfilter(self) -> None:
+        """Show all."""
+        self._words = ""
+        self._refresh()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        if self.query_one(FilterBox).display:
+            self._words = event.value
+            self._refresh()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        self.query_one(FilterBox).keep(event.value)
+        self._leave()
+
+    @on(FilterBox.Left)
+    def _left(self) -> None:
+        self._words = ""
+        self._leave()
+        self._refresh()
+
+    def _leave(self) -> None:
+        self.query_one(FilterBox).display = False
+        self.query_one("#sessions", Table).focus()
+
+    @on(Failed)
+    def _failed(self, event: Failed) -> None:
+        notify(self.app, event.reason, bad=True)

@@ -1,0 +1,434 @@
+"""Traffic: every message of one capture as it comes, found and filtered, with the detail of one below."""
+
+from bisect import bisect_left, bisect_right
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar, Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widgets import Footer, Input
+
+from analysis.filter import FilterError, parse
+from captures.errors import CaptureError
+from mcpproxy.report.text import Span, count_text
+from mcpproxy.report.wording import peer_text
+from mcpproxy.tui.detail import VIEWS, Detail, detail, exchange_lines
+from mcpproxy.tui.entries import Opened, of
+from mcpproxy.tui.live import Pulse
+from mcpproxy.tui.messages import DetailRead, Failed, Grown, Matched, RowsRead
+from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.rows import EXCHANGES, FRAMES, Times, TrafficRows
+from mcpproxy.tui.scan import Scan
+from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.table import Table
+
+TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
+NOT_HERE: Final = frozenset({"rule", "level", "has:finding"})
+"""What a filter can ask only where rules have run."""
+SIDE_BY_SIDE: Final = 110
+"""Columns from which the exchange stands beside the detail."""
+
+
+class TrafficScreen(Screen[None]):
+    """The messages of one capture."""
+
+    DEFAULT_CSS = """
+    TrafficScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #traffic { height: 1fr; }
+        & #below { height: 45%; display: none; }
+        & #tabs { height: 1; background: $panel; padding: 0 1; }
+        & #text { width: 1fr; padding: 0 1; }
+        & #beside { width: 44; display: none; padding: 0 1; border-left: solid $panel; }
+        & #wrong { height: auto; max-height: 4; display: none; padding: 0 1; background: $panel; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter"),
+        Binding("p", "pair", "pair"),
+        Binding("f", "follow", "follow"),
+        Binding("n", "found(1)", "next"),
+        Binding("N", "found(-1)", "previous", show=False),
+        Binding("x", "exchanges", "exchanges"),
+        Binding("t", "times", "time"),
+        Binding("tab", "panes", "pane", show=False, priority=True),
+        Binding("1", "view(0)", "pretty", show=False),
+        Binding("2", "view(1)", "raw", show=False),
+        Binding("3", "view(2)", "hex", show=False),
+        Binding("4", "view(3)", "headers", show=False),
+        Binding("5", "view(4)", "exchange", show=False),
+        Binding("left_square_bracket", "turn(-1)", "page before", show=False),
+        Binding("right_square_bracket", "turn(1)", "next page", show=False),
+        Binding("right,l", "into", "detail", show=False),
+        Binding("left,h", "outof", "list", show=False),
+        Binding("escape", "back", "back"),
+        Binding("q", "app.quit", "quit"),
+        Binding("question_mark", "app.help", "help"),
+    ]
+
+    def __init__(self, opened: Opened) -> None:
+        """The screen of a capture.
+
+        Args:
+            opened: the capture; where it names a row, that one is shown first.
+        """
+        super().__init__()
+        self.reading = opened.reading
+        self._first = opened.row
+        self._rows = TrafficRows(self.reading, self._tell_rows)
+        self._scan: Scan | None = None
+        self._filtered = False
+        self._scanning: Pulse | None = None
+        self._view, self._page, self._pages = VIEWS[0], 0, 1
+        self._detailed: tuple[object, ...] = ()
+        self._thread = ThreadPoolExecutor(1, "detail")
+        for entry in of("traffic"):
+            self._bindings.bind(entry.key, f"app.enter('{entry.key}')", entry.word)
+
+    def compose(self) -> ComposeResult:
+        """The list, and the detail below."""
+        yield Words(id="title")
+        yield Table(FRAMES, id="traffic")
+        with Vertical(id="below"):
+            yield Words(id="tabs")
+            with Horizontal():
+                yield Pane(id="text")
+                yield Words(id="beside")
+        yield Words(id="wrong")
+        yield FilterBox("method:tools/call latency>100ms …", id="filter")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show what is there."""
+        self.table.show(self._rows)
+        self.table.focus()
+        self.table.following = self.reading.is_live and self._first is None
+        self._grown()
+
+    def on_unmount(self) -> None:
+        """Read no more."""
+        self._end_scan()
+        self._rows.close()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def table(self) -> Table:
+        """The list."""
+        return self.query_one("#traffic", Table)
+
+    @property
+    def pane(self) -> Pane:
+        """The detail."""
+        return self.query_one("#text", Pane)
+
+    @property
+    def entry(self) -> int | None:
+        """The entry under the cursor."""
+        return self._rows.entry(self.table.cursor)
+
+    @property
+    def opened(self) -> Opened:
+        """The capture, and where the cursor is."""
+        return Opened(self.reading, self.entry)
+
+    # ---- what comes
+
+    def _tell_rows(self) -> None:
+        self.post_message(RowsRead())
+
+    @on(RowsRead)
+    def _rows_read(self) -> None:
+        self.table.refresh()
+
+    @on(Grown)
+    def _grown(self) -> None:
+        self._rows.forget()
+        if self._first is not None and self.reading.understood > self._first:
+            self.go_to(self._first)
+            self._first = None
+        self.table.renew()
+        self._title()
+        self._show_detail()
+
+    @on(Matched)
+    def _matched(self) -> None:
+        if self._filtered:
+            self.table.renew()
+        self._title()
+
+    @on(Failed)
+    def _failed(self, event: Failed) -> None:
+        notify(self.app, event.reason, bad=True)
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        self._page = 0
+        self._title()
+        self._show_detail()
+
+    def _title(self) -> None:
+        fold, table, index = self.reading.fold, self.table, self.reading.index
+        spans = [Span(fold.name or self.reading.path.parent.name, "accent")]
+        if fold.client is not None or fold.server is not None:
+            client, server = (peer_text(peer) if peer else "?" for peer in (fold.client, fold.server))
+            spans.append(Span(f" · {client} → {server}"))
+        if fold.revision:
+            spans.append(Span(f" · {fold.revision}"))
+        spans.append(Span(f"  {self._state()}", "accent" if table.following else "dim"))
+        if self._scan is not None and self._filtered:
+            more = "" if self._scan.has_ended or not self._is_scanning else " …"
+            spans.append(Span(f"  {self._scan.only.text}", "accent"))
+            spans.append(Span(f"  {len(self._scan.rows):,} of {self._scan.scanned:,}{more}"))
+        else:
+            spans.append(Span(f"  {count_text(index.frames, 'frame')}", "dim"))
+        if not self.reading.has_ended and self.reading.understood + 1000 < len(index):
+            spans.append(Span(f"  understood {100 * self.reading.understood // max(1, len(index))}%", "dim"))
+        self.query_one("#title", Words).say(spans)
+
+    def _state(self) -> str:
+        if self.table.following:
+            return "● following"
+        return "● live" if self.reading.is_live and self.reading.index.tail.is_at_end else ""
+
+    # ---- moving
+
+    def go_to(self, entry: int) -> bool:
+        """Put the cursor on an entry; False where no row shows it."""
+        view = self._rows.view
+        at = bisect_left(view, entry)
+        if at == len(view) or view[at] != entry:
+            return False
+        self.table.following = False
+        self.table.go(at)
+        return True
+
+    def action_follow(self) -> None:
+        """Go to the end and stay there, or stop that."""
+        table = self.table
+        table.following = not table.following
+        if table.following:
+            table.go(len(self._rows) - 1, keep_following=True)
+        self._title()
+
+    def action_pair(self) -> None:
+        """From a request to its answer, and back."""
+        entry = self.entry
+        other = self.reading.partner(entry) if entry is not None else None
+        if other is None:
+            notify(self.app, "this row has no other half" if entry is not None else "nothing is selected")
+            return
+        if self._rows.is_exchanges:
+            self.action_exchanges()
+        if not self.go_to(other):
+            self._show_all()
+            self.go_to(other)
+
+    def action_found(self, by: int) -> None:
+        """The next row that the last filter selects, or without one the next with something wrong."""
+        found = self._scan.rows if self._scan is not None else self.reading.bad
+        entry = self.entry
+        at = 0 if entry is None else bisect_right(found, entry) if by > 0 else bisect_left(found, entry) - 1
+        while 0 <= at < len(found):
+            if self.go_to(found[at]):
+                return
+            at += by
+        what = "match" if self._scan is not None else "error"
+        notify(self.app, f"no {what} {'below' if by > 0 else 'above'}")
+
+    def action_exchanges(self) -> None:
+        """Frames, or exchanges."""
+        entry, rows = self.entry, self._rows
+        rows.is_exchanges = not rows.is_exchanges
+        self._filtered = False
+        rows.view = self.reading.exchanges.request if rows.is_exchanges else self.reading.shown
+        number = self.reading.exchange(entry) if entry is not None else None
+        if rows.is_exchanges and number is not None:
+            entry = self.reading.exchanges.request[number]
+        following = self.table.following
+        self.table.set_columns(EXCHANGES if rows.is_exchanges else FRAMES)
+        self.table.show(rows)
+        if entry is not None:
+            self.go_to(entry)
+        self.table.following = following
+        self._title()
+
+    def action_times(self) -> None:
+        """Since the start, since the row above, wall clock."""
+        self._rows.times = TIMES[(TIMES.index(self._rows.times) + 1) % len(TIMES)]
+        self.table.refresh()
+
+    # ---- the filter
+
+    def action_filter(self) -> None:
+        """Type an expression."""
+        self.query_one(FilterBox).open(self._scan.only.text if self._scan is not None else "")
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._point(event.value)
+
+    def _point(self, text: str) -> str | None:
+        """Show where an expression is wrong; what is wrong."""
+        wrong = self.query_one("#wrong", Words)
+        try:
+            only = parse(text) if text.strip() else None
+        except FilterError as error:
+            wrong.say_lines([[Span(line, "bad")] for line in str(error).splitlines()])
+            wrong.display = True
+            return error.wrong
+        asked = next((key for key in only.keys if key in NOT_HERE), None) if only is not None else None
+        if asked is not None:
+            wrong.say([Span(f"no rules run here: `{asked}` can be asked among the findings", "bad")])
+        wrong.display = asked is not None
+        return asked
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        text = event.value.strip()
+        if text and self._point(text) is not None:
+            return
+        box = self.query_one(FilterBox)
+        box.keep(text)
+        self._leave_box()
+        self._end_scan()
+        self._scan = None
+        if not text:
+            self._show_all()
+            return
+        try:
+            self._scan = Scan(self.reading, parse(text))
+        except (FilterError, CaptureError) as error:
+            notify(self.app, str(error), bad=True)
+            return
+        self._rows.is_exchanges, self._filtered = False, True
+        self._rows.view = self._scan.rows
+        self.table.set_columns(FRAMES)
+        self.table.show(self._rows)
+        self._scanning = Pulse(self._scan.step, self._tell_match, self._tell_failed, "scan")
+        self._title()
+
+    @property
+    def _is_scanning(self) -> bool:
+        return self._scanning is not None and self._scanning.is_busy
+
+    def _tell_match(self) -> None:
+        self.post_message(Matched())
+
+    def _tell_failed(self, reason: str) -> None:
+        self.post_message(Failed(self.reading.path, reason))
+
+    def _end_scan(self) -> None:
+        if self._scanning is not None:
+            self._scanning.stop()
+            self._scanning = None
+        if self._scan is not None:
+            self._scan.close()
+
+    def _show_all(self) -> None:
+        entry = self.entry
+        self._filtered = self._rows.is_exchanges = False
+        self._rows.view = self.reading.shown
+        self.table.set_columns(FRAMES)
+        self.table.show(self._rows)
+        if entry is not None:
+            self.go_to(entry)
+        self._title()
+
+    @on(FilterBox.Left)
+    def _leave_box(self) -> None:
+        self.query_one(FilterBox).display = False
+        self.query_one("#wrong", Words).display = False
+        self.table.focus()
+
+    # ---- the detail
+
+    @on(Table.Chosen)
+    def action_into(self) -> None:
+        """Show the detail, and go into it."""
+        self.query_one("#below").display = True
+        self._show_detail()
+        self.pane.focus()
+
+    def action_outof(self) -> None:
+        """Back to the list."""
+        self.table.focus()
+
+    def action_panes(self) -> None:
+        """From the list to the detail, and back."""
+        if self.query_one(FilterBox).display:
+            self._leave_box()
+        elif self.table.has_focus:
+            self.action_into()
+        else:
+            self.table.focus()
+
+    def action_back(self) -> None:
+        """Out of the detail, out of the filter, out of the capture."""
+        below = self.query_one("#below")
+        if below.display:
+            below.display = False
+            self.table.focus()
+        elif self._filtered:
+            self._show_all()
+        elif len(self.app.screen_stack) > 2:
+            self.app.pop_screen()
+
+    def action_view(self, number: int) -> None:
+        """One of the views of the detail."""
+        self._view, self._page = VIEWS[number], 0
+        self.query_one("#below").display = True
+        self._show_detail()
+
+    def action_turn(self, by: int) -> None:
+        """The next page of what is long."""
+        self._page = max(0, min(self._page + by, self._pages - 1))
+        self._show_detail()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """What stands beside needs room."""
+        self.query_one("#beside").display = event.size.width >= SIDE_BY_SIDE
+        self._detailed = ()
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        """Read what the pane should show, in a thread, unless it shows it."""
+        entry = self.entry
+        if not self.query_one("#below").display or entry is None:
+            return
+        number = self.reading.exchange(entry)
+        settled = self.reading.outcome(number) if number is not None else None
+        wanted = (entry, self._view, self._page, self.size.width, settled, entry < self.reading.understood)
+        if wanted == self._detailed:
+            return
+        self._detailed = wanted
+        width = max(10, self.size.width - (50 if self.query_one("#beside").display else 4))
+
+        def read(view: str = self._view, page: int = self._page) -> None:
+            try:
+                found = detail(self.reading, entry, view, page, width)
+            except OSError as error:
+                found = Detail([[Span(str(error), "bad")]])
+            self.post_message(DetailRead(entry, found))
+
+        self._thread.submit(read)
+
+    @on(DetailRead)
+    def _read(self, event: DetailRead) -> None:
+        if event.row != self.entry or not isinstance(event.item, Detail):
+            return
+        shown, self._pages = event.item, event.item.pages
+        if shown.tree is not None:
+            self.pane.say_tree(shown.tree)
+        else:
+            self.pane.say_lines(shown.lines)
+        self.query_one("#beside", Words).say_lines(exchange_lines(self.reading, event.row))
+        tabs = [Span(f"frame {self.reading.index.entry(event.row).seq:,}  ", "dim")]
+        for number, view in enumerate(VIEWS, 1):
+            tabs.append(Span(f"{number} {view}  ", "accent" if view == self._view else "dim"))
+        if self._pages > 1:
+            tabs.append(Span(f"page {self._page + 1:,} of {self._pages:,}  [ ]", "plain"))
+        self.query_one("#tabs", Words).say(tabs)

@@ -1,0 +1,70 @@
+"""Bars: the line with the title, and the box in which a filter is typed."""
+
+from collections import deque
+from typing import ClassVar, Final
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import Input
+
+from mcpproxy.sanitise import sanitise
+
+LONGEST: Final = 4096
+REMEMBERED: Final = 50
+
+
+class FilterBox(Input):
+    """One line for an expression; up and down go through those before."""
+
+    DEFAULT_CSS = """
+    FilterBox { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
+    FilterBox:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", show=False),
+        Binding("up", "earlier(1)", "Earlier", show=False),
+        Binding("down", "earlier(-1)", "Later", show=False),
+    ]
+
+    class Left(Message):
+        """Escape: nothing is wanted."""
+
+    def __init__(self, placeholder: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(placeholder=placeholder, id=id, max_length=LONGEST, compact=True)
+        self.history: deque[str] = deque(maxlen=REMEMBERED)
+        """The newest first."""
+        self._at = -1
+
+    def open(self, text: str = "") -> None:
+        """Show it with a text, ready to be typed into."""
+        self._at = -1
+        self.value = sanitise(text, LONGEST)
+        self.cursor_position = len(self.value)
+        self.display = True
+        self.focus()
+
+    def keep(self, text: str) -> None:
+        """Remember an expression."""
+        if text in self.history:
+            self.history.remove(text)
+        if text:
+            self.history.appendleft(text)
+
+    def action_leave(self) -> None:
+        """Want nothing."""
+        self.post_message(self.Left())
+
+    def action_earlier(self, by: int) -> None:
+        """An expression before or after."""
+        at = self._at + by
+        if -1 <= at < len(self.history):
+            self._at = at
+            self.value = self.history[at] if at >= 0 else ""
+            self.cursor_position = len(self.value)
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """What is pasted may be anything."""
+        event.prevent_default()
+        event.stop()
+        self.insert_text_at_cursor(sanitise(event.text.splitlines()[0] if event.text else "", LONGEST))

@@ -1,0 +1,140 @@
+"""Pane: text in lines of its own, wrapped or folding, drawn line by line; the detail of one row."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from mcpproxy.report.text import Role, Span
+from mcpproxy.tui.plain import segments, strip
+from mcpproxy.tui.widgets.tree import Tree
+
+ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
+
+
+class Pane(ScrollView, can_focus=True):
+    """Lines to read, with a cursor where they fold."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"pane--plain", "pane--accent", "pane--dim", "pane--bad", "pane--cursor"}
+    DEFAULT_CSS = """
+    Pane {
+        background: $surface; color: $foreground; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1;
+        & .pane--plain { color: $foreground; }
+        & .pane--accent { color: $accent; }
+        & .pane--dim { color: $text-muted; }
+        & .pane--bad { color: $text-error; text-style: bold; }
+        & .pane--cursor { background: $block-cursor-blurred-background; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup,ctrl+u,ctrl+b", "page(-1)", "Page up", show=False),
+        Binding("pagedown,ctrl+d,ctrl+f,space", "page(1)", "Page down", show=False),
+        Binding("home,g", "edge(-1)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+        Binding("left,h", "fold(True)", "Fold", show=False),
+        Binding("right,l", "fold(False)", "Unfold", show=False),
+        Binding("enter", "turn", "Fold", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._lines: Sequence[Sequence[Span]] = ()
+        self.branching: Tree | None = None
+        self.cursor = 0
+
+    def say_lines(self, lines: Sequence[Sequence[Span]]) -> None:
+        """Show lines as they are."""
+        self._lines, self.branching = lines, None
+        self._renewed()
+
+    def say_tree(self, tree: Tree) -> None:
+        """Show lines that fold."""
+        self._lines, self.branching = (), tree
+        self._renewed()
+
+    def __len__(self) -> int:
+        return len(self.branching.visible) if self.branching is not None else len(self._lines)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _renewed(self) -> None:
+        self.cursor = 0
+        self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self))
+        self.scroll_to(y=0, animate=False, immediate=True, force=True)
+        self.refresh()
+
+    def action_move(self, by: int) -> None:
+        """One line up or down."""
+        if self.branching is None:
+            self.scroll_relative(y=by, animate=False, immediate=True)
+        else:
+            self._go(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """One screenful."""
+        if self.branching is None:
+            self.scroll_relative(y=by * self.scrollable_content_region.height, animate=False, immediate=True)
+        else:
+            self._go(self.cursor + by * self.scrollable_content_region.height)
+
+    def action_edge(self, which: int) -> None:
+        """The first line or the last."""
+        last = max(0, len(self) - 1)
+        if self.branching is None:
+            self.scroll_to(y=0 if which < 0 else last, animate=False, immediate=True, force=True)
+        else:
+            self._go(0 if which < 0 else last)
+
+    def action_fold(self, fold: bool) -> None:
+        """Fold what the line opens or lies in, or unfold it."""
+        self._toggle(fold)
+
+    def action_turn(self) -> None:
+        """The other of both."""
+        self._toggle(None)
+
+    def _toggle(self, fold: bool | None) -> None:
+        if self.branching is None:
+            return
+        self.cursor = self.branching.toggle(self.cursor, fold=fold)
+        self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self))
+        self._go(self.cursor)
+
+    def _go(self, line: int) -> None:
+        self.cursor = max(0, min(line, len(self) - 1))
+        top, height = int(self.scroll_y), max(1, self.scrollable_content_region.height)
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, immediate=True, force=True)
+        elif self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False, immediate=True, force=True)
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """The width is another."""
+        self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self))
+
+    def on_focus(self) -> None:
+        """The cursor appears."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """And goes."""
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One line."""
+        width, line = self.scrollable_content_region.width, int(self.scroll_y) + y
+        base = self.rich_style
+        spans: Sequence[Span] = ()
+        if line < len(self):
+            spans = self.branching.spans(line) if self.branching is not None else self._lines[line]
+        if self.branching is not None and line == self.cursor and self.has_focus:
+            base = base + self.get_component_rich_style("pane--cursor", partial=True)
+        styles = {role: base + self.get_component_rich_style(f"pane--{role}", partial=True) for role in ROLES}
+        return strip(segments(spans, width, styles), width)

@@ -1,0 +1,330 @@
+"""Table: rows drawn line by line as they are asked for, so a million cost as much as a screenful.
+
+It owns no row. Whoever has them says how many there are and what stands in one; the table lays them out, drops columns
+where the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row; moving away
+pauses that, and going to the end goes on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Protocol
+
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from mcpproxy.report.text import Role, Span
+from mcpproxy.tui.plain import segments, strip
+
+ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    title: str
+    width: int
+    """Cells; of the one that stretches: the fewest that make sense."""
+    right: bool = False
+    """Whether its text stands at the right."""
+    stretch: bool = False
+    """Whether it takes the room that is left."""
+    drop: int = 0
+    """When it goes where room is short: the highest first, and those with 0 never."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What stands in one row."""
+
+    cells: Mapping[str, Sequence[Span]] = field(default_factory=dict)
+    """By the names of columns."""
+    wide: str = ""
+    """The column from which a text runs on to the end of the row: it is the cell of that name."""
+
+
+class Rows(Protocol):
+    """Where rows come from. Asked by the thread that draws, so it answers at once."""
+
+    def __len__(self) -> int: ...
+
+    def want(self, first: int, last: int) -> None:
+        """The rows from `first` to before `last` will be asked for now."""
+
+    def line(self, row: int) -> Line:
+        """What stands in a row; something short where that is not known yet."""
+
+
+class NoRows:
+    """No rows at all."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def want(self, first: int, last: int) -> None:
+        """Nothing to do."""
+
+    def line(self, row: int) -> Line:
+        """Never asked for."""
+        raise IndexError(row)
+
+
+def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Column, int]]:
+    """The columns that fit, with their widths."""
+    kept = list(columns)
+    while kept and sum(column.width for column in kept) + gap * (len(kept) - 1) > width:
+        goes = max(kept, key=lambda column: column.drop)
+        if not goes.drop:
+            break
+        kept.remove(goes)
+    left = width - sum(column.width for column in kept) - gap * (len(kept) - 1)
+    made = []
+    for column in kept:
+        extra = max(0, left) if column.stretch else 0
+        left -= extra
+        made.append((column, column.width + extra))
+    return made
+
+
+class Table(ScrollView, can_focus=True):
+    """Rows in columns, with a cursor."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "table--plain", "table--accent", "table--dim", "table--bad", "table--head", "table--cursor", "table--blurred",
+    }  # fmt: skip
+    DEFAULT_CSS = """
+    Table {
+        background: $surface; color: $foreground; overflow-x: hidden; scrollbar-size-vertical: 1;
+        & .table--plain { color: $foreground; }
+        & .table--accent { color: $accent; }
+        & .table--dim { color: $text-muted; }
+        & .table--bad { color: $text-error; text-style: bold; }
+        & .table--head { color: $text-muted; text-style: bold; background: $panel; }
+        & .table--cursor { background: $block-cursor-blurred-background; text-style: bold; }
+        & .table--blurred { background: $panel; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup,ctrl+u,ctrl+b", "page(-1)", "Page up", show=False),
+        Binding("pagedown,ctrl+d,ctrl+f,space", "page(1)", "Page down", show=False),
+        Binding("home,g", "edge(-1)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+        Binding("enter", "choose", "open"),
+    ]
+
+    cursor: reactive[int] = reactive(0, repaint=False)
+    following: reactive[bool] = reactive(False, repaint=False)
+
+    class Moved(Message):
+        """The cursor is on another row."""
+
+        def __init__(self, table: "Table", row: int) -> None:
+            super().__init__()
+            self.table, self.row = table, row
+
+        @property
+        def control(self) -> "Table":
+            """The table."""
+            return self.table
+
+        def can_replace(self, message: Message) -> bool:
+            """Where keys come faster than screens, the last place counts."""
+            return isinstance(message, Table.Moved) and message.table is self.table
+
+    class Chosen(Message):
+        """Enter, or a second click, on a row."""
+
+        def __init__(self, table: "Table", row: int) -> None:
+            super().__init__()
+            self.table, self.row = table, row
+
+        @property
+        def control(self) -> "Table":
+            """The table."""
+            return self.table
+
+    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.columns = tuple(columns)
+        self.rows: Rows = NoRows()
+        self._count = 0
+        self._layout: list[tuple[Column, int]] = []
+        self._layout_width = -1
+
+    # ---- rows
+
+    def show(self, rows: Rows, *, cursor: int = 0) -> None:
+        """Show other rows."""
+        self.rows = rows
+        self._count = -1
+        self.cursor = max(0, cursor)
+        self.renew()
+
+    def set_columns(self, columns: Sequence[Column]) -> None:
+        """Show other columns."""
+        self.columns = tuple(columns)
+        self._layout_width = -1
+        self.refresh()
+
+    def renew(self) -> None:
+        """There may be more rows, or other text in them."""
+        count = len(self.rows)
+        if count != self._count:
+            self._count = count
+            self.virtual_size = Size(max(1, self.room.width), count + 1)
+            if self.following and count:
+                self.go(count - 1, keep_following=True)
+            elif self.cursor >= count:
+                self.cursor = max(0, count - 1)
+        self.refresh()
+
+    @property
+    def room(self) -> Size:
+        """What is left beside the scroll bar."""
+        return self.scrollable_content_region.size
+
+    @property
+    def page(self) -> int:
+        """Rows that fit below the head."""
+        return max(1, self.room.height - 1)
+
+    def go(self, row: int, *, keep_following: bool = False) -> None:
+        """Put the cursor on a row, and show it."""
+        count = len(self.rows)
+        row = max(0, min(row, count - 1))
+        if not keep_following:
+            self.following = self.following and row == count - 1
+        moved = row != self.cursor
+        self.cursor = row
+        top = int(self.scroll_y)
+        if row < top:
+            self._scroll(row)
+        elif row >= top + self.page:
+            self._scroll(row - self.page + 1)
+        self.refresh()
+        if moved:
+            self.post_message(self.Moved(self, row))
+
+    def _scroll(self, top: int) -> None:
+        self.scroll_to(y=max(0, top), animate=False, immediate=True, force=True)
+
+    # ---- keys and mouse
+
+    def action_move(self, by: int) -> None:
+        """One row up or down."""
+        self.go(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """One screenful up or down."""
+        self.go(self.cursor + by * self.page)
+
+    def action_edge(self, which: int) -> None:
+        """The first row, or the last: from there the end is followed again."""
+        self.go(0 if which < 0 else len(self.rows) - 1)
+        if which > 0:
+            self.following = True
+
+    def action_choose(self) -> None:
+        """Open the row."""
+        if len(self.rows):
+            self.post_message(self.Chosen(self, self.cursor))
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor there; a click on it again opens the row."""
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y < 1:
+            return
+        row = int(self.scroll_y) + offset.y - 1
+        if row >= len(self.rows):
+            return
+        if row == self.cursor and event.chain > 1:
+            self.action_choose()
+        self.go(row)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Looking away from the end pauses the following."""
+        self.following = False
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Keep the cursor in sight where the mouse scrolls."""
+        super().watch_scroll_y(old_value, new_value)
+        top = int(new_value)
+        held = min(max(self.cursor, top), top + self.page - 1, max(0, len(self.rows) - 1))
+        if held != self.cursor:
+            self.following = self.following and held == len(self.rows) - 1
+            self.cursor = max(0, held)
+            self.post_message(self.Moved(self, self.cursor))
+
+    def on_resize(self) -> None:
+        """Keep the cursor in sight."""
+        self.virtual_size = Size(max(1, self.room.width), len(self.rows) + 1)
+        self.call_after_refresh(self.go, self.cursor, keep_following=True)
+
+    def on_focus(self) -> None:
+        """The cursor looks different."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """The cursor looks different."""
+        self.refresh()
+
+    # ---- drawing
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of a region. The rows are told of at once, so that they can be read together."""
+        top = int(self.scroll_y)
+        self.rows.want(top, min(len(self.rows), top + self.page))
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """One line: the head, a row, or nothing."""
+        width = self.room.width
+        if width != self._layout_width:
+            self._layout, self._layout_width = layout(self.columns, width), width
+        if y == 0:
+            return self._head(width)
+        row = int(self.scroll_y) + y - 1
+        if row >= len(self.rows):
+            return strip(segments((), width, self._styles(self.rich_style)), width)
+        base = self.rich_style
+        if row == self.cursor:
+            name = "table--cursor" if self.has_focus else "table--blurred"
+            base = base + self.get_component_rich_style(name, partial=True)
+        return self._drawn(self.rows.line(row), width, self._styles(base))
+
+    def _styles(self, base: Style) -> dict[Role, Style]:
+        return {role: base + self.get_component_rich_style(f"table--{role}", partial=True) for role in ROLES}
+
+    def _head(self, width: int) -> Strip:
+        style = self.rich_style + self.get_component_rich_style("table--head", partial=True)
+        cells = {column.name: (Span(column.title),) for column, _ in self._layout}
+        return self._drawn(Line(cells), width, dict.fromkeys(ROLES, style))
+
+    def _drawn(self, line: Line, width: int, styles: dict[Role, Style]) -> Strip:
+        made = []
+        left = width
+        for number, (column, size) in enumerate(self._layout):
+            if number:
+                made += segments((), min(1, left), styles)
+                left -= 1
+            if left <= 0:
+                break
+            if column.name == line.wide:
+                made += segments(line.cells.get(column.name, ()), left, styles)
+                left = 0
+                break
+            size = min(size, left)
+            made += segments(line.cells.get(column.name, ()), size, styles, right=column.right)
+            left -= size
+        if left > 0:
+            made += segments((), left, styles)
+        return strip(made, width)
