@@ -89,7 +89,8 @@ class Child:
         )
         self._connection.execute("set timezone = 'UTC'")
         found = [Source(Path(path), id_, database and Path(database)) for path, id_, database in setup["sources"]]
-        prepare(self._connection, found, findings=setup["findings"], progress=self._report)
+        refused = prepare(self._connection, found, findings=setup["findings"], progress=self._report)
+        self._refused = [[str(path), str(error)] for path, error in refused]
         _lock(self._connection)
         if self._by_resident:
             self._most = _resident() + self._memory
@@ -103,7 +104,7 @@ class Child:
         Thread(target=self._listen, args=(requests,), daemon=True).start()
         if self._by_resident:
             Thread(target=self._watch, daemon=True).start()
-        _reply(self._answers, {"ready": True})
+        _reply(self._answers, {"ready": self._refused})
         while True:
             sql = self._asked.get()
             used = resource.getrusage(resource.RUSAGE_SELF)

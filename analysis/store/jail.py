@@ -91,6 +91,8 @@ class Jail:
         Raises:
             QueryError: it could not be set up.
         """
+        self.refused: list[tuple[Path, str]] = []
+        """Captures that cannot be read any more, and why."""
         self._limits = limits or Limits()
         self._until_s: float | None = None
         """When the query will have taken too long; later by as much as the reader of its rows takes for himself."""
@@ -198,6 +200,10 @@ class Jail:
                 self._refuse()
             if progress is not None:
                 progress(done, total)
+        try:
+            self.refused = [(Path(path), str(why)) for path, why in message["ready"]]
+        except (TypeError, ValueError):
+            self._refuse()
 
     def _rows(self, decode: "list[Callable[[Any], Value]]") -> Iterator[tuple[Value, ...]]:
         turn = self._turn

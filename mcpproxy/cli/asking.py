@@ -72,14 +72,14 @@ class Asking:
         is_first, self.is_spoiled = not self.is_spoiled, False
         with Progress() as progress:
             found, refused = sources(self._paths, findings=findings, progress=progress.tell)
-            if is_first:
-                for _, error in refused:
-                    say(str(error))
-            self.is_spoiled = bool(refused)
-            if self._paths and not found:
-                raise QueryError("captures", "no capture could be read, so there is nothing to ask")
             jail = Jail(found, findings=findings, limits=self._limits, progress=progress.tell)
         try:
+            reasons = [*(str(error) for _, error in refused), *(why for _, why in jail.refused)]
+            self.is_spoiled = bool(reasons)
+            for reason in reasons if is_first else ():
+                say(reason)
+            if self._paths and len(found) == len(jail.refused):
+                raise QueryError("captures", "no capture could be read, so there is nothing to ask")
             self._tell_of_losses(jail, aloud=is_first)
         except BaseException:
             jail.close()

@@ -519,13 +519,14 @@ def _resident(pid: int) -> int:
 
 
 def test_time_in_which_nobody_takes_rows_is_not_counted(ground: Ground) -> None:
-    with Jail(ground.found, limits=Limits(timeout_s=1)) as own:
-        answer = iter(own.ask("from range(100000)"))
+    with Jail(ground.found, limits=Limits(timeout_s=3)) as own:
+        # More than fits into a pipe, so the child waits, too.
+        answer = iter(own.ask("select i, repeat('x', 1000) from range(500) t(i)"))
         first = next(answer)
-        until = time.monotonic() + 1.5
+        until = time.monotonic() + 3.5
         while (left := until - time.monotonic()) > 0:
             select.select([], [], [], left)
-        assert (first, sum(1 for _ in answer)) == ((0,), 99_999)
+        assert (first[0], sum(1 for _ in answer)) == (0, 499)
 
 
 def test_whoever_stops_reading_stops_the_query(jail: Jail) -> None:
@@ -563,10 +564,20 @@ def test_the_child_dies_with_its_parent(ground: Ground, by: signal.Signals) -> N
         wait_until(lambda: not is_alive(pid), "the child to end")
 
 
-def test_a_jail_that_cannot_be_set_up_says_why(tmp_path: Path) -> None:
-    missing = Source(tmp_path / "missing.mcpcap", "x", None)
-    with pytest.raises(QueryError, match=r"missing\.mcpcap"):
-        Jail([missing])
+def test_a_capture_that_is_gone_is_told_and_the_others_are_asked(ground: Ground, tmp_path: Path) -> None:
+    gone = Source(tmp_path / "gone.mcpcap", "x", None)
+    with Jail([gone, *ground.found]) as own:
+        ((path, why),) = own.refused
+        assert path == gone.path
+        assert "gone.mcpcap" in why
+        assert rows(own, "select count(*) from captures") == [(1,)]
+
+
+def test_a_jail_that_cannot_be_set_up_says_why(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> None:
+    broken = "import analysis.store.confined as c; c._lock = lambda _: 1 / 0; c.main()"
+    monkeypatch.setattr(jail_module, "_BOOT", f"import sys; sys.path[:] = sys.argv[1:]; {broken}")
+    with pytest.raises(QueryError, match="division by zero"):
+        Jail(ground.found)
 
 
 # ---- answers
@@ -741,7 +752,7 @@ import os, sys
 def w(b): os.write(1, b)
 def say(b): w(len(b).to_bytes(4, "big") + b)
 def columns(): say(b'{"columns":[["a","BIGINT"]]}')
-say(b'{"ready":true}')
+say(b'{"ready":[]}')
 while os.read(0, 4):
     if b'"sql"' in os.read(0, 1 << 16): break
 %s
