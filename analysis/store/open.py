@@ -98,6 +98,7 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
         progress: is told how far it is.
     """
     found: dict[Path, Source] = {}
+    sizes: list[int] = []
     refused: list[tuple[Path, Exception]] = []
     ids: set[str] = set()
     for path in paths:
@@ -105,22 +106,28 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
         if place in found:
             continue
         try:
-            id_ = capture_id(Capture(path))
+            capture = Capture(path)
         except CaptureError as error:
             refused.append((path, error))
             continue
+        id_ = capture_id(capture)
         if id_ in ids:
             id_ = path_id(path)
         ids.add(id_)
         found[place] = Source(path, id_, None)
-    return Sources(_cached(list(found.values()), refused, findings=findings, progress=progress), refused)
+        sizes.append(_sum(capture.segments))
+    sized = list(zip(found.values(), sizes, strict=True))
+    return Sources(_cached(sized, refused, findings=findings, progress=progress), refused)
 
 
 def _cached(
-    found: list[Source], refused: list[tuple[Path, Exception]], *, findings: bool, progress: Progress | None
+    sized: list[tuple[Source, int]],
+    refused: list[tuple[Path, Exception]],
+    *,
+    findings: bool,
+    progress: Progress | None,
 ) -> list[Source]:
     """The same sources with their files in the cache, made where they are wanting."""
-    sized = [(one, _size(one.path)) for one in found]
     known = [
         one._replace(database=cache.find(one.path, one.id, findings=findings)) if size >= cache.SMALLEST else one
         for one, size in sized
@@ -211,7 +218,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
 def _roads(connection: duckdb.DuckDBPyConnection, found: list[Source]) -> tuple[list[str], list[str], list[Source]]:
     """Attach what is in the cache: the names of what stays so and of what is to be copied, and what is to be read."""
     attached, copied, read = list[str](), list[str](), list[Source]()
-    files = sorted(((_size(one.database), one) for one in found if one.database is not None), reverse=True)
+    files = sorted(((_sum([one.database]), one) for one in found if one.database is not None), reverse=True)
     for number, (size, one) in enumerate(files, 1):
         assert one.database is not None
         name = f"cache_{number}"
@@ -246,7 +253,8 @@ def _read(
     connection: duckdb.DuckDBPyConnection, found: list[Source], *, findings: bool, progress: Progress | None
 ) -> list[tuple[Path, Exception]]:
     refused: list[tuple[Path, Exception]] = []
-    sizes = [_size(one.path) for one in found]
+    # To look for segments is to read the folder, and a folder may hold a thousand captures.
+    sizes = [_sum(segments(one.path)) if progress is not None else 0 for one in found]
     steps = _Steps(progress, sum(sizes))
     connection.execute("begin")
     with Loader(connection) as loader:
@@ -303,12 +311,10 @@ def _captures(path: Path) -> list[Path]:
     return find_captures(path) if path.is_dir() else [path]
 
 
-def _size(path: Path | None) -> int:
-    """Bytes of a file of the cache, or of all segments of a capture; 0 where it is gone."""
-    if path is None:
-        return 0
+def _sum(files: Iterable[Path]) -> int:
+    """Bytes of files; none of those that are gone."""
     total = 0
-    for file in segments(path):
+    for file in files:
         with suppress(OSError):
             total += file.stat().st_size
     return total
