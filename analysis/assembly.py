@@ -35,12 +35,16 @@ class Assembly:
 
     def feed(self, frame: Frame) -> Iterable[Message]:
         """The messages that a frame completes; none where it may be a part of one."""
-        if frame.unit != "line" or (frame.body is not None and not self._held[frame.dir].frames):
+        held = self._held[frame.dir]
+        if frame.unit != "line" or (frame.body is not None and not held.frames and not held.is_spoilt):
             return messages(frame)
-        return self._feed(frame, self._held[frame.dir])
+        return self._feed(frame, held)
 
     @staticmethod
     def _feed(frame: Frame, held: "_Unfinished") -> Iterator[Message]:
+        if held.is_spoilt:
+            yield from held.after_loss(frame)
+            return
         if not held.frames and frame.verdict.problem not in _NOT_JSON and frame.verdict.problem != _SEVERAL:
             yield from messages(frame)
             return
@@ -58,6 +62,11 @@ class Assembly:
         held.clear()
         yield from _split(frame) if frame.verdict.problem == _SEVERAL else messages(frame)
 
+    def lose(self) -> None:
+        """Lines are lost: what is held may lack some, and those that come may be the rest of a message."""
+        for held in self._held.values():
+            held.is_spoilt = True
+
     def end(self, direction: str | None = None) -> Iterator[Message]:
         """What was held back, in one direction or in both, as the stream is over."""
         for name, held in self._held.items():
@@ -70,8 +79,18 @@ class _Unfinished:
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
+        self.is_spoilt = False
+        """Whether lines before the next one are lost."""
         self._depth = 0
         self._size = 0
+
+    def after_loss(self, frame: Frame) -> Iterator[Message]:
+        """A line after others that are lost: until one is a message by itself, nobody can tell what they are."""
+        self.is_spoilt = frame.verdict.problem in _NOT_JSON
+        for held in self.frames:
+            yield Invalid((held,), None, sender(held), "unjudged")
+        self.clear()
+        yield from [Invalid((frame,), None, sender(frame), "unjudged")] if self.is_spoilt else messages(frame)
 
     @property
     def is_closed(self) -> bool:
@@ -129,7 +148,7 @@ class _Unfinished:
         frames = self.frames
         self.clear()
         for frame in frames:
-            yield from messages(frame)
+            yield from [Invalid((frame,), None, sender(frame), "unjudged")] if self.is_spoilt else messages(frame)
 
 
 def _split(frame: Frame) -> Iterator[Message]:

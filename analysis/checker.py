@@ -80,7 +80,12 @@ class Checker:
 
     def feed(self, item: object) -> list[Finding]:
         """The next item of a capture: a Frame, a Record, or damage."""
-        found = self.advance(item.t_ns) if self._timers and isinstance(item, (Frame, Record)) else []
+        found: list[Finding] = []
+        if self._timers and isinstance(item, (Frame, Record)):
+            if item.skipped:
+                self.fold.lose(item.skipped)  # before anything is missed
+                item = item._replace(skipped=0)
+            found = self.advance(item.t_ns)
         seen = self.fold.feed(item)
         if seen:
             found += self._look(seen, item)

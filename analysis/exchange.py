@@ -169,6 +169,8 @@ class RequestTable:
         # How many under a key are cancelled: always the first, as answers and cancellations both go in order.
         self._cancelled: dict[Key, int] = {}
         self._answered: OrderedDict[Key, int] = OrderedDict()
+        # Keys of requests that may have been answered by what is lost.
+        self._doubtful: set[Key] = set()
         # By number of the frame: how many of its requests are open, and its bytes. The elements of a batch share one.
         self._frames: dict[int, tuple[int, int]] = {}
         self._count = self._bytes = 0
@@ -190,6 +192,10 @@ class RequestTable:
         if not request.id.pairs:
             return
         self._answered.pop(key, None)
+        if key in self._doubtful:
+            self._doubtful.discard(key)
+            while key in self._open:
+                self._release(key)
         self._open.setdefault(key, deque()).append(Waiting(request, revision, era, http, session))
         self._hold(request)
         while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
@@ -201,6 +207,8 @@ class RequestTable:
         if key is None or key not in self._open:
             return None
         waiting = self._release(key)
+        if self._doubtful:
+            self._doubtful.discard(key)
         if key not in self._open:
             self._answered[key] = waiting.request.seq
         if len(self._answered) > ANSWERED_LIMIT:
@@ -232,9 +240,14 @@ class RequestTable:
         """Number of the frame of the last request under a key, where that has been answered."""
         return self._answered.get(key)
 
-    def has_lost(self) -> None:
-        """Frames are lost, and ids among them: from now on NEVER_SEEN is no proof."""
+    def forget(self) -> None:
+        """Frames are lost, perhaps answers and requests among them: what is open may be answered, any id may be used.
+
+        Answers to what is open are still taken. Nothing else that was known proves anything from now on.
+        """
         self.forgotten += 1
+        self._answered.clear()
+        self._doubtful = set(self._open)
 
     def state(self, key: Key) -> IdState:
         """What is known about a key."""

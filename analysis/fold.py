@@ -117,6 +117,8 @@ class Fold:
         Returns:
             The messages that it completes, with their meaning; a message may span lines, and then comes with the last.
         """
+        if isinstance(item, (Frame, Record)) and item.skipped:
+            self.lose(item.skipped)
         if isinstance(item, Frame):
             self.t_ns = item.t_ns
             if item.event_id is not None and item.exchange is not None:
@@ -125,7 +127,7 @@ class Fold:
         if isinstance(item, Record):
             self.t_ns = item.t_ns
             return self._note(item)
-        self._lose(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
+        self.lose(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
         return ()
 
     def rest(self) -> tuple[Seen, ...]:
@@ -188,7 +190,8 @@ class Fold:
         state = table.state(key)
         by_client = request.sender == "client"
         revision, era = asking(request, session, http) if by_client else self._around(request, session)
-        if request.method == "initialize" and session.state in ("init-answered", "ready") and not session.is_http:
+        is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
+        if request.method == "initialize" and is_again and not session.is_http:
             session.used.clear()  # a second handshake on a pipe starts afresh
         before = session.used.get((request.sender, request.id))
         earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
@@ -217,6 +220,8 @@ class Fold:
             waiting = self.tables["client"].get(key)
             if waiting is not None and waiting.era == "modern":
                 return waiting.revision, "modern"
+        if session.lost_seq >= 0 and session.handshake is None:
+            return None, None  # a handshake may be lost
         return session.in_force, era_in_force(session, session.in_force if not session.is_modern else None)
 
     def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
@@ -229,7 +234,9 @@ class Fold:
             state = table.state(exact)
             if state is IdState.NEVER_SEEN:
                 key = self._find(asker, response.frames[0], _converted(exact.id))
-                is_converted = key is not None
+                asked = table.get(key) if key is not None else None
+                is_converted = asked is not None and asked.request.seq > session.lost_seq
+                key = key if is_converted else None  # the request that it answers may be lost
         if key is not None and response.id is not None:
             state = table.state(key)
         waiting = table.answer(key)
@@ -321,7 +328,7 @@ class Fold:
         frame = message.frames[0]
         # No client of MCP looks into an event of another type, or without data: no answer is in there.
         is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
-        if frame.verdict.kind == "unjudged" and not is_beside:
+        if "unjudged" in (frame.verdict.kind, message.reason) and not is_beside:
             self.unjudged += 1
             session.unjudged[message.sender] = message.seq
         revision, era = self._around(message, session)
@@ -357,10 +364,10 @@ class Fold:
             self._stalls.add(members)
         elif record.rec == "gap":
             first, last = _integer(members.get("first")), _integer(members.get("last"))
-            self._lose(max(1, last - first + 1) if first is not None and last is not None else 1)
+            self.lose(max(1, last - first + 1) if first is not None and last is not None else 1)
         elif record.rec in ("frame", "part"):
             # The reader could make no frame of it.
-            self._lose(1)
+            self.lose(1)
         elif record.rec == "eof":
             return self._end_of_stream(record)
         elif record.rec == "process" and members.get("event") == "ended":
@@ -370,7 +377,7 @@ class Fold:
             self.ending, self.closed_ns = text_of(members.get("ending")) or "unknown", record.t_ns
         return ()
 
-    def _lose(self, count: int, *, is_torn: bool = False) -> None:
+    def lose(self, count: int, *, is_torn: bool = False) -> None:
         """Records are lost: what was said before proves nothing about what comes after them.
 
         Args:
@@ -381,9 +388,11 @@ class Fold:
         if is_torn:
             return
         for table in self.tables.values():
-            table.has_lost()
+            table.forget()
+        self.routing.lose()
+        self._assembly.lose()
         for session in self.routing.open():
-            session.observed_start = False
+            session.forget()
 
     def _note_exchange(self, record: Record) -> None:
         members = record.members

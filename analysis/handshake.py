@@ -34,7 +34,11 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
         session.client = _peer(params.get("clientInfo")) or session.client
         session.asked = session.handshake = text_of(params.get("protocolVersion"))
         return session.asked, "handshake"
-    if not is_modern(request, http) and not session.is_modern:
+    is_bare = not is_modern(request, http)
+    if is_bare and session.lost_seq >= 0 and session.handshake is None:
+        # It may follow a handshake that is lost.
+        return text_of(http.fields.get(VERSION_FIELD)) if http else None, None
+    if is_bare and not session.is_modern:
         session.is_modern = False
         session.eras.add("handshake")
         return session.handshake or (text_of(http.fields.get(VERSION_FIELD)) if http else None), "handshake"

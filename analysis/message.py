@@ -255,6 +255,8 @@ def messages(frame: Frame) -> tuple[Message, ...]:
     if frame.body is not None:
         return (message_of(frame, None, frame.body),)
     verdict = frame.verdict
+    if frame.is_partial:
+        return (_invalid(frame, "unjudged"),)
     if verdict.kind in ("invalid", "unjudged"):
         return (_invalid(frame, verdict.problem or verdict.kind),)
     try:

@@ -33,6 +33,7 @@ class Routing:
         self.observed_start = False
         self._tables, self._threads = tables, threads
         self._only: Session | None = None
+        self._has_lost = False
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._by_key: OrderedDict[str, Session] = OrderedDict()
         self._by_client: OrderedDict[str, tuple[Session, int]] = OrderedDict()
@@ -40,6 +41,11 @@ class Routing:
     def open(self) -> list[Session]:
         """The sessions that are remembered, in the order in which they began."""
         return list(self._sessions.values())
+
+    def lose(self) -> None:
+        """Records are lost: nothing is certain about the beginning of what comes."""
+        self.observed_start = False
+        self._has_lost = True
 
     def begin(self, t_ns: int) -> Session:
         """The one session of a pipe, which is there before a word is said."""
@@ -99,6 +105,7 @@ class Routing:
         self.count += 1
         made = Session(self.count, self.transport, self._tables, t_ns, self._threads)
         made.observed_start = observed_start
+        made.lost_seq = 0 if self._has_lost else -1
         _keep(self._sessions, made.number, made)
         return made
 

@@ -110,6 +110,8 @@ class Session:
         """The last request of a side with an id: number, connection, key; since the last `initialize` on a pipe."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""
+        self.lost_seq = -1
+        """Number of the last message before the last loss: what it and those before it wait for may be lost."""
 
     @property
     def revision(self) -> str | None:
@@ -118,8 +120,23 @@ class Session:
 
     @property
     def in_force(self) -> str | None:
-        """The revision of what is said outside of requests and answers."""
-        return self.handshake or self.revision
+        """The revision of what is said outside of requests and answers; not known where a handshake may be lost."""
+        return self.handshake or (None if self.lost_seq >= 0 else self.revision)
+
+    def forget(self) -> None:
+        """Records are lost: what was said before proves nothing about what is missing from now on.
+
+        A handshake that is settled stays: another one on the same pipe would be a mistake, and is rare.
+        """
+        self.observed_start = False
+        self.lost_seq = max(self.heard.values(), default=0)
+        self.used.clear()
+        self.is_modern = False  # as far as can be proved
+        self.eras.clear()
+        if self.state in ("new", "init-sent"):
+            self.state, self.initialize, self.handshake = "new", None, None
+        pipes = self.memory.get("pipes")
+        self.memory = {} if pipes is None else {"pipes": pipes}
 
     @property
     def is_http(self) -> bool:

@@ -71,7 +71,7 @@ class Summary(NamedTuple):
     lost: int = 0
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
-    """How it ended, where it did not end well: `exit 1`, `SIGKILL`, `not closed`."""
+    """How it ended, where it did not end well: `exit 1`, `SIGKILL`, `killed` (not closed)."""
     bucket_ns: int = _SHORTEST_NS
     """How long a bucket is."""
     traffic: tuple[int, ...] = ()
@@ -140,7 +140,7 @@ class Summarizer:
         """
         fold, ending = self.fold, None
         if not live and fold.ending is None:
-            ending = "not closed"
+            ending = "killed"
         elif fold.ending == "server" and self._signal:
             ending = self._signal[:20]
         elif fold.ending == "server" and self._status:

@@ -73,6 +73,10 @@ class Frame(NamedTuple):
     """The SSE event id in force."""
     event: str | None = None
     """The type of an SSE event that is not `message`, so that no client of MCP takes it for one: it is not judged."""
+    skipped: int = 0
+    """How many numbers of records are missing right before it; see `Record.skipped`."""
+    is_partial: bool = False
+    """Whether parts of it are lost, or its end was never recorded: what it looks like is nobody's doing."""
     body: dict[str, Any] | None = None
     """The message as parsed, of a flawless frame that is written as orjson writes: no object in it names a member
     twice. Kept to spare readers the parsing; nobody may change it."""

@@ -83,6 +83,8 @@ class LineCutter:
         # Damage right before `_offset`: how many bytes, how many of them since the last LF, and what to call it.
         self._bad = self._bad_run = 0
         self._bad_cause: Cause = "corrupt"
+        # The number that the next record should have; None where that is not known.
+        self._expected: int | None = None
 
     def feed(self, chunk: bytes) -> list[Record | Damage]:
         """The records and damage that `chunk` completes. Damage comes once it is known how far it goes."""
@@ -97,7 +99,8 @@ class LineCutter:
             size = len(line) + 1
             record = decode(line, self._offset, orjson.loads) if SHORTEST < size <= MAX_LINE and not self._bad else None
             if record is not None:
-                items.append(record)
+                items.append(record if record.seq == self._expected else self._after_others(record))
+                self._expected = record.seq + 1
                 self._offset += size
             elif size <= SHORTEST:
                 self._spoil(size, ended=True)
@@ -149,12 +152,20 @@ class LineCutter:
         return items
 
     def _kept(self, record: Record) -> list[Record | Damage]:
-        items = [*self._told(), record]
+        items = [*self._told(), self._after_others(record)]
+        self._expected = record.seq + 1
         self._offset += len(record.line)
         return items
 
+    def _after_others(self, record: Record) -> Record:
+        """A record with the count of those that are missing before it, where neither damage nor itself tells of them."""
+        if self._expected is None or record.seq <= self._expected or record.rec in ("gap", "header"):
+            return record
+        return record._replace(skipped=record.seq - self._expected)
+
     def _spoil(self, size: int, *, ended: bool = False) -> None:
         """Count bytes as damage; `ended` where the last of them is LF."""
+        self._expected = None
         self._bad += size
         self._offset += size
         self._bad_run += size
@@ -346,6 +357,7 @@ class FrameAssembler:
         self._room = room
         self._parts: dict[tuple[object, ...], _Parts] = {}
         self._abandoned: list[_Parts] = []
+        self._skipped = 0
 
     def feed(self, item: Record | Damage) -> Frame | Record | Damage | None:
         """What an item of a capture becomes; None for a part, whose frame comes later."""
@@ -354,7 +366,10 @@ class FrameAssembler:
         if item.rec == "gap" and self._parts:
             self._abandon(item.members.get("lost"))
         if item.rec == "part":
+            self._skipped += item.skipped  # which the next that comes out has to tell
             return self._take_part(item)
+        if self._skipped:
+            item, self._skipped = item._replace(skipped=item.skipped + self._skipped), 0
         if item.rec != "frame":
             return item
         parts = self._parts.pop(stream_of(item.members), None) if "parts" in item.members else None
@@ -413,12 +428,12 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         # Nearly all frames of stdio, in half the time.
         line = text.encode()  # orjson reads no half of a surrogate pair, so this cannot fail
         verdict, body = judge_and_read(line, direction, "line", whole=True, limit=limit)
-        usual = (record.seq, record.t_ns, direction, line, verdict, b"\n", True, 0, None, "line", None, None, body)
-        return tuple.__new__(Frame, usual)
+        usual = (record.seq, record.t_ns, direction, line, verdict, b"\n", True, 0, None, "line", None, None)
+        return tuple.__new__(Frame, (*usual, record.skipped, False, body))
     unit = values.get("unit", "line")
     if direction not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event"):
         return None
-    raw, whole = _content(values, parts)
+    raw, whole, is_complete = _content(values, parts)
     if raw is None:
         return None
     event = values["event"] if isinstance(values.get("event"), str) else None
@@ -436,6 +451,8 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         unit=unit,
         event_id=values["event_id"] if isinstance(values.get("event_id"), str) else None,
         event=event,
+        skipped=record.skipped,
+        is_partial=not is_complete,
         body=body,
     )
 
@@ -444,15 +461,16 @@ _UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "uni
 """Members of a `frame` record that one of stdio seldom has."""
 
 
-def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool]:
+def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool, bool]:
+    """The bytes of a frame, whether its delimiter came, and whether these are all its bytes."""
     whole = values.get("whole") is not False
     if parts is not None:
         found = {"parts": len(parts.pieces), "size": parts.size}
-        told = {name: values.get(name) for name in found}
-        return b"".join(parts.pieces), whole and not parts.broken and told == found
+        is_complete = not parts.broken and {name: values.get(name) for name in found} == found
+        return b"".join(parts.pieces), whole and is_complete, is_complete
     if "parts" in values:
-        return b"", False
-    return raw_bytes(values), whole
+        return b"", False, False
+    return raw_bytes(values), whole, True
 
 
 def _delimiter(values: dict[str, Any], unit: Unit) -> bytes:

@@ -86,6 +86,8 @@ class Record(NamedTuple):
     """Where its line begins in the file of its segment, in bytes."""
     line: bytes = b""
     """The line itself, without its LF."""
+    skipped: int = 0
+    """How many numbers are missing right before it, as far as is known by then: a `gap` may yet account for them."""
 
 
 def seal(seq: int, t_ns: int, rec: str, middle: bytes) -> bytes:

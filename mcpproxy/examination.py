@@ -48,7 +48,9 @@ class Examination:
         self.frames = 0
         self.is_damaged = False
         """Whether bytes of it are no record; an unfinished record at the end is ordinary."""
-        self._path = path
+        self.missing = 0
+        """Records that are gone without a word, by the numbers of those that are there."""
+        self.path = path
         self._wanted = wanted
         self._sites = Sites(path)
         self._assembler = FrameAssembler()
@@ -64,6 +66,8 @@ class Examination:
         """The next item of the capture."""
         self._sites.note(item)
         self.is_damaged = self.is_damaged or (isinstance(item, Damage) and item.cause != "torn")
+        if isinstance(item, Record):
+            self._count_missing(item)
         assembled = self._assembler.feed(item)
         if assembled is not None:
             yield from self._feed(assembled)
@@ -88,7 +92,14 @@ class Examination:
     @property
     def ended(self) -> Ended:
         """What is known at the end."""
-        return Ended(self._path, self._checker.counts, self._checker.faults, self.is_damaged)
+        return Ended(self.path, self._checker.counts, self._checker.faults, self.is_damaged or self.missing > 0)
+
+    def _count_missing(self, record: Record) -> None:
+        self.missing += record.skipped
+        if self.missing and record.rec == "gap":
+            first, last = record.members.get("first"), record.members.get("last")
+            if type(first) is int and type(last) is int and first <= last < record.seq - 1:
+                self.missing -= min(self.missing, last - first + 1)  # this gap accounts for earlier ones
 
     def _feed(self, item: Frame | Record | Damage) -> Iterator[Found]:
         self.frames += isinstance(item, Frame)
@@ -109,7 +120,7 @@ class Examination:
         mark = fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
         return Found(
             finding,
-            self._path,
+            self.path,
             self._checker.fold.wall_ns,
             self._sites.place(finding.frame),
             mark,

@@ -220,7 +220,8 @@ class Rule:
     def level_at(cls, rank: int | None, era: Era | None = None) -> Level:
         """How bad it is in a revision; the mildest that may hold where the revision is not known."""
         if rank is None:
-            return min([cls.level, *(level for span, level in cls.levels.items() if span.holds(None, era))])
+            may_hold = [level for span, level in cls.levels.items() if era is None or span.holds(None, era)]
+            return min([cls.level, *may_hold])
         return next((level for span, level in cls.levels.items() if span.holds(rank, era)), cls.level)
 
     def memory(self, session: Session, make: Callable[[], Any]) -> Any:

@@ -224,6 +224,8 @@ class DuplicateResponse(Rule):
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if seen.id_state is IdState.ANSWERED and not _is_replay(seen):
             request = _answered(seen)
+            if request is not None and request <= seen.session.lost_seq:
+                return  # it may answer another one that is lost
             related = () if request is None else (request,)
             yield self.finding(seen, f"request {_id(seen)} has been answered already", pointer="/id", related=related)
 

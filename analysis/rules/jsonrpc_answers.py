@@ -129,6 +129,8 @@ class _Doubts(NamedTuple):
     """By side, messages of it that a peer may have been unable to read, and no error has answered yet."""
     suspects: dict[Side, list[Seen]]
     """Errors of a side that nothing explains so far."""
+    probes: dict[int, int]
+    """By session, the probe that an error without an id has answered."""
 
 
 class ErrorWithoutId(Rule):
@@ -187,7 +189,9 @@ class ErrorWithoutId(Rule):
         if doubts.excuses[other]:
             doubts.excuses[other] -= 1
             return
-        if answer.sender == "server" and _has_probed(seen.session):
+        probe = _probe(seen.session) if answer.sender == "server" and seen.state == "new" else None
+        if probe is not None and probe != doubts.probes.get(seen.session.number):
+            doubts.probes[seen.session.number] = probe
             return  # a server of the handshake era may answer a probe with any error
         suspects = doubts.suspects[answer.sender]
         suspects.append(seen)
@@ -215,9 +219,11 @@ class ErrorWithoutId(Rule):
         return self.finding(seen, "an error without an id, though all that had come could be read")
 
     def _doubts(self, session: Session) -> _Doubts:
-        # What came before a capture that begins in the middle explains one error of each side.
-        first = 0 if session.observed_start else 1
-        made = self.memory(session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}))
+        # What came before a capture that begins in the middle explains one error of each side, what is lost any number.
+        first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _KEPT
+        made = self.memory(
+            session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
+        )
         assert isinstance(made, _Doubts)
         return made
 
@@ -348,10 +354,11 @@ def is_hard_to_read(seen: Seen) -> bool:
     return seen.exchange is None and message.id is not None and seen.id_state is not IdState.CANCELLED
 
 
-def _has_probed(session: Session) -> bool:
-    """Whether the client waits for the answer to a probe, and for little else."""
+def _probe(session: Session) -> int | None:
+    """The number of the probe whose answer the client waits for, and for little else."""
     table = session.tables["client"]
-    return len(table) <= _KEPT and any(one.request.method == "server/discover" for one in table.waiting())
+    waiting = table.waiting() if len(table) <= _KEPT else []
+    return next((one.request.seq for one in waiting if one.request.method == "server/discover"), None)
 
 
 def _is_nameless(answer: Response) -> bool:

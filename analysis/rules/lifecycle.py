@@ -80,9 +80,9 @@ class RequestBeforeInitialize(_Handshake):
         if seen.session.observed_start and _is_work(seen) and _is_untouched(seen):
             yield self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
 
-    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         is_refused = http.status is not None and 400 <= http.status < 500 and http.status not in _NO_REFUSAL
-        if not is_refused or http.is_ours or http.session_id or len(self.begun) >= _CLIENTS:
+        if not is_refused or http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
             return
         if http.client in self.begun:
             # It has a session, and has forgotten to say so.
@@ -256,8 +256,9 @@ class DuplicateInitialized(_Handshake):
             return
         memory = self.memory(seen.session, dict)
         before: HttpExchange | None = memory.get("carried")
+        is_first = "carried" not in memory  # of those that are known, as records may be lost
         memory["carried"] = seen.http
-        if seen.state != "ready" or not self.is_sure(seen):
+        if is_first or seen.state != "ready" or not self.is_sure(seen):
             return
         if seen.http is not None and before is not None and (before.status is None or before.status >= 300):
             # It did not arrive, so it had to be posted again.

@@ -407,6 +407,8 @@ _LACKS: Final = {
 
 def _is_modern_connection(seen: Seen) -> bool:
     """Whether all that is said there is of the modern era."""
+    if seen.session.lost_seq >= 0 and seen.http is None:
+        return False  # a handshake may be lost
     session = seen.session
     if seen.http is not None:
         return any(one.era == "modern" and isinstance(one.message, Request) for one in seen.http.sent)

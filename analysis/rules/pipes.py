@@ -108,7 +108,8 @@ class Pipes:
         """Look at what is open when stdout ends, and once more when the process does."""
         if self.server_gone_ns is None:
             self.server_gone_ns = record.t_ns
-            self.is_server_first = self.client_gone_ns is None
+            # Where records are lost, that of the client's own end may be among them.
+            self.is_server_first = self.client_gone_ns is None and session.lost_seq < 0
         if self.is_server_first and not self.open_count:
             waiting = session.tables["client"].waiting()
             left = [one for one in waiting if one.cancelled_ns is None and one.request.method != "subscriptions/listen"]

@@ -179,7 +179,8 @@ class PingUnanswered(_AtEnd):
         if waiting is None or waiting.request is not request or session.tables[sender].state(key) is IdState.CANCELLED:
             return
         seen = _asked(session, request)
-        is_gone = pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
+        is_lost = session.lost_seq >= seq  # perhaps with the answer
+        is_gone = is_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
         is_over = _is_for_http(seen) or session.unjudged.get(other, -1) > seq
         if is_gone or is_over or session.heard.get(other, -1) < seq:
             return

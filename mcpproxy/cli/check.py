@@ -259,6 +259,9 @@ class _Check:
     def _end(self, examination: Examination, *, still_open: bool) -> None:
         self._following = None
         self._add(examination.finish(still_open=still_open))
+        if examination.missing:
+            count = f"{examination.missing:,} record{'s are' if examination.missing > 1 else ' is'} missing"
+            say(f"{sanitise(str(self._name))}: {count}; `mcpproxy verify` tells which")
         ended = examination.ended._replace(capture=self._name)
         self._totals.frames += examination.frames
         self._totals.sessions += examination.sessions

@@ -440,9 +440,9 @@ HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_largest_hostile_frame_takes_no_noticeable_time(name: str) -> None:
     raw = HOSTILE[name](RECORD_LIMIT - 100)
-    began = time.perf_counter()
+    began = time.process_time()
     judge(raw)
-    assert time.perf_counter() - began < 1.5, "ten times what the slowest takes"
+    assert time.process_time() - began < 1.5, "ten times what the slowest takes"
 
 
 def count_calls(judging: Callable[[bytes], object], raw: bytes) -> int:

@@ -22,7 +22,12 @@ PART = part_members("s2c", 1, b"one ")
 
 
 def wanted(path: Path) -> list[Frame | Record | Damage]:
-    return list(read_frames(Capture(path)))
+    return list(map(alone, read_frames(Capture(path))))
+
+
+def alone(item: Frame | Record | Damage) -> Frame | Record | Damage:
+    """An item without what is known of those before it, which only who reads all of them can say."""
+    return item if isinstance(item, Damage) else item._replace(skipped=0)
 
 
 def grown(path: Path, step: int = 4096) -> Index:
@@ -33,7 +38,8 @@ def grown(path: Path, step: int = 4096) -> Index:
 
 
 def given_back(index: Index) -> list[Frame | Record | Damage | None]:
-    return [index.item(number) for number in range(len(index))]
+    found = [index.item(number) for number in range(len(index))]
+    return [item and alone(item) for item in found]
 
 
 def write(folder: Path, data: bytes, name: str = NAME) -> Path:

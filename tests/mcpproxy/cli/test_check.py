@@ -15,6 +15,7 @@ import pytest
 from analysis.catalogue import catalogue
 from analysis.rules import rules
 from captures.file import CaptureFile
+from captures.frame import Direction
 from captures.reader import Capture
 from captures.record import Record, members
 from mcpproxy.examination import Examination, Wanted
@@ -535,3 +536,40 @@ def test_a_rule_that_fails_is_told_and_hides_nothing(capture: Path, monkeypatch:
     found = [one for item in Capture(capture) if isinstance(item, Record) for one in examination.feed(item)]
     assert [one.finding.rule for one in found] == ["id/type-changed"] * 3
     assert dict(examination.ended.faults) == {"id/unknown-response": "KeyError: 'a bug'"}
+
+
+SESSION: list[tuple[Direction, bytes]] = [
+    (
+        "c2s",
+        (
+            b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+            b'"clientInfo":{"name":"a","version":"1"}}}'
+        ),
+    ),
+    (
+        "s2c",
+        (
+            b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},'
+            b'"serverInfo":{"name":"b","version":"1"}}}'
+        ),
+    ),
+    ("c2s", b'{"jsonrpc":"2.0","method":"notifications/initialized"}'),
+    ("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'),
+    ("s2c", b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}'),
+]
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_record_that_is_gone_makes_a_capture_damaged_and_accuses_nobody(at: int, tmp_path: Path) -> None:
+    middles = [("header", header()), *(("frame", frame(side, raw)) for side, raw in SESSION)]
+    whole = lines([*middles, ("close", members(ending="client", status=0, totals={}))])
+    left = tmp_path / "left.mcpcap"
+    left.write_bytes(b"".join([*whole[:at], *whole[at + 1 :]]))
+    done = mcpproxy("check", left)
+    assert (done.returncode, done.stdout) == (2, b"No findings in 4 frames of 1 session.\n")
+    assert done.stderr.endswith(b"1 record is missing; `mcpproxy verify` tells which\n")
+
+
+def test_records_that_a_later_gap_accounts_for_are_not_missing() -> None:
+    done = mcpproxy("check", Path(__file__).parents[2] / "corpus" / "captures" / "gaps.mcpcap")
+    assert (done.returncode, done.stderr) == (0, b"")
