@@ -6,9 +6,10 @@ pairs are replaced, and what DuckDB's JSON parser would refuse is kept as bytes 
 gives the same rows.
 
 Rows go through DuckDB's appender in batches of 20,000 into narrow temporary tables, and one INSERT … SELECT for each
-batch computes what SQL computes faster: wall clocks, the capture's id, whether `message` is JSON. That takes 4.5 µs of
-processor for a row of `frames`; the appender with all columns takes 6.7, with batches of 2,500 rows 9.6; lists as
-parameters with `unnest` 19; a file of NDJSON or CSV in between, which would touch the disk besides, 10.
+batch computes what SQL computes faster: wall clocks, the capture's id, whether `message` is JSON. In a trial with ten
+columns a row took 4.5 µs of processor so; the appender with all columns took 6.7, with batches of 2,500 rows 9.6; lists
+as parameters with `unnest` 19; a file of NDJSON or CSV in between, which would touch the disk besides, 10. A frame with
+its share of the exchanges takes some 10 µs to insert, of some 60 for all of its load (`python -m bench.store`).
 """
 
 import gc
