@@ -158,7 +158,7 @@ class LineCutter:
         return items
 
     def _after_others(self, record: Record) -> Record:
-        """A record with the count of those that are missing before it, where neither damage nor itself tells of them."""
+        """A record with the count of those that are missing before it, where neither damage nor it tells of them."""
         if self._expected is None or record.seq <= self._expected or record.rec in ("gap", "header"):
             return record
         return record._replace(skipped=record.seq - self._expected)
