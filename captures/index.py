@@ -11,7 +11,7 @@ thought: something to draw a list with; whoever reads the frame judges anew.
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -116,21 +116,30 @@ class Index:
             return False
         segment = len(self.tail.segments) - 1
         items = self.tail.step(size)
+        self.take(items, segment, note)
+        return bool(items) or not (self.tail.is_at_end or self.has_ended)
+
+    def take(self, items: Iterable[Record | Damage], segment: int, note: Note | None = None) -> None:
+        """Take in what a step of `tail` gave, for who needs the items as well.
+
+        Args:
+            items: all of them.
+            segment: the number of the segment in which the tail stood before that step.
+            note: as of `grow`.
+        """
         for item in items:
             before = len(self)
             if isinstance(item, Record):
                 self._take(item, segment)
             else:
-                self._append(
-                    self._seqs[-1] if self._seqs else 0, item.offset, self.last_ns, item.size, _CODES["damage"],
-                    len(_SIDES) + _CAUSES.index(item.cause),
-                )  # fmt: skip
+                side = len(_SIDES) + _CAUSES.index(item.cause)
+                seq = self._seqs[-1] if self._seqs else 0
+                self._append(seq, item.offset, self.last_ns, item.size, _CODES["damage"], side)
             if note is not None and len(self) > before and self._sorts[before] > _UNJUDGED:
                 note(before, item)
         self._segments += [len(self)] * (len(self.tail.segments) - len(self._segments))
         if self.tail.has_ended:
             self._finish()
-        return bool(items) or not (self.tail.is_at_end or self.has_ended)
 
     def entry(self, number: int) -> Entry:
         """What is known of an entry without reading it."""
@@ -176,7 +185,10 @@ class Index:
             return count
 
     def item(self, number: int) -> Frame | Record | Damage | None:
-        """What an entry stands for, read from the file; None where that is gone, as the ring has deleted it."""
+        """What an entry stands for, read from the file; None where that is gone, as the ring has deleted it.
+
+        Read by itself, so it does not know how many numbers are missing before it.
+        """
         segment = bisect_right(self._segments, number) - 1
         side, offset = self._sides[number], self._offsets[number]
         if side >= len(_SIDES):

@@ -126,7 +126,6 @@ class TheApp(App[None]):
             notify(self, str(error), bad=True)
             return None
         self._opened = reading, Pulse(reading.step, self._tell, lambda why: self._tell_failed(path, why))
-        self.shelf.is_paused = True
         return Opened(reading)
 
     def show(self, row: int) -> None:
@@ -146,9 +145,6 @@ class TheApp(App[None]):
             self._opened = None
 
     def _tell(self) -> None:
-        opened = self._opened
-        if opened is not None:
-            self.shelf.is_paused = opened[1].is_busy
         for screen in list(self.screen_stack):
             screen.post_message(Grown())
 

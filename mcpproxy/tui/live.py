@@ -146,7 +146,7 @@ class Shelf:
         self.has_looked = False
         """Whether it is known which captures there are."""
         self.is_paused = False
-        """Whether somebody else needs the time: then only what is live is read."""
+        """Whether nobody looks: the time is for what is looked at."""
         self._find = find
         self._known: dict[Path, Book] = {}
         self._begun: set[Path] = set()
@@ -154,6 +154,8 @@ class Shelf:
 
     def step(self) -> bool:
         """Look for captures, and read a little of one; False where there is nothing to do at present."""
+        if self.is_paused:
+            return False
         now = time.monotonic()
         if now - self._looked >= FIND_S:
             self._looked = now
@@ -167,8 +169,8 @@ class Shelf:
         for book in self.books:
             if book.is_live:
                 is_busy = book.step() or is_busy
-        if is_busy or self.is_paused:
-            return is_busy
+        if is_busy:
+            return True
         unread = next((book for book in self.books if not (book.is_summed or book.is_live)), None)
         if unread is not None:
             unread.step()

@@ -8,6 +8,7 @@ from the file when it is shown.
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +16,10 @@ from analysis.exchange import Exchange, Outcome
 from analysis.fold import Fold
 from analysis.message import Request, Response
 from analysis.session import Seen
+from captures.file import is_live
 from captures.frame import Frame
 from captures.index import Index
+from captures.listing import segments
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import STEP, Tail
@@ -24,6 +27,8 @@ from mcpproxy.report.records import remark_on
 
 NONE: Final = (1 << 32) - 1
 """No row, or no exchange."""
+INTRODUCED: Final = 500
+"""Rows that are understood at once: they tell who is talking."""
 STEP_UNDERSTOOD: Final = 64 << 10
 """Bytes that are understood at a time: a few milliseconds."""
 OUTCOMES: Final = (*Outcome,)
@@ -85,7 +90,9 @@ class Reading:
         """The rows after those first ones."""
         self.has_ended = False
         """Whether all was read and understood, and no more will come."""
-        self._tail = Tail(path)
+        self._was_live = is_live(segments(path)[-1])
+        self._behind: Tail | None = Tail(path)
+        """What is to be understood, while that is behind the index."""
         self._assembler = FrameAssembler()
         self._batched: dict[tuple[int, int], int] = {}
         self._told: set[int] = set()
@@ -104,21 +111,44 @@ class Reading:
 
     @property
     def is_live(self) -> bool:
-        """Whether more may come."""
-        return not self.index.has_ended
+        """Whether it is being recorded."""
+        return self._was_live and not self.index.has_ended
 
     def step(self) -> bool:
         """Some milliseconds of work; False where there is none at present."""
+        if self._behind is None:
+            return self._step_both()
         if self.index.grow(STEP, self._note):
             self._show_new()
+            if self.understood < INTRODUCED:
+                self._understand(self._behind)
             return True
         self._show_new()
-        return self._understand()
+        is_busy = self._understand(self._behind)
+        there = self.index.tail
+        is_even = (self._behind.read_bytes, len(self._behind.segments)) == (there.read_bytes, len(there.segments))
+        if is_even and not (is_busy or self.has_ended):
+            # From here on both go together, and each record is decoded once.
+            self._behind.close()
+            self._behind = None
+        return is_busy
+
+    def _step_both(self) -> bool:
+        if self.has_ended:
+            return False
+        tail = self.index.tail
+        segment = len(tail.segments) - 1
+        items = tail.step(STEP_UNDERSTOOD)
+        self.index.take(items, segment, self._note)
+        self._show_new()
+        self._take_all(items, has_ended=tail.has_ended)
+        return bool(items) or not (tail.is_at_end or self.has_ended)
 
     def close(self) -> None:
         """Close the files."""
         self.index.close()
-        self._tail.close()
+        if self._behind is not None:
+            self._behind.close()
         self.has_ended = True
 
     # ---- what belongs together
@@ -159,20 +189,22 @@ class Reading:
         self.shown.extend([row for row in range(start, count) if self.index.is_frame(row) or row in self._told])
         self._told.clear()
 
-    def _understand(self) -> bool:
+    def _understand(self, tail: Tail) -> bool:
         if self.has_ended:
             return False
-        items = self._tail.step(STEP_UNDERSTOOD)
+        items = tail.step(STEP_UNDERSTOOD)
+        self._take_all(items, has_ended=tail.has_ended)
+        return bool(items) or not (tail.is_at_end or self.has_ended)
+
+    def _take_all(self, items: Iterable[Record | Damage], *, has_ended: bool) -> None:
         for item in items:
             found = self._assembler.feed(item)
             if found is not None:
                 self._take(found)
-        if self._tail.has_ended:
+        if has_ended:
             for found in self._assembler.end():
                 self._take(found)
             self._finish()
-            return False
-        return bool(items) or not self._tail.is_at_end
 
     def _take(self, found: Frame | Record | Damage) -> None:
         row = len(self.exchange_of)

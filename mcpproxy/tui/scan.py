@@ -1,8 +1,8 @@
 """Scan: the rows that a filter selects, found by a thread of its own while those found so far are shown.
 
 It asks the same facts as `show --filter` and `check --filter`, from a fold of its own, so the three select alike. A
-request can be asked what became of it: that is known when its answer comes, so rows are found in nearly their order,
-and kept in order.
+request can be asked what became of it, too. So it is asked when it comes, and once more when its answer does: then it
+may be selected after all, or no longer.
 """
 
 from array import array
@@ -88,6 +88,8 @@ class Scan:
             return
         if self.only.matches(facts_of(Seen(request, exchange.session), exchange)):
             self._select(self._row_of(seq))
+        elif request.index is None:
+            self._drop(self._row_of(seq))
 
     def _row_of(self, seq: int) -> int:
         row = self._reading.index.of_seq(seq)
@@ -101,3 +103,8 @@ class Scan:
         at = bisect_left(rows, row)
         if rows[at] != row:
             rows.insert(at, row)
+
+    def _drop(self, row: int) -> None:
+        at = bisect_left(self.rows, row)
+        if at < len(self.rows) and self.rows[at] == row:
+            self.rows.pop(at)

@@ -201,6 +201,14 @@ class SessionsScreen(Screen[None]):
             self._pulse.stop()
         self.shelf.close()
 
+    def on_screen_resume(self) -> None:
+        """Somebody looks."""
+        self.shelf.is_paused = False
+
+    def on_screen_suspend(self) -> None:
+        """Nobody does; the time is for the screen on top."""
+        self.shelf.is_paused = True
+
     def _tell(self) -> None:
         self.post_message(ShelfChanged())
 

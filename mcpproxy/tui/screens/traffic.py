@@ -13,8 +13,9 @@ from textual.widgets import Footer, Input
 
 from analysis.filter import FilterError, parse
 from captures.errors import CaptureError
-from mcpproxy.report.text import Span, count_text
+from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.report.wording import peer_text
+from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.detail import VIEWS, Detail, detail, exchange_lines
 from mcpproxy.tui.entries import Opened, of
 from mcpproxy.tui.live import Pulse
@@ -29,6 +30,8 @@ from mcpproxy.tui.widgets.table import Table
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 NOT_HERE: Final = frozenset({"rule", "level", "has:finding"})
 """What a filter can ask only where rules have run."""
+NAME: Final = 26
+"""Cells of a name in the title."""
 SIDE_BY_SIDE: Final = 110
 """Columns from which the exchange stands beside the detail."""
 
@@ -172,12 +175,12 @@ class TrafficScreen(Screen[None]):
 
     def _title(self) -> None:
         fold, table, index = self.reading.fold, self.table, self.reading.index
-        spans = [Span(fold.name or self.reading.path.parent.name, "accent")]
+        spans = [Span(fit(sanitise(fold.name or self.reading.path.parent.name), NAME), "accent")]
         if fold.client is not None or fold.server is not None:
-            client, server = (peer_text(peer) if peer else "?" for peer in (fold.client, fold.server))
+            client, server = (fit(peer_text(peer), NAME) if peer else "?" for peer in (fold.client, fold.server))
             spans.append(Span(f" · {client} → {server}"))
         if fold.revision:
-            spans.append(Span(f" · {fold.revision}"))
+            spans.append(Span(f" · {fit(sanitise(fold.revision), 12)}"))
         spans.append(Span(f"  {self._state()}", "accent" if table.following else "dim"))
         if self._scan is not None and self._filtered:
             more = "" if self._scan.has_ended or not self._is_scanning else " …"

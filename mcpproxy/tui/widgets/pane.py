@@ -21,7 +21,7 @@ class Pane(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"pane--plain", "pane--accent", "pane--dim", "pane--bad", "pane--cursor"}
     DEFAULT_CSS = """
     Pane {
-        background: $surface; color: $foreground; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1;
+        background: $surface; color: $foreground; scrollbar-size-vertical: 1; overflow-x: hidden;
         & .pane--plain { color: $foreground; }
         & .pane--accent { color: $accent; }
         & .pane--dim { color: $text-muted; }
@@ -65,7 +65,7 @@ class Pane(ScrollView, can_focus=True):
 
     def _renewed(self) -> None:
         self.cursor = 0
-        self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self))
+        self.virtual_size = Size(1, len(self))
         self.scroll_to(y=0, animate=False, immediate=True, force=True)
         self.refresh()
 
@@ -103,7 +103,7 @@ class Pane(ScrollView, can_focus=True):
         if self.branching is None:
             return
         self.cursor = self.branching.toggle(self.cursor, fold=fold)
-        self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self))
+        self.virtual_size = Size(1, len(self))
         self._go(self.cursor)
 
     def _go(self, line: int) -> None:
@@ -114,10 +114,6 @@ class Pane(ScrollView, can_focus=True):
         elif self.cursor >= top + height:
             self.scroll_to(y=self.cursor - height + 1, animate=False, immediate=True, force=True)
         self.refresh()
-
-    def on_resize(self) -> None:
-        """The width is another."""
-        self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self))
 
     def on_focus(self) -> None:
         """The cursor appears."""

@@ -84,12 +84,12 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
         if not goes.drop:
             break
         kept.remove(goes)
-    left = width - sum(column.width for column in kept) - gap * (len(kept) - 1)
+    left = max(0, width - sum(column.width for column in kept) - gap * (len(kept) - 1))
     made = []
-    for column in kept:
-        extra = max(0, left) if column.stretch else 0
-        left -= extra
-        made.append((column, column.width + extra))
+    for number, column in enumerate(kept):
+        share = left // sum(later.stretch for later in kept[number:]) if column.stretch else 0
+        left -= share
+        made.append((column, column.width + share))
     return made
 
 
@@ -180,11 +180,10 @@ class Table(ScrollView, can_focus=True):
         count = len(self.rows)
         if count != self._count:
             self._count = count
-            self.virtual_size = Size(max(1, self.room.width), count + 1)
-            if self.following and count:
-                self.go(count - 1, keep_following=True)
-            elif self.cursor >= count:
-                self.cursor = max(0, count - 1)
+            self.virtual_size = Size(1, count + 1)
+            self.cursor = max(0, min(self.cursor, count - 1))
+        if self.following and self.cursor != count - 1:
+            self.go(count - 1, keep_following=True)
         self.refresh()
 
     @property
@@ -266,7 +265,6 @@ class Table(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
-        self.virtual_size = Size(max(1, self.room.width), len(self.rows) + 1)
         self.call_after_refresh(self.go, self.cursor, keep_following=True)
 
     def on_focus(self) -> None:

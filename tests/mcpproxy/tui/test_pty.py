@@ -1,0 +1,260 @@
+"""On a real terminal: no byte of hostile traffic acts on it, any size survives, and the terminal is as it was after."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyte
+import pytest
+
+from captures.record import members, stderr_members
+from tests.captures.samples import header
+from tests.mcpproxy.tui.stage import END, INITIALIZED, captured, record, said
+
+DEADLINE_S = 60.0
+EVIL = "EVIL"
+"""Stands in what a payload would have the terminal do."""
+
+HOSTILE = [
+    "\x1b]52;c;RVZJTA==\x07", "\x1b]0;EVIL\x1b\\", "\x1b]8;;http://EVIL\x1b\\link\x1b]8;;\x1b\\", "\x1bPEVIL\x1b\\",
+    "\x9d52;c;EVIL\x9c", "\x9bEVILm", "\x1b[2J\x1b[HEVIL", "\x7f\x08\x0b\x0c", "\u202eEVIL\u202c", "\u2066EVIL\u2069",
+    "\u200bEVIL\u200d", "\U000e0045\U000e0056", "[/EVIL]", "[@click=app.quit]EVIL[/]", "[link=http://EVIL]x[/link]",
+    "\\[",
+    "[b", "[/", "$EVIL", "e" + "\u0301" * 10_000, "👩‍👩‍👧‍👦🇩🇪" * 20, "\r\nEVIL", "\ud7b0" * 50,
+]  # fmt: skip
+
+# What may reach the terminal: text, and the sequences with which Textual draws.
+ALLOWED = re.compile(
+    rb"\x1b(?:\[[0-9;:?<>=]*[A-Za-z$]|\[\?[0-9;]*\$p|\([B0]|[=>78cM])"  # colours, places, modes
+    rb"|\x1b\]22;[a-z]+\x07"  # the shape of the pointer
+)
+
+
+class Terminal:
+    """`mcpproxy tui` on a terminal that remembers every byte."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str], size: tuple[int, int]) -> None:
+        columns, rows = size
+        self.ours, theirs = pty.openpty()
+        self.before = termios.tcgetattr(theirs)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.screen)
+        self.heard = b""
+        command = [sys.executable, "-P", "-m", "mcpproxy", "tui", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+        )
+        self._theirs = theirs
+
+    def after(self) -> Any:
+        """The modes of the terminal now."""
+        return termios.tcgetattr(self._theirs)
+
+    def text(self) -> str:
+        return "\n".join(self.screen.display)
+
+    def listen(self, wait_s: float = 0.05) -> None:
+        """Take what has come, until nothing more comes for a while."""
+        end = time.monotonic() + 2
+        while time.monotonic() < end and select.select([self.ours], [], [], wait_s)[0]:
+            try:
+                chunk = os.read(self.ours, 65536)
+            except OSError:
+                return
+            if not chunk:
+                return
+            self.heard += chunk
+            # pyte knows no colons in SGR and no queries; what it does not know it would print.
+            self.stream.feed(
+                re.sub(rb"\x1b\[[?>=<][0-9;]*[a-zA-Z]|\x1b\[[0-9;?]*\$p|\x1b\[[>=<][^a-zA-Z]*[a-zA-Z]", b"", chunk)
+            )
+
+    def until(self, condition: Callable[[], object]) -> None:
+        end = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < end, f"in vain; the screen:\n{self.text()}\n{self.heard[-2000:]!r}"
+            self.listen()
+
+    def press(self, keys: str) -> None:
+        os.write(self.ours, keys.encode())
+        self.listen(0.2)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+        os.close(self._theirs)
+
+
+@contextmanager
+def terminal(
+    home: Path, *arguments: str, size: tuple[int, int] = (80, 24), more: dict[str, str] | None = None
+) -> Iterator[Terminal]:
+    root = str(Path(__file__).parents[3])
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "xterm-256color", "PYTHONPATH": root}
+    environment |= {"LC_ALL": "C.UTF-8", **(more or {})}
+    made = Terminal(list(arguments), environment, size)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def hostile(folder: Path) -> Path:
+    """A capture in which everything that can be foreign is hostile."""
+    client = {"name": HOSTILE[0] + HOSTILE[8], "version": HOSTILE[5]}
+    asked = {"protocolVersion": HOSTILE[1], "clientInfo": client, "capabilities": {}}
+    first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": asked}, ensure_ascii=False)
+    middles = [
+        ("header", header(name="".join(HOSTILE[:12])[:60])),
+        said("c2s", first.encode()),
+        said("s2c", INITIALIZED),
+    ]
+    for number, text in enumerate(HOSTILE, 1):
+        call = {
+            "jsonrpc": "2.0",
+            "id": text[:40],
+            "method": "tools/call",
+            "params": {"name": text, text[:200]: {text[:90]: [text]}},
+        }
+        middles.append(said("c2s", json.dumps(call, ensure_ascii=False).encode("utf-8", "surrogatepass")))
+        error = {"jsonrpc": "2.0", "id": text[:40], "error": {"code": number, "message": text, "data": [text]}}
+        middles.append(said("s2c", json.dumps(error, ensure_ascii=False).encode("utf-8", "surrogatepass")))
+        middles.append(said("s2c", text.encode("utf-8", "surrogatepass")))
+        middles.append(("stderr", stderr_members(text.encode("utf-8", "surrogatepass"))))
+        middles.append(said("c2s", json.dumps({"jsonrpc": "2.0", "method": text or "x"}, ensure_ascii=False).encode()))
+    middles.append(("process", members(event="ended", signal=HOSTILE[0])))
+    return record(folder / "h\x1b]0;EVIL\x07" / "x\x1b[2J\u202e.mcpcap", [*middles, END])
+
+
+def acts(heard: bytes) -> list[str]:
+    """What was sent that is no plain text and nothing with which Textual draws."""
+    rest = ALLOWED.sub(b"", heard)
+    text = rest.decode("utf-8", "backslashreplace")
+    odd = {char for char in text if not char.isprintable() and char not in "\r\n\x0f\x0e\x08\u3000"}
+    return sorted({text[max(0, at - 20) : at + 20] for at, char in enumerate(text) if char in odd})
+
+
+def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None:
+    path = hostile(tmp_path)
+    with terminal(tmp_path, str(tmp_path), str(path), size=(100, 30)) as shown:
+        shown.until(lambda: "recorded" in shown.text())
+        shown.until(lambda: "2 recorded" in shown.text() or "1 recorded" in shown.text())
+        shown.press("\r")
+        shown.until(lambda: "frames" in shown.text())
+        for keys in ("G", "\r", "2", "3", "4", "5", "1", "\t", "g"):
+            shown.press(keys)
+        for _ in range(len(HOSTILE) * 5 // 3):
+            os.write(shown.ours, b"jjj")
+            shown.listen(0.02)
+        for keys in (
+            "2",
+            "k",
+            "k",
+            "x",
+            "p",
+            "/",
+            "\x1b[200~" + HOSTILE[0].replace("\x1b", "") + HOSTILE[8] + "\x1b[201~",
+            "\x1b",
+        ):
+            shown.press(keys)
+        shown.press("q")
+        shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+    assert acts(shown.heard) == []
+    for sign in (b"]52;", b"]0;EVIL", b"]8;", b"PEVIL", b"\xc2\x9b", b"\xc2\x9d", "\u202e".encode(), "\u200b".encode()):
+        # After the escape character that would make it act; as plain text behind an escape of ours it may stand.
+        assert b"\x1b" + sign not in shown.heard
+        assert sign not in shown.heard or sign[0] < 0x80
+    assert shown.heard.count("\u0301".encode()) < 9 * shown.heard.count(b"e")
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (20, 5), (80, 24), (200, 60)])
+def test_any_size_is_drawn_and_left(tmp_path: Path, size: tuple[int, int]) -> None:
+    path = captured(tmp_path)
+    with terminal(tmp_path, str(path), size=size) as shown:
+        shown.until(lambda: b"\x1b[?1049h" in shown.heard)
+        shown.listen(0.5)
+        for keys in ("j", "\r", "\t", "x", "?", "\x1b"):
+            shown.press(keys)
+        assert shown.process.poll() is None
+        shown.press("\x1b")
+        shown.press("q")
+        shown.until(lambda: shown.process.poll() is not None)
+        assert shown.process.returncode == 0
+
+
+def test_the_terminal_is_as_it_was(tmp_path: Path) -> None:
+    path = captured(tmp_path)
+    with terminal(tmp_path, str(path)) as shown:
+        shown.until(lambda: "tools/call" in shown.text())
+        assert shown.after() != shown.before
+        shown.press("q")
+        shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+        assert shown.after() == shown.before
+        for mode in (b"1049", b"1000", b"1003", b"2004", b"25"):
+            switched = re.findall(rb"\x1b\[\?" + mode + rb"([hl])", shown.heard)
+            assert switched
+            assert switched[-1] == (b"h" if mode == b"25" else b"l"), mode
+
+
+def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
+    path = captured(tmp_path)
+    with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}) as shown:
+        shown.until(lambda: "tools/call" in shown.text())
+        shown.press("q")
+        shown.until(lambda: shown.process.poll() is not None)
+    colours = {tuple(map(int, found.split(b";"))) for found in re.findall(rb"[34]8;2;(\d+;\d+;\d+)", shown.heard)}
+    assert all(max(colour) - min(colour) <= 1 for colour in colours)
+
+
+def test_a_kill_disturbs_no_recorder_and_a_hang_up_ends_it(tmp_path: Path) -> None:
+    path = captured(tmp_path)
+    with terminal(tmp_path, str(path)) as shown:
+        shown.until(lambda: "tools/call" in shown.text())
+        shown.process.send_signal(signal.SIGTERM)
+        shown.until(lambda: shown.process.poll() is not None)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"), [({"TERM": "dumb"}, "TERM=dumb"), ({}, "needs a terminal")], ids=["dumb", "no terminal"]
+)
+def test_where_nothing_can_be_drawn_it_says_what_to_use(tmp_path: Path, more: dict[str, str], words: str) -> None:
+    path = captured(tmp_path)
+    if more:
+        with terminal(tmp_path, str(path), more=more) as shown:
+            shown.until(lambda: shown.process.poll() is not None)
+            shown.listen()
+            assert shown.process.returncode == 2
+            assert words in shown.heard.decode()
+            assert b"\x1b" not in shown.heard
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "tui", str(path)], capture_output=True, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 2
+    assert words in done.stderr.decode()
+    assert done.stdout == b""
+
+
+def test_what_is_missing_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+    with terminal(tmp_path, "nobody") as shown:
+        shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+        assert shown.process.returncode == 2
+        assert b"there is no capture, folder or server called nobody" in shown.heard

@@ -1,0 +1,391 @@
+"""Every key of every screen does what its page says, on captures at rest and live, large, broken and hostile."""
+
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.record import members, seal
+from mcpproxy.tui.screens.help import HelpScreen
+from mcpproxy.tui.screens.sessions import SessionsScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.widgets.bar import FilterBox
+from tests.captures.samples import header, in_pieces, lines
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, conversation, play, record, said
+
+
+class TestSessions:
+    """The list."""
+
+    def test_nothing_recorded_says_what_to_do(self) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.see("Nothing recorded yet", "    mcpproxy run --")
+            await stage.press("enter", "s", "down")
+
+        play(act)
+
+    def test_summaries_fill_in_and_are_kept(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+
+        async def act(stage: Stage) -> None:
+            await stage.see("○", "library", "Cursor 2.1", "2025-06-18", "0 live · 1 recorded", "1.0ms", "█")
+            assert " 16 " in stage.text()
+
+        play(act, path)
+        assert len(list((tmp_path / "cache/mcpproxy/summaries").glob("*.json"))) == 1
+        play(act, path)
+
+    def test_marks_tell_live_dead_lossy_and_unreadable(self, tmp_path: Path) -> None:
+        live = CaptureFile(tmp_path / "live.mcpcap")
+        for line in lines(conversation(2, "living")):
+            live.append(line)
+        dead = record(tmp_path / "dead.mcpcap", conversation(1, "killed"))
+        crash = ("close", members(ending="server", status=1, totals={}))
+        failed = record(tmp_path / "failed.mcpcap", [*conversation(1, "failing"), crash])
+        gap = ("gap", members(first=3, last=9, reason="ENOSPC"))
+        lossy = record(tmp_path / "lossy.mcpcap", [*conversation(1, "losing"), gap, END])
+        broken = tmp_path / "none" / "broken.mcpcap"
+        broken.parent.mkdir()
+        broken.write_bytes(b"nothing of ours")
+
+        async def act(stage: Stage) -> None:
+            await stage.see(
+                "● living", "✝ killed", " killed ", "✝ failing", "exit 1", "▲ losing", "▲ none", "cannot be read"
+            )
+            assert stage.text().splitlines()[2].startswith("● living")
+            await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen) and stage.app.screen.selected)
+            await stage.press("G", "enter")
+            await stage.see("cannot read")
+            live.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
+            await stage.see("      9 ")
+
+        play(act, dead, failed, lossy, tmp_path / "live.mcpcap", broken, size=(110, 30))
+        live.close()
+
+    def test_filter_sort_and_order(self, tmp_path: Path) -> None:
+        paths = [captured(tmp_path, name, calls) for name, calls in (("beta", 2), ("alpha", 9), ("gamma", 4))]
+
+        async def act(stage: Stage) -> None:
+            def servers() -> list[str]:
+                return [line.split()[1] for line in stage.text().splitlines() if line.startswith("○")]
+
+            await stage.until(lambda: all(book.is_summed for book in stage.app.shelf.books) and servers())
+            assert servers() == ["beta", "alpha", "gamma"]
+            await stage.press("s")
+            assert servers() == ["alpha", "beta", "gamma"]
+            await stage.press("s")
+            assert servers() == ["alpha", "gamma", "beta"]
+            await stage.press("slash", *"MA 2025")
+            await stage.until(lambda: servers() == ["gamma"])
+            await stage.press("enter")
+            await stage.see("filter: MA 2025 (1)")
+            await stage.press("escape")
+            await stage.until(lambda: len(servers()) == 3)
+
+        play(act, *paths)
+
+    def test_new_captures_come_by_themselves(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.see("Nothing recorded yet")
+            captured(tmp_path / "found")
+            await stage.see("library", "1 recorded")
+            assert "Nothing" not in stage.text()
+
+        play(act, find=lambda: sorted((tmp_path / "found").rglob("*.mcpcap")))
+
+
+class TestTraffic:
+    """The messages of one capture."""
+
+    def test_rows_say_what_show_says(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("Cursor 2.1 → library 0.6", "2025-06-18", "tools/call search", "error -32602", "1.0 ms")
+            await stage.see("stderr: warning: low on shelves", "unanswered", "■", "server exited 0", "initialize")
+
+        play(act, captured(tmp_path), size=(120, 40))
+
+    def test_moving(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            table = stage.traffic.table
+            last = len(table.rows) - 1
+            assert table.cursor == 0
+            for keys, row in (
+                (("down",), 1), (("j",), 2), (("k",), 1), (("up", "up"), 0), (("G",), last), (("g",), 0),
+                (("end",), last),
+                (("home",), 0), (("pagedown",), table.page), (("pageup",), 0), (("space",), table.page),
+                (("ctrl+u",), 0), (("ctrl+d",), table.page), (("ctrl+b",), 0),
+            ):  # fmt: skip
+                await stage.press(*keys)
+                assert table.cursor == row, keys
+
+        play(act, captured(tmp_path, calls=60), size=(80, 24))
+
+    def test_pair_jumps_there_and_back(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("p")
+            assert stage.traffic.entry == 2
+            await stage.press("p")
+            assert stage.traffic.entry == 1
+            await stage.press("down", "down", "p")
+            assert stage.traffic.entry == 3
+            await stage.see("no other half")
+
+        play(act, captured(tmp_path))
+
+    def test_errors_are_found_without_a_filter(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            seen = []
+            for _ in range(3):
+                await stage.press("n")
+                seen.append(stage.traffic.entry)
+            assert seen == [9, 15, 17]
+            await stage.press("n")
+            await stage.see("no error below")
+            await stage.press("N", "N")
+            assert stage.traffic.entry == 9
+
+        play(act, captured(tmp_path))
+
+    def test_filter_selects_points_at_mistakes_and_remembers(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("slash", *"code:x")
+            await stage.see("expected an error code", "^")
+            await stage.press("enter")
+            assert stage.traffic.query_one(FilterBox).has_focus
+            await stage.press(*["backspace"] * 6, *"has:error", "enter")
+            await stage.see("has:error", "2 of 19")
+            assert [stage.traffic._rows.entry(row) for row in range(2)] == [9, 15]
+            await stage.press("escape")
+            await stage.see("initialize")
+            await stage.press("g", "n")
+            assert stage.traffic.entry == 9
+            await stage.press("n", "n")
+            await stage.see("no match below")
+            await stage.press("slash", *["backspace"] * 9, *"id:4", "enter")
+            await stage.see("2 of 19")
+            await stage.press("slash", "up", "up")
+            assert stage.traffic.query_one(FilterBox).value == "has:error"
+            await stage.press("down", "escape")
+            assert stage.traffic.table.has_focus
+            await stage.press("slash", *["backspace"] * 4, *"rule:x")
+            await stage.see("no rules run here")
+            await stage.press(*["backspace"] * 6, "enter")
+            await stage.see("initialize")
+
+        play(act, captured(tmp_path))
+
+    def test_a_request_is_found_by_what_became_of_it(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("slash", *"kind:request not has:answer", "enter")
+            await stage.see("1 of 19", "unanswered")
+
+        play(act, captured(tmp_path))
+
+    def test_exchanges_are_a_line_each(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("n", "x")
+            assert len(stage.traffic.table.rows) == 8
+            assert stage.traffic.entry == 8
+            await stage.see("outcome", "error -32602", "unanswered")
+            await stage.press("p")
+            assert stage.traffic.entry == 9
+            await stage.press("x", "x")
+            assert len(stage.traffic.table.rows) == 18
+
+        play(act, captured(tmp_path))
+
+    def test_times(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("+0.009")
+            await stage.press("t")
+            await stage.until(lambda: "+0.009" not in stage.text())
+            await stage.press("t")
+            await stage.until(lambda: "+0.001" not in stage.text())
+            await stage.press("t")
+            await stage.see("+0.009")
+
+        play(act, captured(tmp_path))
+
+    def test_detail_in_five_views(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("down", "down", "down", "enter")
+            await stage.see('"method": "tools/call"', '▾ "params"', "1 pretty", "4 headers")
+            await stage.press("down", "down", "down", "down", "left")
+            await stage.see('▸ "params": { name, arguments }')
+            await stage.press("right")
+            await stage.see('▾ "params"')
+            await stage.press("enter")
+            await stage.see('▸ "params"')
+            await stage.press("2")
+            await stage.see('{"jsonrpc":"2.0","id":1,"method":"tools/call"')
+            await stage.press("3")
+            await stage.see("00000000  7b 22 6a", '{"jsonrp')
+            await stage.press("4")
+            await stage.see("no headers")
+            await stage.press("5")
+            await stage.see("asked", "took", "1.0 ms", "outcome", "result")
+            await stage.press("tab")
+            assert stage.traffic.table.has_focus
+            await stage.press("down")
+            await stage.see("record 5")
+            await stage.press("tab", "h", "escape")
+            assert stage.traffic.table.has_focus
+            assert not stage.traffic.query_one("#below").display
+            await stage.press("escape")
+            assert isinstance(stage.app.screen, SessionsScreen)
+
+        play(act, captured(tmp_path))
+
+    def test_wide_terminals_show_the_exchange_beside(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("enter")
+            await stage.see('"method": "initialize"', "asked", "took")
+
+        play(act, captured(tmp_path), size=(140, 40))
+
+    def test_long_frames_come_in_pages(self, tmp_path: Path) -> None:
+        raw = b'{"jsonrpc":"2.0","method":"x","params":{"text":"' + b"a" * 1_400_000 + b'END"}}'
+        path = record(tmp_path / "x.mcpcap", [("header", header()), *in_pieces("s2c", raw, 1 << 20), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("1.4 MB")
+            await stage.press("enter")
+            await stage.see("page 1 of 22")
+            await stage.press("right_square_bracket")
+            await stage.see("page 2 of 22")
+            await stage.press(*["right_square_bracket"] * 30)
+            await stage.see("page 22 of 22")
+            await stage.press("G")
+            await stage.see("END")
+            await stage.press("left_square_bracket")
+            await stage.see("page 21 of 22")
+
+        play(act, path)
+
+    def test_live_sessions_are_followed_until_the_user_looks_away(self, tmp_path: Path) -> None:
+        made = CaptureFile(tmp_path / "live.mcpcap")
+        known = lines(conversation(40))
+        for line in known:
+            made.append(line)
+        count = len(known)
+
+        def more(n: int) -> None:
+            nonlocal count
+            made.append(seal(count, count * 10**6, "frame", said("c2s", CALL % (n, n))[1]))
+            made.append(seal(count + 1, (count + 5) * 10**6, "frame", said("s2c", FINE % (n, n))[1]))
+            count += 2
+
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.press("enter")
+            await stage.see("● following", "waiting")
+            more(500)
+            await stage.see(" 500 ", "5.0 ms")
+            await stage.press("up")
+            more(501)
+            await stage.until(lambda: stage.traffic.reading.understood == count)
+            assert " 501 " not in stage.text()
+            assert "following" not in stage.text()
+            await stage.press("f")
+            await stage.see(" 501 ", "● following")
+            await stage.press("f", "g")
+            await stage.press("G")
+            more(502)
+            await stage.see(" 502 ", "● following")
+            made.close()
+            await stage.until(lambda: stage.traffic.reading.has_ended)
+
+        play(act, tmp_path / "live.mcpcap")
+
+    def test_a_capture_that_is_named_opens_at_once(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+
+        async def act(stage: Stage) -> None:
+            await stage.see("tools/call search")
+            assert isinstance(stage.app.screen, TrafficScreen)
+            await stage.press("escape")
+            await stage.see("1 recorded")
+
+        play(act, path, first=path)
+
+    def test_going_to_an_entry_from_another_screen(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("question_mark")
+            stage.app.show(9)
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            assert stage.traffic.entry == 9
+
+        play(act, captured(tmp_path))
+
+
+class TestEverywhere:
+    """What holds on all screens."""
+
+    def test_help_lists_the_keys(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.press("question_mark")
+            await stage.see("everywhere", "PgUp")
+            await stage.press("question_mark")
+            assert not isinstance(stage.app.screen, HelpScreen)
+            await stage.press("question_mark", "escape")
+            assert not isinstance(stage.app.screen, HelpScreen)
+
+        play(act, captured(tmp_path))
+
+    def test_the_palette_changes_the_theme(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.press("ctrl+p", *"light")
+            await stage.see("dark text on a light ground")
+            await stage.press("enter")
+            await stage.until(lambda: stage.app.theme == "mcpproxy-light")
+
+        play(act, captured(tmp_path))
+
+    @pytest.mark.parametrize("key", ["q", "ctrl+c"])
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_quitting(self, tmp_path: Path, key: str, inside: bool) -> None:
+        async def act(stage: Stage) -> None:
+            if inside:
+                await stage.open()
+            await stage.press(key)
+            assert stage.app._exit
+
+        play(act, captured(tmp_path))
+
+    @pytest.mark.parametrize("size", [(1, 1), (2, 3), (10, 4), (20, 10), (40, 12), (80, 24), (300, 100)])
+    def test_any_size_survives_every_key(self, tmp_path: Path, size: tuple[int, int]) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            for key in ("down", "enter", "2", "3", "5", "tab", "G", "x", "x", "p", "n", "slash", "a", "enter", "t"):
+                await stage.press(key)
+            await stage.pilot.resize_terminal(60, 20)
+            await stage.pilot.resize_terminal(*size)
+            await stage.press("question_mark", "escape", "escape", "escape", "escape")
+
+        play(act, captured(tmp_path), size=size)
+
+    def test_the_mouse_selects_opens_and_scrolls(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.pilot.click("#traffic", offset=(20, 4))
+            assert stage.traffic.table.cursor == 3
+            await stage.pilot.click("#traffic", offset=(20, 4), times=2)
+            await stage.see("1 pretty")
+            table = stage.traffic.table
+            table.scroll_to(y=10, animate=False, immediate=True)
+            await stage.pilot.pause()
+            assert table.cursor >= 10
+
+        play(act, captured(tmp_path, calls=40))
