@@ -212,6 +212,25 @@ class Index:
             return self._record(parts[0], parts[1])
         return self._record(bisect_right(self._segments, number) - 1, self._offsets[number])
 
+    def giant(self, number: int, start: int, size: int) -> tuple[bytes, int] | None:
+        """Bytes of a giant frame from `start`, and how many it has; None of any other entry.
+
+        Reads the parts up to them one by one, so that nobody holds a gigabyte to look.
+        """
+        parts = self._parts.get(number)
+        if parts is None:
+            return None
+        found, at = bytearray(), 0
+        for place in range(0, len(parts), 2):
+            record = self._record(parts[place], parts[place + 1])
+            raw = (raw_bytes(record.members) if record is not None else None) or b""
+            if at < start + size and at + len(raw) > start:
+                found += raw[max(0, start - at) : start + size - at]
+            at += len(raw)
+            if at >= start + size:
+                break
+        return bytes(found), max(at, self._sizes[number])
+
     def close(self) -> None:
         """Close the files."""
         self.tail.close()

@@ -51,6 +51,10 @@ def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80
         return Detail(exchange_lines(reading, row))
     if view == "headers":
         return Detail(_headers(reading, row))
+    giant = reading.index.giant(row, page * PAGE, PAGE) if reading.index.entry(row).size > LARGEST_TREE else None
+    if giant is not None:
+        pages = max(1, -(-giant[1] // PAGE))
+        return Detail(_hex(giant[0], page * PAGE, width) if view == "hex" else _raw(giant[0], width), pages=pages)
     item = reading.index.item(row)
     if item is None:
         return Detail([[Span("gone: its recorder has deleted this part of the capture", "bad")]])

@@ -176,12 +176,8 @@ class TrafficScreen(Screen[None]):
     def _title(self) -> None:
         fold, table, index = self.reading.fold, self.table, self.reading.index
         spans = [Span(fit(sanitise(fold.name or self.reading.path.parent.name), NAME), "accent")]
-        if fold.client is not None or fold.server is not None:
-            client, server = (fit(peer_text(peer), NAME) if peer else "?" for peer in (fold.client, fold.server))
-            spans.append(Span(f" · {client} → {server}"))
-        if fold.revision:
-            spans.append(Span(f" · {fit(sanitise(fold.revision), 12)}"))
-        spans.append(Span(f"  {self._state()}", "accent" if table.following else "dim"))
+        if self._state():
+            spans.append(Span(f"  {self._state()}", "accent" if table.following else "dim"))
         if self._scan is not None and self._filtered:
             more = "" if self._scan.has_ended or not self._is_scanning else " …"
             spans.append(Span(f"  {self._scan.only.text}", "accent"))
@@ -190,6 +186,11 @@ class TrafficScreen(Screen[None]):
             spans.append(Span(f"  {count_text(index.frames, 'frame')}", "dim"))
         if not self.reading.has_ended and self.reading.understood + 1000 < len(index):
             spans.append(Span(f"  understood {100 * self.reading.understood // max(1, len(index))}%", "dim"))
+        if fold.client is not None or fold.server is not None:
+            client, server = (fit(peer_text(peer), NAME) if peer else "?" for peer in (fold.client, fold.server))
+            spans.append(Span(f"  {client} → {server}"))
+        if fold.revision:
+            spans.append(Span(f" · {fit(sanitise(fold.revision), 12)}"))
         self.query_one("#title", Words).say(spans)
 
     def _state(self) -> str:

@@ -42,59 +42,69 @@ def parse(text: str) -> Any:
         object_pairs_hook=Pairs,
         parse_float=Number,
         parse_int=Number,
-        parse_constant=lambda token: Number(token.replace("Infinity", "inf")),
+        parse_constant=Number,
     )
 
 
 def branches(value: Any) -> list[Branch]:
     """The lines of a parsed value."""
     made: list[Branch] = []
-    opened: list[tuple[int, str, Iterator[tuple[str | None, Any]], str]] = []
-    _put(made, opened, 0, None, value, last=True)
+    opened: list[_Level] = []
+    _put(made, opened, 0, _Item(None, value, is_last=True))
     while opened:
-        at, closing, rest, comma = opened[-1]
-        found = next(rest, _END)
-        if found is _END or len(made) > MOST_LINES:
-            opened.pop()
-            depth = made[at].depth
-            if found is not _END and found is not None:
-                made.append(Branch(depth + 1, (Span("… more: see raw", "dim"),)))
-            made[at] = made[at]._replace(end=len(made))
-            made.append(Branch(depth, (Span(closing + comma, "dim"),)))
+        level = opened[-1]
+        depth = made[level.line].depth
+        item = next(level.rest, None) if len(made) <= MOST_LINES else None
+        if item is not None:
+            _put(made, opened, depth + 1, item)
             continue
-        assert isinstance(found, tuple)
-        _put(made, opened, made[at].depth + 1, found[0], found[1], last=False)
+        opened.pop()
+        if next(level.rest, None) is not None:
+            made.append(Branch(depth + 1, (Span("… more: see raw", "dim"),)))
+        made[level.line] = made[level.line]._replace(end=len(made))
+        made.append(Branch(depth, (Span(level.closing, "dim"),)))
     return made
 
 
-_END: Final = object()
+class _Item(NamedTuple):
+    """A member of an object, or an element of an array."""
+
+    name: str | None
+    value: Any
+    is_last: bool
 
 
-def _put(
-    made: list[Branch],
-    opened: list[tuple[int, str, Iterator[Any], str]],
-    depth: int,
-    name: str | None,
-    value: Any,
-    *,
-    last: bool,
-) -> None:
-    comma = "" if last else ","
-    label = (Span(f'"{sanitise(name, 200)}"', "accent"), Span(": ", "dim")) if name is not None else ()
+class _Level(NamedTuple):
+    """An object or array whose lines are being made."""
+
+    line: int
+    closing: str
+    rest: Iterator[_Item]
+
+
+def _items(value: list[Any]) -> Iterator[_Item]:
+    last = len(value) - 1
+    for number, one in enumerate(value):
+        name, inner = one if isinstance(value, Pairs) else (None, one)
+        yield _Item(name, inner, is_last=number == last)
+
+
+def _put(made: list[Branch], opened: list[_Level], depth: int, item: _Item) -> None:
+    """The line of a value, or the one that opens it."""
+    name, value, is_last = item
+    comma = "" if is_last else ","
+    label = (Span(_quoted(name[:200]), "accent"), Span(": ", "dim")) if name is not None else ()
     is_object = isinstance(value, Pairs)
     if not isinstance(value, list) or not value:
         text = ("{}" if is_object else "[]") if isinstance(value, list) else _scalar(value)
         made.append(Branch(depth, (*label, Span(text), Span(comma, "dim"))))
         return
     opening, closing = ("{", "}") if is_object else ("[", "]")
+    folded = f"[ {len(value):,} ]"
     if is_object:
-        names = ", ".join(sanitise(one, 40) for one, _ in value[:6]) + (", …" if len(value) > 6 else "")
-        folded = f"{{ {names} }}"
-        rest: Iterator[Any] = iter(value)
-    else:
-        folded, rest = f"[ {len(value):,} ]", ((None, one) for one in value)
+        folded = f"{{ {', '.join(sanitise(one, 40) for one, _ in value[:6])}{', …' if len(value) > 6 else ''} }}"
     made.append(Branch(depth, (*label, Span(opening, "dim")), 0, (*label, Span(folded, "dim"), Span(comma, "dim"))))
-    opened.append((len(made) - 1, closing, rest, comma))
+    opened.append(_Level(len(made) - 1, closing + comma, _items(value)))
 
 
 def _scalar(value: object) -> str:
@@ -102,8 +112,12 @@ def _scalar(value: object) -> str:
         return sanitise(value.token, LONGEST)
     if isinstance(value, str):
         more = f"… ({len(value):,} characters)" if len(value) > LONGEST else ""
-        return sanitise(json.dumps(value[:LONGEST], ensure_ascii=False), None) + more
+        return _quoted(value[:LONGEST]) + more
     return {True: "true", False: "false"}.get(value, "null") if isinstance(value, bool) else "null"
+
+
+def _quoted(text: str) -> str:
+    return sanitise(json.dumps(text, ensure_ascii=False), None)
 
 
 class Tree:

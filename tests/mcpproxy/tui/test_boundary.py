@@ -12,36 +12,34 @@ SOURCES = sorted(path for path in TUI.rglob("*.py") if path.name != "plain.py")
 
 DRAWING = {"textual.content", "textual.markup", "textual.visual"}
 """Modules that make what is drawn."""
-WIDGETS = set(
-    [
-        "Button",
-        "Checkbox",
-        "Collapsible",
-        "DataTable",
-        "Digits",
-        "Header",
-        "Label",
-        "Link",
-        "ListItem",
-        "ListView",
-        "Log",
-        "Markdown",
-        "MarkdownViewer",
-        "OptionList",
-        "Placeholder",
-        "Pretty",
-        "RadioButton",
-        "RichLog",
-        "Select",
-        "SelectionList",
-        "Static",
-        "Tab",
-        "Tabs",
-        "TextArea",
-        "Tooltip",
-        "Tree",
-    ]
-)
+WIDGETS = {
+    "Button",
+    "Checkbox",
+    "Collapsible",
+    "DataTable",
+    "Digits",
+    "Header",
+    "Label",
+    "Link",
+    "ListItem",
+    "ListView",
+    "Log",
+    "Markdown",
+    "MarkdownViewer",
+    "OptionList",
+    "Placeholder",
+    "Pretty",
+    "RadioButton",
+    "RichLog",
+    "Select",
+    "SelectionList",
+    "Static",
+    "Tab",
+    "Tabs",
+    "TextArea",
+    "Tooltip",
+    "Tree",
+}
 """Widgets that read markup, or pass controls on."""
 CALLS = {"from_markup", "from_text", "notify", "render_markup", "to_content", "bell", "open_url", "copy_to_clipboard"}
 TITLES = {"border_title", "border_subtitle", "tooltip", "title", "sub_title", "loading_message"}

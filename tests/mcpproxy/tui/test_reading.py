@@ -1,0 +1,176 @@
+"""What the screens know of a capture is what the fold says, however it was cut; filters select as `show` does."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.filter import facts_of, facts_of_batch, parse
+from analysis.fold import Fold
+from analysis.message import Request
+from analysis.session import Seen
+from captures.file import CaptureFile
+from captures.frame import Frame
+from captures.reader import Capture, read_frames
+from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.scan import Scan
+from tests.captures.samples import every_type, header, in_pieces, lines
+from tests.mcpproxy.tui.stage import CALL, END, FINE, WRONG, captured, conversation, record, said
+
+BATCH = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
+ANSWERS = b'[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":7,"result":{}}]'
+PRETTY = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}'
+
+
+def read(path: Path) -> Reading:
+    reading = Reading(path)
+    while not reading.has_ended:
+        reading.step()
+    return reading
+
+
+def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
+    """Number of request and answer, latency and outcome of every exchange that the fold makes."""
+    fold, found = Fold(), set()
+    for item in read_frames(Capture(path)):
+        for seen in fold.feed(item):
+            exchange = seen.exchange
+            if exchange is not None and exchange.response is not None:
+                pair = exchange.request.seq, exchange.response.seq
+                found.add((*pair, exchange.duration_ns or 0, str(exchange.outcome)))
+    return found
+
+
+def pairs_in(reading: Reading) -> set[tuple[int, int, int, str]]:
+    exchanges, index = reading.exchanges, reading.index
+    return {
+        (
+            index.entry(exchanges.request[number]).seq,
+            index.entry(exchanges.response[number]).seq,
+            exchanges.latency_ns[number],
+            str(reading.outcome(number)),
+        )
+        for number in range(len(exchanges))
+        if exchanges.latency_ns[number] >= 0
+    }
+
+
+SAID = st.lists(
+    st.sampled_from(
+        [
+            said("c2s", CALL % (1, 1)),
+            said("c2s", CALL % (2, 2)),
+            said("s2c", FINE % (1, 1)),
+            said("s2c", WRONG % 2),
+            said("c2s", CANCEL),
+            said("c2s", BATCH),
+            said("s2c", ANSWERS),
+            said("s2c", b"Loaded"),
+            said("s2c", CALL % (1, 9)),
+            *PRETTY,
+            *in_pieces("s2c", FINE % (2, 2), 20),
+        ]
+    ),
+    max_size=25,
+)
+
+
+@given(SAID)
+@settings(deadline=None, max_examples=120)
+def test_exchanges_are_those_of_the_fold(
+    tmp_path_factory: pytest.TempPathFactory, middles: list[tuple[str, bytes]]
+) -> None:
+    path = record(tmp_path_factory.mktemp("any") / "x.mcpcap", [("header", header()), *middles, END])
+    reading = read(path)
+    items = list(read_frames(Capture(path)))
+    assert reading.understood == len(reading.index) == len(items)
+    assert pairs_in(reading) == pairs_of(path)
+    for row in range(len(items)):
+        other = reading.partner(row)
+        assert other is None or reading.exchange(other) is not None
+    assert list(reading.bad) == sorted(set(reading.bad))
+    assert all(reading.outcome(number) is not None for number in range(len(reading.exchanges)))
+    reading.close()
+
+
+def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
+    rng, known = random.Random(1), lines([*conversation(30), *PRETTY, said("c2s", BATCH), said("s2c", ANSWERS), END])
+    made = CaptureFile(tmp_path / "x.mcpcap")
+    made.append(known[0])
+    reading = Reading(tmp_path / "x.mcpcap")
+    assert reading.is_live
+    for line in known[1:]:
+        made.append(line)
+        for _ in range(rng.randrange(4)):
+            reading.step()
+    made.close()
+    while not reading.has_ended:
+        reading.step()
+    again = read(tmp_path / "x.mcpcap")
+    assert pairs_in(reading) == pairs_in(again) == pairs_of(tmp_path / "x.mcpcap")
+    assert (reading.shown, reading.bad, reading.exchange_of) == (again.shown, again.bad, again.exchange_of)
+    reading.close()
+    again.close()
+
+
+def test_rows_are_all_frames_and_what_says_something(tmp_path: Path) -> None:
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(every_type()))
+    reading = read(path)
+    sorts = [reading.index.sort(row) for row in reading.shown]
+    assert {"header", "stall"}.isdisjoint(sorts)
+    assert {"stderr", "gap", "signal", "close", "process", "eof"} <= set(sorts)
+    assert sum(reading.index.is_frame(row) for row in reading.shown) == reading.index.frames
+    reading.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "method:tools/call",
+        "kind:request",
+        "latency>=1ms",
+        "not has:answer",
+        "has:error",
+        "id:7",
+        "kind:batch",
+        "found",
+        "has:id kind:response",
+    ],
+)
+def test_a_filter_selects_what_the_facts_say(tmp_path: Path, text: str) -> None:
+    middles = [*conversation(9), said("c2s", BATCH), said("s2c", ANSWERS), said("s2c", b"found nothing"), END]
+    path = record(tmp_path / "x.mcpcap", middles)
+    only, reading = parse(text), read(path)
+    scan = Scan(reading, only)
+    while not scan.has_ended:
+        scan.step()
+    # What became of a request is known at the end, so all are asked then.
+    fold, wanted = Fold(), set()
+    seen: list[Seen] = []
+    for item in read_frames(Capture(path)):
+        seen += fold.feed(item)
+        if isinstance(item, Frame) and item.verdict.kind == "batch" and only.matches(facts_of_batch(item)):
+            wanted.add(item.seq)
+    ends = {id(one.exchange.request): one.exchange for one in seen if one.exchange is not None}
+    ends |= {id(exchange.request): exchange for exchange in fold.finish()}
+    for one in seen:
+        end = ends.get(id(one.message)) if isinstance(one.message, Request) else None
+        if only.matches(facts_of(one, end)):
+            wanted.add(one.message.seq)
+    assert {reading.index.entry(row).seq for row in scan.rows} == wanted
+    assert list(scan.rows) == sorted(set(scan.rows))
+    scan.close()
+    reading.close()
+
+
+def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
+    reading = read(captured(tmp_path, calls=20_000))
+    columns = (reading.exchange_of, reading.shown, reading.exchanges.request, reading.exchanges.response,
+               reading.exchanges.latency_ns, reading.exchanges.outcome)  # fmt: skip
+    size = reading.index.nbytes + sum(len(column) * column.itemsize for column in columns)
+    assert size / len(reading.index) < 60
+    reading.close()
