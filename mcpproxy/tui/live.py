@@ -191,6 +191,11 @@ class Shelf:
         for path in set(self._known) - set(found):
             self._known.pop(path).close()
             is_new = True
+        for book in self.books:
+            if not book.is_readable and is_live(book.path):
+                # Its recorder may not have come to the first line yet.
+                book.is_readable, book.is_live = True, True
+                self._begun.discard(book.path)
         if is_new:
             self.books = [self._known[path] for path in found]
         self.has_looked = True

@@ -174,6 +174,8 @@ class SessionsScreen(Screen[None]):
         self._sort = SORTS[0]
         self._words = ""
         self._pulse: Pulse | None = None
+        self._has_moved = False
+        """Whether the user has chosen a row: until then the cursor stays on top, whatever comes in there."""
         for entry in of("sessions"):
             self._bindings.bind(entry.key, f"app.enter('{entry.key}')", entry.word)
 
@@ -229,7 +231,7 @@ class SessionsScreen(Screen[None]):
         books = [book for book in self.shelf.books if all(word in self._text(book) for word in wanted)]
         books.sort(key=self._order)
         self._rows.books = books
-        if held is not None and held in books:
+        if self._has_moved and held is not None and held in books:
             table.cursor = books.index(held)
         table.renew()
         is_empty = self.shelf.has_looked and not self.shelf.books
@@ -266,6 +268,10 @@ class SessionsScreen(Screen[None]):
         self.query_one("#title", Words).say(spans)
 
     # ---- keys
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        self._has_moved = True
 
     @on(Table.Chosen)
     def _open(self) -> None:

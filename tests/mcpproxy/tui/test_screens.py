@@ -93,6 +93,37 @@ class TestSessions:
 
         play(act, find=lambda: sorted((tmp_path / "found").rglob("*.mcpcap")))
 
+    def test_the_cursor_stays_on_top_until_it_is_moved(self, tmp_path: Path) -> None:
+        found = tmp_path / "found"
+        captured(found, "first", stamp="20261121T101502Z-0001")
+
+        async def act(stage: Stage) -> None:
+            screen = stage.app.screen
+            assert isinstance(screen, SessionsScreen)
+            await stage.see("1 recorded", "first")
+            captured(found, "second", stamp="20261121T101502Z-0002")
+            await stage.see("2 recorded", "second")
+            assert screen.selected is screen.shelf.books[0]
+            await stage.press("down")
+            held = screen.selected
+            captured(found, "third", stamp="20261121T101502Z-0003")
+            await stage.see("3 recorded", "third")
+            assert screen.selected is held
+
+        play(act, find=lambda: sorted(found.rglob("*.mcpcap"), reverse=True))
+
+    def test_a_capture_without_its_first_line_is_looked_at_again(self, tmp_path: Path) -> None:
+        made = CaptureFile(tmp_path / "live.mcpcap")
+
+        async def act(stage: Stage) -> None:
+            await stage.see("1 recorded" if not stage.app.shelf.books else "live")
+            for line in lines(conversation(2, "late")):
+                made.append(line)
+            await stage.see("● late", "Cursor 2.1")
+
+        play(act, tmp_path / "live.mcpcap")
+        made.close()
+
 
 class TestTraffic:
     """The messages of one capture."""
