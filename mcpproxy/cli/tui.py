@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
 
 def _show(paths: list[Path] | None) -> int:
     """Show some captures, or all there are and will be."""
-    # Textual takes 0.2 s to load: only those pay that look.
+    # Textual takes a quarter of a second to load: only those pay that look.
     from mcpproxy.tui.app import TheApp
 
     named = paths or []
