@@ -57,7 +57,11 @@ class Done(NamedTuple):
     """Bytes of the others that are no records."""
 
 
-class Taken(CaptureError):
+class CannotExport(CaptureError):
+    """The files cannot be written."""
+
+
+class Taken(CannotExport):
     """A file is there already."""
 
     def __init__(self, path: Path) -> None:
@@ -85,9 +89,19 @@ def export(
         progress: is told how far loading is.
 
     Raises:
-        Taken: a file is there already; none was written.
-        OSError: it cannot be written.
+        CannotExport: it cannot be written: `Taken` where a file is there already. None was written then.
     """
+    try:
+        return _exported(found, form, place, findings=findings, force=force, progress=progress)
+    except (duckdb.Error, OSError) as error:
+        # Of DuckDB's words the first line says what happened, the rest where in its own code.
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
+        raise CannotExport(f"cannot write to {place}: {why}; nothing was written") from error
+
+
+def _exported(
+    found: Iterable[Source], form: Form, place: Path, *, findings: bool, force: bool, progress: Progress | None
+) -> Done:
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=place) as folder:
         with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": folder, **_NO_EXTENSIONS}) as connection:

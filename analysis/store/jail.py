@@ -119,7 +119,10 @@ class Jail:
         self._poll = select.poll()
         self._poll.register(self._answers, select.POLLIN)
         setup = {
-            "sources": [[str(one.path), one.id, one.database and str(one.database)] for one in found],
+            # The child stands elsewhere: a path that is relative to us leads it to nothing.
+            "sources": [
+                [os.path.abspath(one.path), one.id, one.database and os.path.abspath(one.database)] for one in found
+            ],
             "findings": findings,
             "memory": self._limits.memory,
             "timeout_s": self._limits.timeout_s,

@@ -3,6 +3,8 @@
 import csv
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -12,6 +14,7 @@ from analysis.store.reference import relations
 from analysis.store.tables import NAMES
 from tests.analysis.store.written import DAY, OPENED, Written
 from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.test_durability import needs_namespaces
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests/corpus/captures"
@@ -160,3 +163,26 @@ def test_statements_of_the_page_about_scale_run(
         assert all(connection.execute(statement).fetchall() for statement in statements)
         (days,) = connection.execute("select count(distinct day) from 'compact/*/*.parquet'").fetchall()
     assert days == (2,)
+
+
+@needs_namespaces
+@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
+def test_a_full_disk_is_told_in_a_line(form: str, captures: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = 'mount -t tmpfs -o size=8k none "$1" || exit 99; shift; exec "$@"'
+    export = [sys.executable, "-m", "mcpproxy", "export", "--format", form, str(disk / "out"), str(captures)]
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", str(disk), *export], capture_output=True)
+    if done.returncode == 99:
+        pytest.skip("no tmpfs can be mounted here")
+    assert (done.returncode, done.stdout) == (2, b"")
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith(f"mcpproxy: cannot write to {disk / 'out'}: ")
+    assert line.endswith("; nothing was written")
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(captures: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    done = mcpproxy("export", tmp_path / "taken", captures)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(f"mcpproxy: cannot write to {tmp_path / 'taken'}: File exists".encode())

@@ -87,6 +87,14 @@ def test_captures_are_named_as_everywhere(home: Path, named: str) -> None:
     assert answered("select count(*) as n from frames", named.format(home=home), "--json") == '{"n":53}\n'
 
 
+@pytest.mark.parametrize("named", ["here.mcpcap", "./here.mcpcap", "."])
+def test_a_capture_may_be_named_from_where_one_stands(home: Path, named: str) -> None:
+    shutil.copy(DEMO, "here.mcpcap")
+    done = mcpproxy("query", "select count(*) as n from frames", named, "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["n"] > 0
+
+
 def test_many_captures_answer_together(home: Path) -> None:
     answer = answered(
         "select count(*) as n, count(distinct capture) as c from frames", DEMO, CORPUS / "stdio.mcpcap", "--json"
