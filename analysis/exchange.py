@@ -26,6 +26,8 @@ OPEN_LIMIT: Final = 100_000
 """Requests of one side that wait for an answer; the oldest are forgotten first."""
 OPEN_BYTES: Final = 64 << 20
 """Bytes in the frames of these, at most; a single one may be larger."""
+GIVEN_UP_LIMIT: Final = 10_000
+"""Requests whose answer may be lost and whose id was used again, that are remembered."""
 ANSWERED_LIMIT: Final = 100_000
 """Ids of one side that are remembered as answered."""
 
@@ -171,6 +173,8 @@ class RequestTable:
         self._answered: OrderedDict[Key, int] = OrderedDict()
         # Keys of requests that may have been answered by what is lost.
         self._doubtful: set[Key] = set()
+        # Those of them whose id was used again: no answer can mean them any more.
+        self._given_up: deque[Waiting] = deque(maxlen=GIVEN_UP_LIMIT)
         # By number of the frame: how many of its requests are open, and its bytes. The elements of a batch share one.
         self._frames: dict[int, tuple[int, int]] = {}
         self._count = self._bytes = 0
@@ -195,7 +199,7 @@ class RequestTable:
         if key in self._doubtful:
             self._doubtful.discard(key)
             while key in self._open:
-                self._release(key)
+                self._given_up.append(self._release(key))
         self._open.setdefault(key, deque()).append(Waiting(request, revision, era, http, session))
         self._hold(request)
         while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
@@ -257,8 +261,8 @@ class RequestTable:
         return IdState.OPEN if waiting.cancelled_ns is None else IdState.CANCELLED
 
     def waiting(self) -> list[Waiting]:
-        """All that wait, in the order in which they were sent."""
-        return sorted((one for queue in self._open.values() for one in queue), key=_order)
+        """All that wait, or did when records were lost, in the order in which they were sent."""
+        return sorted([*self._given_up, *(one for queue in self._open.values() for one in queue)], key=_order)
 
     def _hold(self, request: Request) -> None:
         frame = request.frames[0]
