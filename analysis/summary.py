@@ -8,7 +8,6 @@ written aside and renamed. Captures that are being recorded are never kept.
 
 import json
 import os
-import sys
 import tempfile
 from collections import Counter
 from contextlib import suppress
@@ -22,7 +21,7 @@ from analysis.fold import Fold
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
-from captures.places import home
+from captures.places import cache_directory
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import STEP, Tail
@@ -203,13 +202,8 @@ def summarise(path: Path | str) -> Summary:
 
 def directory() -> Path | None:
     """Where the summaries are kept, beside the rows of the SQL cache; None where nothing names a home."""
-    named = os.environ.get("XDG_CACHE_HOME") or ""
-    if os.path.isabs(named):
-        return Path(named, "mcpproxy", "summaries")
-    below = home()
-    if below is None:
-        return None
-    return Path(below, "Library/Caches" if sys.platform == "darwin" else ".cache", "mcpproxy", "summaries")
+    below = cache_directory()
+    return None if below is None else Path(below, "summaries")
 
 
 def cached(path: Path) -> Summary | None:

@@ -58,6 +58,14 @@ def config_directory() -> str | None:
     return _user_directory("XDG_CONFIG_HOME", ".config", "Library/Preferences")
 
 
+def cache_directory() -> str | None:
+    """Where what can be made again is kept; None where nothing names a home."""
+    named = os.environ.get("LOCALAPPDATA") or "" if sys.platform == "win32" else ""
+    if os.path.isabs(named) and not os.environ.get("XDG_CACHE_HOME"):
+        return os.path.join(named, "mcpproxy")
+    return _user_directory("XDG_CACHE_HOME", ".cache", "Library/Caches")
+
+
 def captures_root() -> str:
     """The directory below which this environment's recorders write.
 

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -28,7 +27,7 @@ from analysis.store.load import Loader, Progress
 from analysis.store.tables import creation
 from captures.file import is_live
 from captures.listing import segments
-from captures.places import home
+from captures.places import cache_directory
 
 STORAGE: Final = "v1.2.0"
 """The version of DuckDB's files: older ones can read them."""
@@ -56,15 +55,8 @@ class Freed(NamedTuple):
 
 def directory() -> Path | None:
     """Where the files are; None where nothing names a home."""
-    named = os.environ.get("XDG_CACHE_HOME") or ""
-    if sys.platform == "win32":
-        named = named or os.environ.get("LOCALAPPDATA") or ""
-    if os.path.isabs(named):
-        return Path(named, "mcpproxy", "sql")
-    below = home()
-    if below is None:
-        return None
-    return Path(below, "Library/Caches" if sys.platform == "darwin" else ".cache", "mcpproxy", "sql")
+    below = cache_directory()
+    return None if below is None else Path(below, "sql")
 
 
 def cap() -> int:
