@@ -546,7 +546,7 @@ def facts_of(
     raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
     return Facts(
         method=asked.method if isinstance(asked, Request | Notification) else None,
-        name=_name(asked.params) if isinstance(asked, Request | Notification) else None,
+        name=name_in(asked.params) if isinstance(asked, Request | Notification) else None,
         id=message.id if isinstance(message, Request | Response) else None,
         dir=frames[0].dir,
         kind=_kind(message),
@@ -587,7 +587,7 @@ def _kind(message: Message) -> Kind:
     return "unjudged" if message.reason == "unjudged" else "invalid"
 
 
-def _name(params: Any) -> str | None:
+def name_in(params: Any) -> str | None:
     """What params are about: they say so themselves, or by a reference to a prompt or resource."""
     if not isinstance(params, dict):
         return None

@@ -24,6 +24,7 @@ from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import STEP, Tail
 from mcpproxy.report.records import remark_on
+from mcpproxy.tui.calls import Calls
 
 NONE: Final = (1 << 32) - 1
 """No row, or no exchange."""
@@ -53,15 +54,23 @@ class Exchanges:
         """How long the answer took; -1 where there is none."""
         self.outcome = array("B")
         """Index into OUTCOMES, or OPEN."""
+        self.call = array("H")
+        """Number of its kind among `Reading.calls`."""
+        self.is_cancelled = array("B")
+        """Whether a cancellation has named it, answered since or not."""
+        self.settled = array("I")
+        """Numbers in the order in which they got an answer, or at the end turned out to have none."""
 
     def __len__(self) -> int:
         return len(self.outcome)
 
-    def add(self, row: int) -> int:
+    def add(self, row: int, call: int) -> int:
         """A request was sent; its number."""
         self.request.append(row)
         self.response.append(NONE)
         self.latency_ns.append(-1)
+        self.call.append(call)
+        self.is_cancelled.append(0)
         self.outcome.append(OPEN)
         return len(self.outcome) - 1
 
@@ -78,6 +87,10 @@ class Reading:
         self.index = Index(path)
         self.fold = Fold()
         self.exchanges = Exchanges()
+        self.calls = Calls()
+        """Which kinds of requests there are."""
+        self.stderr = array("I")
+        """Rows of what the server wrote to stderr."""
         self.exchange_of = array("I")
         """By row, for those that are understood: its exchange, or NONE."""
         self.shown = array("I")
@@ -179,6 +192,8 @@ class Reading:
         if remark is not None and not (isinstance(item, Record) and item.rec in ("stall", "header")):
             self._told.add(row)
             self._ended = self._ended or remark.is_end
+        if isinstance(item, Record) and item.rec == "stderr":
+            self.stderr.append(row)
 
     def _show_new(self) -> None:
         start, count = self._reached, len(self.index)
@@ -230,7 +245,7 @@ class Reading:
         if seen.cancels is not None:
             self._settle(seen.cancels, Outcome.CANCELLED)
         if isinstance(message, Request):
-            number = self.exchanges.add(row)
+            number = self.exchanges.add(row, self.calls.number(message))
             if message.index is not None or len(message.frames) > 1:
                 self._batched[message.seq, message.index or 0] = number
         elif isinstance(message, Response):
@@ -257,13 +272,16 @@ class Reading:
             self.exchanges.response[number] = row
             self.exchanges.latency_ns[number] = min(exchange.duration_ns or 0, (1 << 63) - 1)
             self.exchanges.outcome[number] = _CODES[exchange.outcome]
+            self.exchanges.settled.append(number)
         return number
 
     def _settle(self, request: Request, outcome: Outcome) -> None:
         row = self.index.of_seq(request.seq)
         number = self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
-        if number != NONE and self.exchanges.outcome[number] == OPEN:
-            self.exchanges.outcome[number] = _CODES[outcome]
+        if number != NONE:
+            self.exchanges.is_cancelled[number] = True
+            if self.exchanges.outcome[number] == OPEN:
+                self.exchanges.outcome[number] = _CODES[outcome]
 
     def _finish(self) -> None:
         for exchange in self.fold.finish():
@@ -271,11 +289,13 @@ class Reading:
             if number != NONE and self.exchanges.outcome[number] == OPEN:
                 self.exchanges.outcome[number] = _CODES[exchange.outcome]
                 self._add_bad(self.exchanges.request[number])
+                self.exchanges.settled.append(number)
         for number, code in enumerate(self.exchanges.outcome):
             if code == OPEN:
                 # The fold has let go of it before: what carried it has failed.
                 self.exchanges.outcome[number] = _FAILED
                 self._add_bad(self.exchanges.request[number])
+                self.exchanges.settled.append(number)
         self.has_ended = True
 
     def _add_bad(self, row: int) -> None:
