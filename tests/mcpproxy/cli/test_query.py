@@ -374,32 +374,34 @@ class Typist:
     def __init__(self, process: "subprocess.Popen[bytes]", terminal: int) -> None:
         self.process = process
         self._terminal = terminal
+        self._unread = b""
 
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
 
     def read_until(self, what: str) -> str:
         """What comes, up to and with some text."""
-        seen = b""
         until = time.monotonic() + DEADLINE_S
-        while what.encode() not in seen:
-            assert select.select([self._terminal], [], [], max(0, until - time.monotonic()))[0], seen
-            seen += os.read(self._terminal, 65536)
-        return seen.decode()
+        while what.encode() not in self._unread:
+            left_s = max(0, until - time.monotonic())
+            assert select.select([self._terminal], [], [], left_s)[0], self._unread
+            self._unread += os.read(self._terminal, 65536)
+        seen, _, self._unread = self._unread.partition(what.encode())
+        return seen.decode() + what
 
     def press_until(self, key: str, what: str) -> str:
-        """What comes, up to and with some text, when a key is pressed until it does.
+        """The same, when a key is pressed until it comes.
 
         Python's readline looks for signals before it waits for a key and not while it goes to sleep: a Ctrl-C within
         those microseconds waits for the next key. No person is that quick.
         """
-        seen, until = b"", time.monotonic() + DEADLINE_S
-        while what.encode() not in seen:
-            assert time.monotonic() < until, seen
+        until = time.monotonic() + DEADLINE_S
+        while what.encode() not in self._unread:
+            assert time.monotonic() < until, self._unread
             self.type(key)
-            while what.encode() not in seen and select.select([self._terminal], [], [], 1)[0]:
-                seen += os.read(self._terminal, 65536)
-        return seen.decode()
+            while what.encode() not in self._unread and select.select([self._terminal], [], [], 1)[0]:
+                self._unread += os.read(self._terminal, 65536)
+        return self.read_until(what)
 
     def ask(self, text: str) -> str:
         """What comes between a line and the next prompt."""
