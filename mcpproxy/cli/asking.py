@@ -4,12 +4,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
+from analysis.store.figures import LOSSES, Loss
 from analysis.store.jail import Answer, Jail, Limits
 from analysis.store.messages import Column, QueryError
 from analysis.store.open import sources
@@ -27,10 +29,25 @@ ERROR_LINES: Final = 12
 class Asking:
     """Some captures, and the process that answers about them."""
 
-    def __init__(self, paths: Iterable[Path], limits: Limits) -> None:
-        """Nothing is loaded before something is asked."""
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        limits: Limits,
+        *,
+        hear: Callable[[str], None] = say,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Nothing is loaded before something is asked.
+
+        Args:
+            paths: the captures.
+            limits: what a query may take.
+            hear: is told what could not be read, and what is missing in the answers.
+            progress: is told how much is loaded; None for a line on a terminal.
+        """
         self._paths = list(paths)
         self._limits = limits
+        self._hear, self._progress = hear, progress
         self._jail: Jail | None = None
         self._has_findings = False
         self.is_spoiled = False
@@ -70,14 +87,16 @@ class Asking:
 
     def _opened(self, *, findings: bool) -> Jail:
         is_first, self.is_spoiled = not self.is_spoiled, False
-        with Progress() as progress:
-            found, refused = sources(self._paths, findings=findings, progress=progress.tell)
-            jail = Jail(found, findings=findings, limits=self._limits, progress=progress.tell)
+        shown = Progress()
+        tell = self._progress or shown.tell
+        with shown if self._progress is None else nullcontext():
+            found, refused = sources(self._paths, findings=findings, progress=tell)
+            jail = Jail(found, findings=findings, limits=self._limits, progress=tell)
         try:
             reasons = [*(str(error) for _, error in refused), *(why for _, why in jail.refused)]
             self.is_spoiled = bool(reasons)
             for reason in reasons if is_first else ():
-                say(reason)
+                self._hear(reason)
             if self._paths and len(found) == len(jail.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to ask")
             self._tell_of_losses(jail, aloud=is_first)
@@ -88,24 +107,22 @@ class Asking:
 
     def _tell_of_losses(self, jail: Jail, *, aloud: bool) -> None:
         """Say what is missing in the answers to come."""
-        for path, damage, lost, is_torn in jail.ask(_LOSSES):
-            assert isinstance(damage, int)
-            assert isinstance(lost, int)
-            is_damaged = damage > 0 and not is_torn
-            self.is_spoiled = self.is_spoiled or is_damaged
-            if aloud and (is_damaged or lost):
-                losses = [f"{size(damage)} are no records"] if is_damaged else []
-                losses += [f"{count_text(lost, 'record')} lost"] if lost else []
-                advice = "`mcpproxy repair` copies what is whole" if is_damaged else "`mcpproxy verify` tells when"
-                say(f"▲ {sanitise(str(path))}: {', '.join(losses)}; answers are about the rest ({advice})")
+        losses = [Loss(*row) for row in jail.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
+        self.is_spoiled = any(one.damage for one in losses) or self.is_spoiled
+        if aloud:
+            tell_of_losses(losses, "answers are about the rest", self._hear)
 
 
-# What a recorder left that was killed, or is at work, ends in the middle of a record. That is no damage, and every
-# command passes over it.
-_LOSSES: Final = """
-select path, damage, lost, is_live or (ending is null and lost = 0) from captures where damage > 0 or lost > 0
-order by path
-"""
+def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:
+    """Say what is missing in each capture, and what was done with the rest; whether any of them is damaged."""
+    is_damaged = False
+    for path, damage, lost in losses:
+        is_damaged = is_damaged or damage > 0
+        missing = [f"{size(damage)} are no records"] if damage else []
+        missing += [f"{count_text(lost, 'record')} lost"] if lost else []
+        advice = "`mcpproxy repair` copies what is whole" if damage else "`mcpproxy verify` tells when"
+        hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest} ({advice})")
+    return is_damaged
 
 
 class Progress:
@@ -164,16 +181,24 @@ def relation_of(name: str) -> Relation:
 
 
 def tell(error: QueryError) -> None:
-    """Say why there is no answer: in DuckDB's words, with its mark under the place, and what may have been meant."""
-    lines = [line for line in str(error).split("\n") if line.strip()]
-    for line in lines[:ERROR_LINES]:
-        say(sanitise(line, 200))
+    """Say why there is no answer."""
+    for line in lines_of(error):
+        say(line)
+    if error.kind in _ADVICE:
+        say(_ADVICE[error.kind])
+
+
+def lines_of(error: QueryError) -> list[str]:
+    """Why there is no answer: in DuckDB's words, with its mark under the place, and what may have been meant."""
+    lines = [sanitise(line, 200) for line in str(error).split("\n") if line.strip()][:ERROR_LINES]
     # DuckDB has guesses of its own, good ones where the relation is known.
     if error.nearest and f'"{error.nearest[0]}"' not in str(error):
-        say(f"nearest names here: {', '.join(sanitise(name, 100) for name in error.nearest)}")
-    if error.kind == "permission":
-        say("a query reads captures and nothing else; `-o FILE` writes its answer to a file")
-    elif error.kind == "memory":
-        say("ask for less at once, or allow more with --memory")
-    elif error.kind == "timeout":
-        say("ask for less at once, or allow more with --timeout")
+        lines.append(f"nearest names here: {', '.join(sanitise(name, 100) for name in error.nearest)}")
+    return lines
+
+
+_ADVICE: Final = {
+    "permission": "a query reads captures and nothing else; `-o FILE` writes its answer to a file",
+    "memory": "ask for less at once, or allow more with --memory",
+    "timeout": "ask for less at once, or allow more with --timeout",
+}

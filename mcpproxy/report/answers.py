@@ -10,6 +10,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from math import floor, isfinite, log10
 from typing import Any, Final, NamedTuple
@@ -52,7 +53,7 @@ def names_of(columns: Iterable[Column]) -> list[str]:
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
     """Lines of an aligned table that fits, with what it leaves out named below; of few wide rows, a line per value."""
-    write = [_shower(column) for column in columns]
+    write = [shower(column) for column in columns]
     shown = ([to(cell) for to, cell in zip(write, row, strict=True)] for row in rows)
     probe = list(islice(shown, PROBE))
     head = [Span(sanitise(column.name, _CELL), "dim") for column in columns]
@@ -149,9 +150,10 @@ def _line(row: list[Span], layout: _Layout, style: Style) -> str:
     return style.paint(spans[1:]).rstrip()
 
 
-def _shower(column: Column) -> Callable[[Value], Span]:
-    """How to write a value of a column for people."""
-    write = _TABLE.get(column.kind, _foreign)
+def shower(column: Column, limit: int = _CELL) -> Callable[[Value], Span]:
+    """How to write a value of a column for people; text and bytes in at most so many characters."""
+    text: Callable[..., str] = _blob if column.kind == "blob" else _foreign
+    write: Callable[[Any], str] = _TABLE.get(column.kind) or partial(text, limit=limit)
     if column.kind == "integer" and column.name.endswith("_ns"):
         write = _duration
     elif column.kind == "float" and column.name.endswith("_ms"):
@@ -163,12 +165,12 @@ def _shower(column: Column) -> Callable[[Value], Span]:
     return show
 
 
-def _foreign(value: Any) -> str:
-    return sanitise(str(value), _CELL)
+def _foreign(value: Any, limit: int) -> str:
+    return sanitise(str(value), limit)
 
 
-def _blob(value: bytes) -> str:
-    return sanitise_bytes(value, _CELL)
+def _blob(value: bytes, limit: int) -> str:
+    return sanitise_bytes(value, limit)
 
 
 def _boolean(value: Any) -> str:
@@ -204,7 +206,7 @@ def _duration(value: int) -> str:
     return f"{sign}{minutes}m{seconds // 1000:02}.{seconds % 1000:03}s" if minutes else f"{sign}{seconds / 1000:.3f}s"
 
 
-_TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"blob": _blob, "boolean": _boolean, "float": number}
+_TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float": number}
 
 
 # ---- JSON
@@ -312,7 +314,7 @@ def markdown(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iter
     """A table of GitHub's Markdown, in which nothing that a cell holds is markup; NULL is an empty cell."""
     yield f"| {' | '.join(markdown_text(column.name) for column in columns)} |"
     yield f"|{'|'.join('---:' if column.kind in _NUMBERS else '---' for column in columns)}|"
-    write = [_shower(column) for column in columns]
+    write = [shower(column) for column in columns]
     for row in rows:
         shown = ("" if cell is None else markdown_text(to(cell).text) for to, cell in zip(write, row, strict=True))
         yield f"| {' | '.join(shown)} |"
