@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.figures import DAMAGE
+from analysis.store.figures import LOSSES, Loss
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.reference import view_texts
@@ -53,8 +53,8 @@ class Done(NamedTuple):
     made: list[Exported]
     refused: list[tuple[Path, Exception]]
     """Captures that could not be read any more, and why."""
-    damage: int
-    """Bytes of the others that are no records."""
+    losses: list[Loss]
+    """What is missing in the others."""
 
 
 class CannotExport(CaptureError):
@@ -106,7 +106,7 @@ def _exported(
     with tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=place) as folder:
         with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": folder, **_NO_EXTENSIONS}) as connection:
             refused = prepare(connection, found, findings=findings, progress=progress)
-            ((damage,),) = connection.execute(f"select {DAMAGE} from captures").fetchall()  # noqa: S608 - ours
+            losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
             write = {"parquet": _parquet, "csv": _csv, "duckdb": _database}[form]
             tables = [name for name in NAMES if findings or name != "findings"]
             made = list(write(connection, tables, Path(folder, "out")))
@@ -119,7 +119,7 @@ def _exported(
         for one, target in zip(made, targets, strict=True):
             _make_folders(place, target.path.parent)
             _put(one.path, target.path, force=force)
-    return Done(targets, refused, damage)
+    return Done(targets, refused, losses)
 
 
 def _make_folders(place: Path, folder: Path) -> None:

@@ -17,8 +17,8 @@ By: TypeAlias = Literal["call", "server", "client", "tool", "day"]
 """What a row of latencies is about."""
 
 MEMORY: Final = "1GB"
-DAMAGE: Final = "coalesce(sum(damage) filter (not is_live and (ending is not null or lost > 0)), 0)::bigint"
-"""Bytes of `captures` that are no records. What a recorder that was killed left of its last one is no damage."""
+LOSSES: Final = "select path, damage, lost from captures where damage > 0 or lost > 0 order by path"
+"""Asks what is missing: `Loss`."""
 LONGEST: Final = 1000
 """Rows of one figure that are read, the most important first."""
 
@@ -30,6 +30,16 @@ _KEYS: Final[dict[By, str]] = {
     "tool": "server, name",
     "day": "null, strftime(time, '%Y-%m-%d')",
 }
+
+
+class Loss(NamedTuple):
+    """What is missing in one capture."""
+
+    path: str
+    damage: int
+    """Bytes that are no records."""
+    lost: int
+    """Records known to be lost."""
 
 
 class Totals(NamedTuple):
@@ -119,15 +129,19 @@ class Figures:
     def totals(self) -> Totals:
         """What was asked."""
         (row,) = self._rows(
-            f"""
+            """
             select
                 count(*), count(distinct name), (select count(distinct client) from sessions), sum(sessions)::bigint,
                 sum(frames)::bigint, sum(bytes)::bigint, sum(duration_ns)::bigint, sum(lost)::bigint,
-                {DAMAGE}
+                sum(damage)::bigint
             from captures
-            """  # noqa: S608 - ours
+            """
         )
         return Totals(*(value or 0 for value in row))
+
+    def losses(self) -> list[Loss]:
+        """The captures of which something is missing."""
+        return [Loss(*row) for row in self._rows(LOSSES)]
 
     def latency(self, by: By = "call") -> list[Latency]:
         """A row for each kind of call, the most frequent first; of tools, only calls of tools."""

@@ -242,7 +242,7 @@ class _Load:
         elif isinstance(item, Record):
             self._take_record(item)
         else:
-            self._account.damage += item.size
+            self._account.damage += item.size if item.cause != "torn" else 0
             self._fold.feed(item)
 
     def _take_frame(self, frame: Frame) -> None:

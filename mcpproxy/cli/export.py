@@ -13,7 +13,6 @@ from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 
 
@@ -21,8 +20,12 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of `export`."""
     made = Parser("export", __doc__)
     made.add_argument("place", metavar="DIR", help="the folder to write to; it is made where it is not there")
+    # Without a default of its own it would be called missing where DIR is.
     made.add_argument(
-        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
+        "capture",
+        nargs="*",
+        default=[],
+        help="captures, folders, server names, or - for stdin (default: the newest capture)",
     )
     made.add_argument(
         "--format", choices=("parquet", "csv", "duckdb"), default="parquet", help="what to write (default: parquet)"
@@ -43,7 +46,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
     # DuckDB loads for a tenth of a second, which --help need not wait for.
     from analysis.store.export import export
     from analysis.store.open import sources
-    from mcpproxy.cli.asking import Progress
+    from mcpproxy.cli.asking import Progress, tell_of_losses
 
     with Progress() as progress:
         found, refused = sources(paths, findings=options.findings, progress=progress.tell)
@@ -67,6 +70,6 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
         rows = count_text(sum(one.rows for one in files), "row")
         where = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.place}"
         sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
-    if done.damage:
-        say(f"▲ {size(done.damage)} are no records: `mcpproxy verify` tells where; the rest was written")
-    return int(Exit.USAGE if refused or done.refused or done.damage else Exit.FINE)
+    sys.stdout.flush()
+    is_damaged = tell_of_losses(done.losses, "the rest was written")
+    return int(Exit.USAGE if refused or done.refused or is_damaged else Exit.FINE)

@@ -16,8 +16,7 @@ from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import selected
-from mcpproxy.report.text import Style, count_text
-from mcpproxy.report.units import size
+from mcpproxy.report.text import Style
 
 QUICK: Final = 20_000_000
 """Bytes of captures that the rules read in a second or two."""
@@ -52,7 +51,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     from analysis.store.figures import figures
     from analysis.store.open import sources
     from captures.reader import Capture
-    from mcpproxy.cli.asking import Progress
+    from mcpproxy.cli.asking import Progress, tell_of_losses
     from mcpproxy.report.stats import as_objects, as_text, gathered
 
     with Progress() as progress:
@@ -64,6 +63,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
             return fail("no capture could be read, so there is nothing to count")
         with figures(found, findings=asks, progress=progress.tell) as asked:
             stats = gathered(asked, options.by, has_findings=asks)
+            losses = asked.losses()
             refused = [*first.refused, *asked.refused]
     _tell(refused)
     if options.format == "json":
@@ -73,10 +73,8 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
         lines = as_text(stats, Style.of(sys.stdout, os.environ), width, has_blocks=_has_blocks())
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
-    if stats.totals.damage:
-        lost = count_text(stats.totals.lost, "record")
-        say(f"▲ {size(stats.totals.damage)} are no records, {lost} lost: `mcpproxy verify` tells where")
-    return int(Exit.USAGE if refused or stats.totals.damage else Exit.FINE)
+    is_damaged = tell_of_losses(losses, "figures are about the rest")
+    return int(Exit.USAGE if refused or is_damaged else Exit.FINE)
 
 
 def _tell(refused: list[tuple[Path, Exception]]) -> None:

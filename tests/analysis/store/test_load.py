@@ -138,7 +138,8 @@ def test_capture_is_accounted_for(path: Path) -> None:
         found = row(connection, "select * from captures")
         assert found["frames"] == len(frames)
         assert found["bytes"] == sum(len(frame.raw) for frame in frames)
-        assert found["damage"] == sum(item.size for item in items if isinstance(item, Damage))
+        damage = [item for item in items if isinstance(item, Damage) and item.cause != "torn"]
+        assert found["damage"] == sum(item.size for item in damage)
         assert found["sessions"] == fold.routing.count
         assert found["unjudged"] == fold.unjudged
         assert found["ending"] == fold.ending
@@ -154,6 +155,12 @@ def test_capture_is_accounted_for(path: Path) -> None:
 def test_lost_records_are_counted(name: str, lost: int) -> None:
     with loaded(next(path for path in CORPUS if path.stem == name)) as connection:
         assert rows(connection, "select lost from captures") == [(lost,)]
+
+
+@pytest.mark.parametrize("name", ["killed", "torn"])
+def test_what_a_kill_leaves_is_no_damage(name: str) -> None:
+    with loaded(next(path for path in CORPUS if path.stem == name)) as connection:
+        assert rows(connection, "select damage, lost from captures") == [(0, 0)]
 
 
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)

@@ -137,9 +137,16 @@ def test_without_findings_there_is_no_table_that_looks_clean(captures: Path, tmp
 def test_a_damaged_capture_is_exported_as_far_as_it_goes(tmp_path: Path) -> None:
     done = mcpproxy("export", tmp_path / "out", CORPUS / "damaged.mcpcap", CORPUS / "not-a-capture.mcpcap")
     assert done.returncode == 2
-    assert b"are no records" in done.stderr
+    told = f"{CORPUS / 'damaged.mcpcap'}: 711 B are no records, 4 records lost; the rest was written"
+    assert told.encode() in done.stderr
     assert b"not-a-capture" in done.stderr
     assert list((tmp_path / "out/frames").rglob("*.parquet"))
+
+
+def test_only_the_folder_has_to_be_named() -> None:
+    done = mcpproxy("export")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"mcpproxy: the following arguments are required: DIR; see mcpproxy export --help\n"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(captures: Path, tmp_path: Path) -> None:

@@ -100,8 +100,25 @@ def test_shapes_are_left_out_where_they_cannot_be_written(capture: Path) -> None
 def test_damage_is_told_and_the_rest_is_counted() -> None:
     done = mcpproxy("stats", CORPUS / "damaged.mcpcap")
     assert done.returncode == 2
-    assert b"are no records" in done.stderr
+    told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B are no records, 4 records lost; figures are about the rest"
+    assert done.stderr.decode().startswith(told)
     assert done.stdout.startswith(b"1 capture ")
+
+
+def test_what_the_recorder_lost_is_told_and_no_damage() -> None:
+    done = mcpproxy("stats", CORPUS / "gap.mcpcap")
+    assert (done.returncode, done.stderr.count(b"gap.mcpcap: 3 records lost; figures are")) == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["stats", "query", "export"])
+def test_damage_is_damage_where_nothing_was_closed(name: str, tmp_path: Path) -> None:
+    whole = (CORPUS / "killed.mcpcap").read_bytes().splitlines(keepends=True)
+    path = tmp_path / "killed.mcpcap"
+    path.write_bytes(b"".join([*whole[:-1], b"rot\n", whole[-1]]))
+    more: dict[str, list[str | Path]] = {"stats": [], "query": ["from captures"], "export": [tmp_path / "out"]}
+    done = mcpproxy(name, *more[name], path)
+    assert done.returncode == 2
+    assert f"{path}: 4 B are no records; ".encode() in done.stderr
 
 
 def test_what_a_killed_recorder_leaves_is_no_damage() -> None:
