@@ -25,6 +25,8 @@ MOST_DEFINITIONS: Final = 200_000
 """Definitions of tools that are known again."""
 MOST_SPANS: Final = 10_000
 """Times for which one request made the asked side wait, that are kept apart."""
+LONGEST_ID: Final = 256
+"""Bytes of an id that are kept; a verdict has no longer one either."""
 _ERROR: Final = 300
 """Characters of an error's text that are kept."""
 
@@ -292,10 +294,16 @@ class Definitions:
         self._rows.append((*self._start, session, name, text(title), definition, size, hash_, *told))
 
 
-def id_text(request: Request) -> str:
-    """The id of a request as it was spelt, or in one form where it stands in a batch."""
-    token = request.frames[0].verdict.id if request.index is None else None
-    return token.decode("utf-8", "replace") if token is not None else text(request.id.text, None) or ""
+def id_text(request: Request) -> str | None:
+    """The id of a request as its frame has it, or in one form where that holds several messages or a part of one.
+
+    None where it is too long, or no scalar.
+    """
+    verdict = request.frames[0].verdict
+    if request.index is None and verdict.kind == "request":
+        return None if verdict.id is None else verdict.id.decode("utf-8", "replace")
+    id_ = None if request.id.type in ("digest", "other") else text(request.id.text, None)
+    return id_ if id_ is not None and len(id_.encode()) <= LONGEST_ID else None
 
 
 def name_of(params: object) -> str | None:
@@ -306,7 +314,7 @@ def name_of(params: object) -> str | None:
     for where in (params, ref) if isinstance(ref, dict) else (params,):
         for member in ("name", "uri"):
             if isinstance(where.get(member), str):
-                return text(where[member])
+                return text(where[member]) or None
     return None
 
 

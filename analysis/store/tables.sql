@@ -87,9 +87,9 @@ comment on column frames.exchange is 'number of the HTTP exchange that carried i
 comment on column frames.unit is 'line, http_body or sse_event';
 comment on column frames.event_id is 'id of the event in a stream; NULL where it has none';
 comment on column frames.kind is 'request, response, error, notification, batch, invalid (no message) or unjudged (not looked into)';
-comment on column frames.id is 'id of the message as JSON writes it: 7 and "7" are two; NULL where it has none';
+comment on column frames.id is 'id of the message as JSON writes it: 7 and "7" are two; NULL where it has none, or one of more than 256 bytes, or an array or object; NULL of a batch and of a part of a message';
 comment on column frames.method is 'its method; NULL of answers';
-comment on column frames.name is 'tool, prompt or resource that it is about; of an answer, that of its request; cut at 256 characters';
+comment on column frames.name is 'tool, prompt or resource that it is about; of an answer, that of its request; cut at 256 characters; NULL where it names none, or an empty one';
 comment on column frames.code is 'code of an error';
 comment on column frames.problem is 'first rule that this frame breaks by itself; NULL where none';
 comment on column frames.size is 'its bytes, the delimiter not counted';
@@ -101,7 +101,7 @@ comment on column frames.raw is 'its exact bytes';
 --     select request, method, name, outcome, latency_ms
 --     from exchanges where latency_ms > 100 and asked_by = 'client' order by latency_ms desc
 create table exchanges (
-    capture varchar not null, session integer not null, request bigint not null, item integer, response bigint, id varchar not null,
+    capture varchar not null, session integer not null, request bigint not null, item integer, response bigint, id varchar,
     method varchar not null, name varchar, asked_by varchar not null, revision varchar, era varchar, outcome varchar not null,
     code bigint, error varchar, started_ns bigint not null, ended_ns bigint, time timestamp_ns, latency_ms double,
     server_ms double, stall_ms double, waiting_ms double, request_bytes bigint not null, response_bytes bigint,
@@ -114,9 +114,9 @@ comment on column exchanges.session is 'number of the session';
 comment on column exchanges.request is 'number of the frame of the request';
 comment on column exchanges.item is 'its place in that frame, from 0, where the frame is a batch or holds several messages';
 comment on column exchanges.response is 'number of the frame of the answer; NULL without one';
-comment on column exchanges.id is 'id of the request as JSON writes it';
+comment on column exchanges.id is 'id of the request as JSON writes it, the same as in frames; NULL where that has more than 256 bytes or is an array or object. In a batch, numbers and escapes come in one form';
 comment on column exchanges.method is 'what was asked for';
-comment on column exchanges.name is 'tool, prompt or resource that it names; cut at 256 characters';
+comment on column exchanges.name is 'tool, prompt or resource that it names; cut at 256 characters; NULL where it names none, or an empty one';
 comment on column exchanges.asked_by is 'client or server';
 comment on column exchanges.revision is 'revision of MCP in force for it';
 comment on column exchanges.era is 'handshake or modern';

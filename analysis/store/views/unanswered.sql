@@ -18,7 +18,7 @@ comment on column unanswered.server is 'name of the captured server';
 comment on column unanswered.capture is 'id of the capture';
 comment on column unanswered.session is 'number of the session in the capture, from 1';
 comment on column unanswered.request is 'number of the frame of the request';
-comment on column unanswered.id is 'its id as JSON writes it: 7 or "7"';
+comment on column unanswered.id is 'its id as JSON writes it: 7 or "7"; NULL where that has more than 256 bytes or is an array or object';
 comment on column unanswered.asked_by is 'who asked: client or server';
 comment on column unanswered.method is 'what was asked for';
 comment on column unanswered.name is 'the tool, prompt or resource; NULL where the method has none';

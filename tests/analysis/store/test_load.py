@@ -373,6 +373,48 @@ def test_names_are_those_of_tool_prompt_resource_and_reference(tmp_path: Path) -
         ]
 
 
+def test_an_empty_name_is_none(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "s")
+    talk.call(10, 1, "")
+    talk.answer(11, 1, content=[])
+    talk.ask(20, 2, "tools/call", arguments={})
+    talk.answer(21, 2, content=[])
+    with loaded(talk.close()) as connection:
+        assert rows(connection, "select distinct name from exchanges union all from frames select distinct name") == [
+            (None,),
+            (None,),
+        ]
+
+
+SPELT = [
+    "7",
+    '"7"',
+    '"' + "x" * 254 + '"',
+    '"' + "x" * 255 + '"',
+    '"' + "é" * 200 + '"',
+    '"' + "\\u00e9" * 60 + '"',
+    "7" * 300,
+]
+SPELT += ["[1]", "{}", "true", "null", "1.50"]
+
+
+@pytest.mark.parametrize("id_", SPELT)
+def test_ids_are_the_same_in_frames_and_exchanges(tmp_path: Path, id_: str) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "s")
+    talk.raw(1, "c2s", b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % id_.encode())
+    talk.raw(2, "c2s", b'[{"jsonrpc":"2.0","id":%b,"method":"ping"}]' % id_.encode())
+    with loaded(talk.close()) as connection:
+        (alone, in_batch) = rows(connection, "select item, id from exchanges order by request")
+        (frame,) = rows(connection, "select id from frames where kind <> 'batch'")
+    is_scalar_and_short = len(id_.encode()) <= 256 and id_[0] not in "[{"
+    assert alone == (None, id_ if is_scalar_and_short else None)
+    assert alone[1:] == frame
+    # In a batch, numbers and escapes come in one form.
+    assert in_batch[0] == 0
+    assert in_batch[1] == {"1.50": "1.5"}.get(id_, id_ if is_scalar_and_short else in_batch[1])
+    assert "(" not in str(in_batch[1] or "")
+
+
 def test_errors_tell_code_and_text(tmp_path: Path) -> None:
     talk = Written(tmp_path / "a.mcpcap", "a")
     for number in (1, 2, 3):

@@ -138,7 +138,7 @@ def name_of(request: Request) -> str | None:
     params = request.params if isinstance(request.params, dict) else {}
     for value in (params.get("name"), params.get("uri")):
         if isinstance(value, str):
-            return value[:256]
+            return value[:256] or None
     return None
 
 
