@@ -208,7 +208,7 @@ def directory() -> Path | None:
 
 def cached(path: Path) -> Summary | None:
     """What was kept of a capture, where it is still true."""
-    file, key = _file(path), key_of(path)
+    file, key = file_of(path), key_of(path)
     if file is None or key is None:
         return None
     try:
@@ -221,22 +221,27 @@ def cached(path: Path) -> Summary | None:
 
 def keep(path: Path, key: str, summary: Summary) -> bool:
     """Keep a summary, where that can be and the capture is still what `key` says; whether it is kept now."""
-    file = _file(path)
+    file = file_of(path)
     if file is None or summary.state == "live" or key_of(path) != key:
         return False
+    return put(file, {"key": key, "summary": summary._asdict()})
+
+
+def put(file: Path, value: object) -> bool:
+    """Write a file of the cache aside, and rename it; whether that could be done."""
     made: str | None = None
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd, made = tempfile.mkstemp(prefix=".making-", dir=file.parent)
         with open(fd, "w", encoding="utf-8", errors="replace") as opened:
-            json.dump({"key": key, "summary": summary._asdict()}, opened)
+            json.dump(value, opened)
         os.replace(made, file)
     except (OSError, UnicodeError):
         if made is not None:
             with suppress(OSError):
                 os.unlink(made)
         return False
-    _trim(file.parent)
+    _trim(file)
     return True
 
 
@@ -263,13 +268,14 @@ def version() -> str:
     return digest.hexdigest()
 
 
-def _file(path: Path) -> Path | None:
+def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
+    """Where something is kept about a capture; None where nothing can be."""
     folder = directory()
     try:
         name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
     except (OSError, RuntimeError):
         return None
-    return None if folder is None else folder / f"{name}{_SUFFIX}"
+    return None if folder is None else folder / f"{name}{suffix}"
 
 
 def _summary(kept: object) -> Summary | None:
@@ -295,10 +301,10 @@ def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _trim(folder: Path) -> None:
-    """Let go of the oldest files, where there are far too many."""
+def _trim(kept: Path) -> None:
+    """Let go of the oldest files of the kind of one, where there are far too many."""
     with suppress(OSError):
-        names = [entry for entry in os.scandir(folder) if entry.name.endswith(_SUFFIX)]
+        names = [entry for entry in os.scandir(kept.parent) if entry.name.endswith(kept.suffix)]
         if len(names) > KEPT + KEPT // 10:
             for entry in sorted(names, key=lambda one: one.stat().st_mtime_ns)[: len(names) - KEPT]:
                 os.unlink(entry.path)

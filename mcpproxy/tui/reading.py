@@ -24,6 +24,7 @@ from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import STEP, Tail
 from mcpproxy.report.records import remark_on
+from mcpproxy.tui.found import Findings
 from mcpproxy.tui.calls import Calls
 
 NONE: Final = (1 << 32) - 1
@@ -85,6 +86,8 @@ class Reading:
             NotACapture, NewerFormat: as `Capture`.
         """
         self.index = Index(path)
+        self.findings = Findings(self.index)
+        """What the rules have found; a process of its own looks for it (`mcpproxy.tui.checking`)."""
         self.fold = Fold()
         self.exchanges = Exchanges()
         self.calls = Calls()

@@ -1,0 +1,286 @@
+"""The worker finds what `check` finds, falls behind without harm, dies without harm, and never outlives the screen."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from analysis.finding import Finding, Level
+from analysis.tally import Tally, cached
+from captures.file import CaptureFile
+from captures.reader import Capture
+from captures.record import seal
+from mcpproxy.examination import Examination, Wanted
+from mcpproxy.tui import found as found_module
+from mcpproxy.tui.checking import Checking, Counting
+from mcpproxy.tui.found import Findings
+from mcpproxy.tui.reading import Reading
+from tests.captures.samples import lines
+from tests.mcpproxy.tui.stage import END, captured, conversation, record, said
+
+DEADLINE_S = 100.0
+NOISE = b"Loaded %d plugins"
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end, "in vain"
+        time.sleep(0.005)
+
+
+def read(path: Path) -> Reading:
+    reading = Reading(path)
+    while reading.step():
+        pass
+    return reading
+
+
+@contextmanager
+def checking() -> Iterator[Checking]:
+    made = Checking(lambda: None)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def examined(path: Path) -> list[Finding]:
+    """What `check` finds."""
+    examination = Examination(path, Wanted())
+    made = [found.finding for item in Capture(path) for found in examination.feed(item)]
+    return made + [found.finding for found in examination.finish(still_open=False)]
+
+
+def noisy(folder: Path, count: int) -> Path:
+    """A capture in which so many lines are no messages."""
+    noise = [said("s2c", NOISE % n) for n in range(count)]
+    return record(folder / "noisy" / "a.mcpcap", [*conversation(2), *noise, END])
+
+
+def test_it_finds_what_check_finds(tmp_path: Path) -> None:
+    path = noisy(tmp_path, 30)
+    reading = read(path)
+    with checking() as made:
+        made.check(path, reading.findings)
+        until(lambda: reading.findings.has_ended)
+    findings = reading.findings
+    assert findings.kept == examined(path)
+    assert len(findings) == sum(findings.counts.values()) == len(findings.kept)
+    assert findings.checked == len(reading.index)
+    for finding in findings.kept:
+        row = findings.row(finding)
+        assert row is not None
+        assert finding in findings.kept_at(row)
+        assert finding.rule in findings.rules_at(row)
+        assert (findings.at(row)[0] or 0) >= finding.level
+    assert sum(findings.at(row)[1] for row in range(len(reading.index))) == len(findings)
+    assert cached(path) == findings.tally
+    reading.close()
+
+
+def test_wrong_rows_are_found_forwards_and_backwards(tmp_path: Path) -> None:
+    path = noisy(tmp_path, 3)
+    reading = read(path)
+    with checking() as made:
+        made.check(path, reading.findings)
+        until(lambda: reading.findings.has_ended)
+    findings = reading.findings
+    wrong = [row for row in range(len(reading.index)) if (findings.at(row)[0] or 0) >= Level.WARNING]
+    assert wrong
+    seen, row = [], findings.next_wrong(-1, 1)
+    while row is not None:
+        seen.append(row)
+        row = findings.next_wrong(row, 1)
+    assert seen == wrong
+    seen, row = [], findings.next_wrong(len(reading.index), -1)
+    while row is not None:
+        seen.append(row)
+        row = findings.next_wrong(row, -1)
+    assert seen == wrong[::-1]
+    reading.close()
+
+
+def test_a_hundred_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> None:
+    # Before the last comes a rule that nobody has broken so far: its text is kept all the same.
+    batch = b"[" + b",".join([b'{"jsonrpc":"2.0","id":12345,"result":{}}'] * 10) + b"]"
+    noise = [said("s2c", batch) for _ in range(10_000)]
+    path = record(tmp_path / "noisy" / "a.mcpcap", [*conversation(2), *noise, said("s2c", NOISE % 1), END])
+    reading = read(path)
+    with checking() as made:
+        made.check(path, reading.findings)
+        until(lambda: reading.findings.has_ended)
+    findings = reading.findings
+    assert len(findings) >= 100_000
+    assert sum(findings.counts.values()) == len(findings)
+    assert len(findings.kept) < 11_000
+    assert "framing/stdout-not-json" in {finding.rule for finding in findings.kept}
+    row = len(reading.index) - 2
+    assert "framing/stdout-not-json" in findings.rules_at(row)
+    assert findings.at(row) == (Level.ERROR, 1)
+    marked = sum(findings.at(row)[1] for row in range(len(reading.index)))
+    assert marked == len(findings)
+    reading.close()
+
+
+def test_a_worker_is_no_more_believed_than_needed(tmp_path: Path) -> None:
+    reading = read(captured(tmp_path))
+    findings = Findings(reading.index)
+    one = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "x")
+    for _ in range(found_module.MOST + 5):
+        findings.take(one)
+    for seq in (1 << 62, -1, 10**30):
+        findings.take(one._replace(frame=seq))
+    assert len(findings.kept) == found_module.MOST
+    assert findings.at(3) == (Level.ERROR, found_module.COUNTED)
+    reading.close()
+
+
+def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happened(tmp_path: Path) -> None:
+    path = tmp_path / "live.mcpcap"
+    live = CaptureFile(path)
+    known = lines(conversation(3))
+    for line in known:
+        live.append(line)
+    reading = read(path)
+    findings = reading.findings
+    with checking() as made:
+        made.check(path, findings)
+        until(lambda: findings.is_even and findings.checked == len(known))
+        before = len(findings)
+        assert not findings.has_ended
+        live.append(seal(len(known), 10**9, *said("s2c", b"noise")))
+        while reading.step():
+            pass
+        until(lambda: findings.checked == len(known) + 1)
+        assert len(findings) > before
+        assert findings.at(len(known))[0] is Level.ERROR
+        live.append(seal(len(known) + 1, 10 * 10**9, *END))
+        live.close()
+        while not reading.has_ended:
+            reading.step()
+        until(lambda: findings.has_ended)
+    # Nobody answered the last request: that is known at the end, and told of its row.
+    asked = len(known) - 1
+    assert "timeout/unanswered" in findings.rules_at(asked)
+    assert asked in findings.late
+    assert cached(path) == findings.tally
+    reading.close()
+
+
+def test_a_killed_worker_is_told_of_and_the_next_check_has_another(tmp_path: Path) -> None:
+    path = tmp_path / "live.mcpcap"
+    live = CaptureFile(path)
+    for line in lines(conversation(3)):
+        live.append(line)
+    reading = read(path)
+    told: list[None] = []
+    made = Checking(lambda: told.append(None))
+    try:
+        made.check(path, reading.findings)
+        until(lambda: reading.findings.is_even)
+        first, count = made.pid, len(told)
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        until(lambda: reading.findings.trouble)
+        assert "SIGKILL" in reading.findings.trouble
+        until(lambda: len(told) > count)
+        again = Findings(reading.index)
+        made.check(path, again)
+        until(lambda: again.is_even)
+        assert again.kept == reading.findings.kept
+        assert made.pid != first
+    finally:
+        made.close()
+        live.close()
+    assert made.pid is None
+    reading.close()
+
+
+def test_it_ends_with_the_screen_whatever_ends_that(tmp_path: Path) -> None:
+    path = noisy(tmp_path, 20_000)
+    code = (
+        "import sys, time; from pathlib import Path; from mcpproxy.tui.checking import Checking\n"
+        "from mcpproxy.tui.found import Findings\n"
+        "made = Checking(lambda: None); made.check(Path(sys.argv[1]), Findings()); print(made.pid, flush=True)\n"
+        "time.sleep(600)"
+    )
+    root = str(Path(__file__).parents[3])
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root}
+    ) as screen:
+        assert screen.stdout is not None
+        worker = int(screen.stdout.readline())
+        os.kill(worker, 0)
+        screen.kill()
+        until(lambda: is_gone(worker))
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for has."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+    return state == "Z"
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"nothing of ours")
+    findings = Findings()
+    with checking() as made:
+        made.check(path, findings)
+        until(lambda: findings.trouble)
+        assert "x.mcpcap" in findings.trouble
+
+
+def test_the_list_counts_one_at_a_time_and_remembers(tmp_path: Path) -> None:
+    first, second = noisy(tmp_path / "1", 5), captured(tmp_path / "2")
+    live = CaptureFile(tmp_path / "live.mcpcap")
+    for line in lines(conversation(3)):
+        live.append(line)
+    with checking() as made:
+        counting = Counting(made)
+
+        def wait(chosen: Path, wanted: Path) -> Tally:
+            def known() -> bool:
+                counting.want([tmp_path / "live.mcpcap"], chosen)
+                found = counting.findings(wanted)
+                return found is not None and found.is_even
+
+            until(known)
+            found = counting.findings(wanted)
+            assert found is not None
+            return found.tally
+
+        assert wait(first, first).errors >= 5
+        assert counting.findings(second) is None
+        assert wait(second, second).errors == 0
+        assert wait(second, tmp_path / "live.mcpcap").errors == 0
+        assert cached(first) == wait(first, first)
+    live.close()
+
+
+def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
+    from analysis import tally
+
+    path = captured(tmp_path)
+    key = tally.key_of(path)
+    assert key is not None
+    assert tally.keep(path, key, Tally(1, 2, 3))
+    assert cached(path) == Tally(1, 2, 3)
+    assert Tally(1, 2, 3).wrong == 5
+    assert not tally.keep(path, "another" + key, Tally(1, 2, 3))
+    (file,) = (tmp_path / "cache/mcpproxy/summaries").glob("*.tally")
+    for text in (file.read_text().replace(tally.version(), "0" * 32), '{"tally":[1]}', "[", "[" * 100_000):
+        file.write_text(text)
+        assert cached(path) is None
