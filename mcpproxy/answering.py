@@ -5,7 +5,7 @@ and asks the jail, a child of its own. It ends when its stdin does, and the jail
 screens, however those end. SIGINT stops what is being answered; the next question finds all as it was.
 
 Asked:    `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` loads what has grown, however long that takes.
-Answers:  `{"relations": […]}` once; then, with the `turn` that they belong to: `progress` [done, total], `note` (a
+Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress` [done, total], `note` (a
           text), and at the end `answer` or `error` (lines). An answer is bounded: `more` tells that rows are left out.
 """
 
@@ -26,6 +26,7 @@ from analysis.store.messages import QueryError
 from analysis.store.reference import relations
 from captures.listing import segments
 from mcpproxy.cli.asking import Asking, lines_of
+from mcpproxy.cli.shell import KEYWORDS
 from mcpproxy.report.answers import shower
 
 MOST_ROWS: Final = 10_000
@@ -76,7 +77,7 @@ class Answering:
             }
             for one in relations()
         ]
-        self._reply({"relations": known})
+        self._reply({"relations": known, "keywords": KEYWORDS.split()})
         while True:
             question = self._asked.get()
             self._turn = question["turn"]

@@ -5,19 +5,16 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 from analysis.store.messages import Column, QueryError, Value
 from analysis.store.reference import relations
-from captures.places import home
 from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
 from mcpproxy.cli.diagnostics import Exit, say
+from mcpproxy.history import LENGTH, history_path
 
 PROMPT: Final = "sql> "
 MORE: Final = "...> "
-HISTORY: Final = 1000
-"""Lines that are kept from one time to the next."""
 
 Show = Callable[[list[Column], Iterable[tuple[Value, ...]]], None]
 """Prints an answer."""
@@ -35,7 +32,7 @@ Ctrl-C stops a query, or forgets what was typed. Tab completes names.
 _QUOTED: Final = re.compile(
     r"'[^']*+(?:''[^']*+)*+'|\"[^\"]*+(?:\"\"[^\"]*+)*+\"|--[^\n]*+\n?|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL
 )
-_KEYWORDS: Final = (
+KEYWORDS: Final = (
     "select from where group by order having limit offset join left inner full cross on using as distinct with "
     "recursive union all except intersect case when then else end and or not in between like ilike is null true "
     "false asc desc nulls first last filter over partition window qualify describe summarize pivot unpivot exclude "
@@ -129,7 +126,7 @@ class _Talk:
             import readline
         except ImportError:
             return
-        readline.set_history_length(HISTORY)
+        readline.set_history_length(LENGTH)
         readline.set_completer_delims(" \t\n,;()=<>+*/'")
         readline.set_completer(self._complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
@@ -161,7 +158,7 @@ class _Talk:
     @cached_property
     def _names(self) -> list[str]:
         """What can be completed: keywords, then the names of all views, tables and columns."""
-        names = dict.fromkeys(_KEYWORDS.split())
+        names = dict.fromkeys(KEYWORDS.split())
         for relation in relations():
             names |= dict.fromkeys([relation.name, *(column.name for column in relation.columns)])
         return list(names)
@@ -170,15 +167,3 @@ class _Talk:
         before, dot, begun = text.rpartition(".")
         fitting = [name for name in self._names if name.startswith(begun.lower())] if begun else []
         return before + dot + fitting[number] if number < len(fitting) else None
-
-
-def history_path() -> Path | None:
-    """Where the history lies: the user's directory for state. None where there is none."""
-    named = os.environ.get("XDG_STATE_HOME")
-    if named and os.path.isabs(named):
-        return Path(named, "mcpproxy", "query_history")
-    below = home()
-    if below is None:
-        return None
-    folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
-    return Path(below, folder, "mcpproxy", "query_history")

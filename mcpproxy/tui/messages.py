@@ -15,6 +15,16 @@ class Grown(Message):
         return isinstance(message, Grown)
 
 
+class Checked(Message):
+    """The rules have found more, or are further. Only the newest counts."""
+
+    bubble = True
+
+    def can_replace(self, message: Message) -> bool:
+        """A burst becomes one."""
+        return isinstance(message, Checked)
+
+
 class Matched(Message):
     """A filter has selected more rows, or has come to the end. Only the newest counts."""
 
@@ -61,3 +71,11 @@ class Wanted(Message):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
+
+
+class Told(Message):
+    """The process that answers SQL has said something. Only the newest counts."""
+
+    def can_replace(self, message: Message) -> bool:
+        """A burst becomes one."""
+        return isinstance(message, Told)

@@ -223,6 +223,11 @@ class SessionsScreen(Screen[None]):
         row = self.query_one("#sessions", Table).cursor
         return self._rows.books[row] if row < len(self._rows.books) else None
 
+    @property
+    def books(self) -> Sequence[Book]:
+        """The captures that are listed."""
+        return self._rows.books
+
     @on(ShelfChanged)
     def _refresh(self) -> None:
         table = self.query_one("#sessions", Table)

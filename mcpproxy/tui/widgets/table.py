@@ -187,6 +187,11 @@ class Table(ScrollView, can_focus=True):
         self.refresh()
 
     @property
+    def shown(self) -> Sequence[Column]:
+        """The columns for which there is room."""
+        return [column for column, _ in layout(self.columns, self.room.width)]
+
+    @property
     def room(self) -> Size:
         """What is left beside the scroll bar."""
         return self.scrollable_content_region.size

@@ -24,7 +24,8 @@ import duckdb
 import pytest
 
 from bench.check import repeated
-from mcpproxy.cli.shell import history_path, is_whole
+from mcpproxy.cli.shell import is_whole
+from mcpproxy.history import history_path
 from tests.harness import ROOT, children, is_alive, wait_until
 from tests.mcpproxy.cli.test_terminal import ACTS, hostile_capture
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal

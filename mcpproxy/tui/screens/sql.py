@@ -1,0 +1,346 @@
+"""SQL: anything asked about the capture that is open, or about all that are listed, in the jail of `mcpproxy query`.
+
+Until something is asked, the tables and views stand there, with what a row of each is. Loading, asking and the rows
+are the work of a process of its own; the screen only shows what it tells.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from mcpproxy.history import remember, remembered
+from mcpproxy.report import units
+from mcpproxy.report.text import Span, cells, count_text, fit
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.asking import Answer, Asker, Relation
+from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.messages import Told
+from mcpproxy.tui.plain import Words
+from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.table import Column, Line, Table
+
+WIDEST: Final = 48
+"""Cells of a column; Enter shows a row in full."""
+PROBE: Final = 500
+"""Rows that decide how wide the columns are."""
+NAMES: Final = 400
+"""Cells of names that are offered for completion."""
+
+
+class ViewRows:
+    """What there is to ask."""
+
+    COLUMNS: ClassVar = (
+        Column("name", "name", 18),
+        Column("kind", "", 5, drop=1),
+        Column("row", "what a row is", 30, stretch=True),
+    )
+
+    def __init__(self, relations: Sequence[Relation]) -> None:
+        self.relations = relations
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def want(self, first: int, last: int) -> None:
+        """All of it is in memory."""
+
+    def line(self, row: int) -> Line:
+        """One table or view."""
+        one = self.relations[row]
+        kind = Span("view" if one.is_view else "table", "dim")
+        return Line({"name": (Span(one.name, "accent"),), "kind": (kind,), "row": (Span(one.row),)})
+
+
+class AnswerRows:
+    """The rows of an answer, with the columns from one on."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.first = 0
+        """The first column that is shown."""
+        probe = answer.rows[:PROBE]
+        self._widths = [
+            min(WIDEST, max([cells(sanitise(name, WIDEST)), *(cells(row[at] or "NULL") for row in probe)]))
+            for at, (name, _) in enumerate(answer.columns)
+        ]
+
+    def columns(self) -> tuple[Column, ...]:
+        """Those that are shown: the last ones go where room is short."""
+        shown = list(enumerate(self.answer.columns))[self.first :]
+        return tuple(
+            Column(str(at), sanitise(name, WIDEST), self._widths[at], right=right, drop=at - self.first)
+            for at, (name, right) in shown
+        )
+
+    def __len__(self) -> int:
+        return len(self.answer.rows)
+
+    def want(self, first: int, last: int) -> None:
+        """All of it is in memory."""
+
+    def line(self, row: int) -> Line:
+        """One row."""
+        found = self.answer.rows[row]
+        return Line({str(at): (_cell(found[at]),) for at in range(self.first, len(found))})
+
+
+def _cell(value: str | None) -> Span:
+    return Span("NULL", "dim") if value is None else Span(value)
+
+
+class SqlScreen(Screen[None]):
+    """A box for SQL, and its answer."""
+
+    DEFAULT_CSS = """
+    SqlScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #told { height: auto; max-height: 12; padding: 0 1; display: none; }
+        & #answer { height: 1fr; }
+        & #row { height: 50%; display: none; padding: 0 1; border-top: solid $panel; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "run", "run"),
+        Binding("ctrl+j", "new_line", "new line"),
+        Binding("tab", "turn", "complete, rows"),
+        Binding("ctrl+r", "anew", "load anew"),
+        Binding("left,h", "shift(-1)", "columns", show=False),
+        Binding("right,l", "shift(1)", "columns", show=False),
+        Binding("v", "views", "views", show=False),
+        Binding("escape", "back", "stop, back"),
+        Binding("q", "app.quit", "quit", show=False),
+        Binding("question_mark", "app.help", "help", show=False),
+    ]
+
+    def __init__(self, paths: Sequence[Path], what: str) -> None:
+        """The screen.
+
+        Args:
+            paths: the captures that are asked.
+            what: what they are called.
+        """
+        super().__init__()
+        self._paths, self._what = list(paths), what
+        self._answer: AnswerRows | None = None
+        self._shown: object = None
+        self._sql = ""
+        self._options: tuple[str, ...] = ()
+        """The names that are offered: one more Tab goes on to the rows."""
+
+    def compose(self) -> ComposeResult:
+        """The box, and the answer below."""
+        yield Words(id="title")
+        yield Editor(self._names, id="sql")
+        yield Words(id="told")
+        yield Table(ViewRows.COLUMNS, id="answer")
+        yield Pane(id="row")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Have the process told what there is to ask."""
+        editor = self.query_one(Editor)
+        editor.past = remembered()
+        editor.focus()
+        self._asker = asker_of(self.app)
+        self._asker.hear = self._hear
+        self._asker.answer, self._asker.error = None, ()
+        self._asker.start()
+        self._show()
+
+    def on_unmount(self) -> None:
+        """Nobody waits any more."""
+        self._asker.hear = None
+        self._asker.stop()
+
+    @property
+    def table(self) -> Table:
+        """The answer, or what there is to ask."""
+        return self.query_one("#answer", Table)
+
+    def _hear(self) -> None:
+        self.post_message(Told())
+
+    def _names(self, text: str) -> Sequence[str]:
+        """What Tab may complete: the columns of what the text names come before all other names."""
+        relations = self._asker.relations
+        words = set(text.lower().split())
+        named = [name for one in relations if one.name in words for name, _, _ in one.columns]
+        others = [name for one in relations for name, _, _ in one.columns]
+        return [*named, *(one.name for one in relations), *self._asker.keywords, *others]
+
+    # ---- what comes
+
+    @on(Told)
+    def _show(self) -> None:
+        asker = self._asker
+        if asker.answer is not None and (self._answer is None or self._answer.answer is not asker.answer):
+            self._answer = AnswerRows(asker.answer)
+            self._put(self._answer, self._answer.columns())
+        elif self._answer is None and self._shown is not asker.relations:
+            self._shown = asker.relations
+            self._put(ViewRows(asker.relations), ViewRows.COLUMNS)
+        self._say()
+
+    def _put(self, rows: AnswerRows | ViewRows, columns: Sequence[Column]) -> None:
+        self.query_one("#row").display = False
+        self.table.set_columns(columns)
+        self.table.show(rows)
+        self.table.scroll_to(y=0, animate=False)
+
+    def _say(self) -> None:
+        asker, answer = self._asker, self._answer
+        spans = [Span("SQL", "accent"), Span(f"  {self._what}")]
+        if asker.is_busy and asker.progress is not None:
+            done, total = asker.progress
+            spans.append(Span(f"  loading {min(100, 100 * done // max(1, total))}% of {units.size(total)}", "accent"))
+        elif asker.is_busy:
+            spans.append(Span("  …", "accent"))
+        elif answer is not None and not asker.error:
+            told, columns = answer.answer, answer.answer.columns
+            more = "the first " if told.is_cut else ""
+            spans.append(Span(f"  {more}{count_text(len(told.rows), 'row')}", "bad" if told.is_cut else "plain"))
+            spans.append(Span(f"  {told.took_s:.2f} s", "dim"))
+            if answer.first or len(self.table.shown) < len(columns):
+                last = answer.first + len(self.table.shown)
+                spans.append(Span(f"  columns {answer.first + 1}–{last} of {len(columns)} ← →", "dim"))
+            if told.has_grown:
+                spans.append(Span("  a capture has grown: ctrl+r", "accent"))
+        elif answer is None:
+            spans.append(Span("  Tab, Enter: an example", "dim"))
+        self.query_one("#title", Words).say(spans)
+        lines = [[Span(line, "bad")] for line in asker.error] + [[Span(note, "bad")] for note in asker.notes]
+        told_words = self.query_one("#told", Words)
+        told_words.say_lines(lines)
+        told_words.display = bool(lines)
+
+    # ---- asking
+
+    @on(Editor.Submitted)
+    def _submitted(self, event: Editor.Submitted) -> None:
+        self._ask(event.text)
+
+    def _ask(self, sql: str, *, anew: bool = False) -> None:
+        if not sql:
+            return
+        self._sql = sql
+        remember(sql)
+        self._asker.ask(self._paths, sql, anew=anew)
+        self._say()
+
+    @on(Editor.Tabbed)
+    def _tabbed(self, event: Editor.Tabbed) -> None:
+        told, found = self.query_one("#told", Words), event.found
+        options = found.options if found is not None else ()
+        is_run = self.query_one(Editor).text.strip() == self._sql and self._answer is not None
+        if found is None or is_run or (options and options == self._options):
+            told.display = False
+            self._options = ()
+            self.table.focus()
+        else:
+            told.say([Span(fit("  ".join(options), NAMES), "dim")])
+            told.display = bool(options)
+            self._options = options
+
+    @on(Table.Chosen)
+    def _chosen(self) -> None:
+        """A view: its example to try. A row: all of it."""
+        row = self.table.cursor
+        if self._answer is not None:
+            pane = self.query_one("#row", Pane)
+            names = [sanitise(name, WIDEST) for name, _ in self._answer.answer.columns]
+            margin = max(map(cells, names))
+            width = max(20, self.size.width - margin - 6)
+            lines: list[list[Span]] = []
+            for name, value in zip(names, self._answer.answer.rows[row], strict=True):
+                shown = _cell(value)
+                pieces = [shown.text[at : at + width] for at in range(0, max(1, len(shown.text)), width)]
+                for number, piece in enumerate(pieces):
+                    label = "" if number else name
+                    lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, shown.role)])
+            pane.say_lines(lines)
+            pane.display = True
+            pane.focus()
+        elif row < len(self._asker.relations):
+            one = self._asker.relations[row]
+            editor = self.query_one(Editor)
+            editor.put(one.example or f"from {one.name}")
+            editor.focus()
+
+    # ---- keys
+
+    def action_run(self) -> None:
+        """Run what is typed."""
+        self.query_one(Editor).submit()
+
+    def action_new_line(self) -> None:
+        """The editor does it by itself."""
+        self.query_one(Editor).focus()
+
+    def action_turn(self) -> None:
+        """From the rows to the box."""
+        pane = self.query_one("#row")
+        if self.table.has_focus and pane.display:
+            pane.focus()
+        else:
+            self.query_one(Editor).focus()
+
+    def action_anew(self) -> None:
+        """Ask the same once more, about what the captures hold now."""
+        self._ask(self._sql or self.query_one(Editor).text.strip(), anew=True)
+
+    def action_views(self) -> None:
+        """What there is to ask."""
+        self._answer, self._shown, self._asker.answer = None, None, None
+        self._show()
+
+    def action_shift(self, by: int) -> None:
+        """Other columns of a wide answer."""
+        answer = self._answer
+        if answer is not None and self.table.has_focus:
+            answer.first = max(0, min(answer.first + by, len(answer.answer.columns) - 1))
+            self.table.set_columns(answer.columns())
+            self._say()
+
+    def action_back(self) -> None:
+        """Stop what is being answered; out of the row, out of the rows, out of the screen."""
+        pane = self.query_one("#row")
+        if self.interrupt():
+            return
+        if pane.display:
+            pane.display = False
+            self.table.focus()
+        elif self.table.has_focus and self._answer is not None:
+            self.query_one(Editor).focus()
+        else:
+            self.app.pop_screen()
+
+    def interrupt(self) -> bool:
+        """Stop what is being answered; False where nothing is."""
+        return self._asker.stop()
+
+
+def asker_of(app: App[object]) -> Asker:
+    """The one that asks for this app."""
+    found = getattr(app, "asker", None)
+    assert isinstance(found, Asker)
+    return found
+
+
+def _of_one(opened: Opened) -> SqlScreen:
+    reading = opened.reading
+    return SqlScreen([reading.path], sanitise(reading.fold.name or reading.path.parent.name, 40))
+
+
+def _of_all(paths: Sequence[Path]) -> SqlScreen:
+    return SqlScreen(paths, count_text(len(paths), "capture"))
+
+
+ENTRY = Entry("Q", "sql", _of_one, help="ask anything in SQL, as `mcpproxy query` does", of_all=_of_all)

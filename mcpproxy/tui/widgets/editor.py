@@ -1,0 +1,125 @@
+"""Editor: a few lines of SQL. Enter runs them, Ctrl+J begins a new line, Tab completes, ↑ and ↓ go through the history.
+
+Textual's text area draws what it holds as it is, so what comes into this one comes sanitised: typed characters are
+printable by themselves, and pasted and remembered text goes through `sanitise`, line by line.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from textual import events
+from textual.message import Message
+from textual.widgets import TextArea
+
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.completing import Completion, completed
+
+LONGEST: Final = 65_536
+"""Characters that it takes in at once."""
+NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
+
+
+class Editor(TextArea):
+    """Where SQL is typed."""
+
+    DEFAULT_CSS = """
+    Editor { height: auto; min-height: 1; max-height: 8; padding: 0 1; background: $panel; }
+    Editor:focus { border: none; }
+    Editor .text-area--cursor-line { background: $panel; }
+    """
+
+    class Submitted(Message):
+        """Enter: run it."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Tabbed(Message):
+        """Tab: what fits, or None where there is nothing to complete."""
+
+        def __init__(self, found: Completion | None) -> None:
+            super().__init__()
+            self.found = found
+
+    def __init__(self, names: Callable[[str], Sequence[str]], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        """An empty one.
+
+        Args:
+            names: what may be meant, the likeliest first, given the text.
+            id: of the widget.
+        """
+        super().__init__("", id=id, compact=True, placeholder="select … from …")
+        self._names = names
+        self.past: list[str] = []
+        """What was typed before, the newest last."""
+        self._at = 0
+        self._typed = ""
+
+    def put(self, text: str) -> None:
+        """Hold another text."""
+        self.load_text(_plain(text))
+        self.move_cursor(self.document.end)
+
+    def submit(self) -> None:
+        """Run what is there, and remember it."""
+        text = self.text.strip()
+        if text and self.past[-1:] != [text]:
+            self.past.append(text)
+        self._at, self._typed = 0, ""
+        self.post_message(self.Submitted(text))
+
+    def _on_key(self, event: events.Key) -> None:  # type: ignore[override]  # Textual awaits what is to be awaited
+        if event.key in NEW_LINE:
+            self.insert("\n")
+        elif event.key == "enter":
+            self.submit()
+        elif event.key == "tab":
+            self._complete()
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def _on_paste(self, event: events.Paste) -> None:  # type: ignore[override]
+        event.stop()
+        event.prevent_default()
+        self.insert(_plain(event.text))
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """One line up; from the first, to what was typed before."""
+        if select or self.cursor_location[0] > 0 or not self._turn(1):
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """One line down; from the last, to what was typed after."""
+        if select or self.cursor_location[0] < self.document.line_count - 1 or not self._turn(-1):
+            super().action_cursor_down(select)
+
+    def _turn(self, by: int) -> bool:
+        at = self._at + by
+        if not 0 <= at <= len(self.past):
+            return False
+        if not self._at:
+            self._typed = self.text
+        self._at = at
+        self.put(self.past[-at] if at else self._typed)
+        return True
+
+    def _complete(self) -> None:
+        row, column = self.cursor_location
+        before = self.document.get_line(row)[:column]
+        begun = re.search(r"\w*$", before)
+        word = begun[0] if begun else ""
+        found = completed(word, self._names(self.text)) if word else None
+        if found is not None and found.text != word:
+            self.replace(found.text, (row, column - len(word)), (row, column))
+            self.move_cursor((row, column - len(word) + len(found.text)))
+        self.post_message(self.Tabbed(found if word else None))
+
+
+def _plain(text: str) -> str:
+    """Text whose lines are plainly visible."""
+    lines = text[:LONGEST].expandtabs(4).splitlines()
+    return "\n".join(sanitise(line, None) for line in lines)

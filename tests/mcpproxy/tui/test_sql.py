@@ -1,0 +1,251 @@
+"""SQL on the screen: asked, completed, stopped, bounded, and answered by a process that dies with the screen."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.record import seal
+from mcpproxy.history import history_path, remember, remembered
+from mcpproxy.tui.asking import Asker
+from mcpproxy.tui.completing import completed
+from mcpproxy.tui.screens.sql import SqlScreen
+from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.tui.widgets.table import Table
+from tests.captures.samples import lines
+from tests.harness import ROOT, children, is_alive, wait_until
+from tests.mcpproxy.tui.stage import CALL, Stage, captured, conversation, play, said
+
+RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
+
+
+@pytest.fixture(autouse=True)
+def own_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def screen_of(stage: Stage) -> SqlScreen:
+    assert isinstance(stage.app.screen, SqlScreen)
+    return stage.app.screen
+
+
+async def ask(stage: Stage, sql: str) -> None:
+    """Type a statement and run it."""
+    screen_of(stage).query_one(Editor).put(sql)
+    screen_of(stage).query_one(Editor).focus()
+    await stage.press("enter")
+    await stage.until(lambda: not stage.app.asker.is_busy)
+
+
+async def enter(stage: Stage) -> None:
+    """Open the screen from the list, and wait until there is something to ask."""
+    await stage.until(lambda: stage.app.shelf.has_looked and stage.app.shelf.books)
+    await stage.press("Q")
+    await stage.see("SQL", "what a row is", "latency")
+
+
+def test_it_shows_what_there_is_to_ask_and_takes_an_example(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await stage.see("1 capture", "calls", "one row per request")
+        await stage.press("tab", "enter")
+        assert "from calls" in screen_of(stage).query_one(Editor).text
+        await stage.press("enter")
+        await stage.until(lambda: stage.app.asker.answer is not None)
+        await stage.see("library", "1 row")
+
+    play(act, captured(tmp_path))
+
+
+def test_an_answer_its_rows_and_its_columns(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "select *, null as nothing from latency order by calls desc")
+        await stage.see("tools/call", "columns 1–", "rows")
+        assert not any("nothing" in line for line in stage.text().splitlines()[2:])
+        await stage.press("tab")
+        assert screen_of(stage).query_one("#answer", Table).has_focus
+        await stage.press(*["right"] * 18)
+        await stage.see("nothing", "NULL")
+        await stage.press("enter")
+        await stage.see("p95_ms", "max_ms")
+        await stage.press("escape", "v")
+        await stage.see("what a row is")
+
+    play(act, captured(tmp_path), size=(80, 30))
+
+
+def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
+    paths = [captured(tmp_path, name) for name in ("one", "two")]
+
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await stage.see("2 captures")
+        await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
+        await stage.see("2 asked")
+        await stage.press("escape")
+        await stage.open()
+        await stage.press("Q")
+        await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
+        await stage.see("1 asked", "SQL  one")
+
+    play(act, *paths)
+
+
+def test_what_is_wrong_is_told_below_and_a_query_can_be_stopped(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "selct 1")
+        await stage.see('syntax error at or near "selct"', "^^^^^")
+        for key in ("escape", "ctrl+c"):
+            screen_of(stage).query_one(Editor).put(RUNAWAY)
+            await stage.press("enter")
+            await stage.until(lambda: stage.app.asker.is_busy)
+            await stage.press(key)
+            await stage.see("stopped")
+            assert isinstance(stage.app.screen, SqlScreen)
+        await ask(stage, "select 'still ' || 'there' as x")
+        await stage.see("still there")
+        await ask(stage, "copy (select 1) to '/tmp/never'")
+        await stage.see("ermission")
+
+    play(act, captured(tmp_path))
+
+
+def test_an_answer_is_bounded_and_says_so(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "from range(1000000)")
+        await stage.see("the first 10,000 rows")
+        await ask(stage, "select repeat('x', 100000) as long from range(5000)")
+        await stage.see("the first 2,0")
+
+    play(act, captured(tmp_path))
+
+
+def test_hostile_names_and_values_are_only_text(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, """select chr(27) || ']52;c;x' || chr(7) || '[/b]' as "a\u202e[@click=app.quit]b" """)
+        await stage.see("\\x1b]52;c;x\\x07[/b]", "\\u202e[@click=app.quit]b")
+        await stage.press("tab", "enter")
+        await stage.see("\\x1b]52")
+        assert "\x1b" not in stage.text()
+        assert "\u202e" not in stage.text()
+
+    play(act, captured(tmp_path))
+
+
+def test_a_capture_that_grows_is_asked_up_to_its_end(tmp_path: Path) -> None:
+    live = CaptureFile(tmp_path / "live.mcpcap")
+    for line in lines(conversation(2)):
+        live.append(line)
+
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "select count(*)::varchar || ' frames' as n from frames")
+        await stage.see("8 frames")
+        live.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
+        await ask(stage, "select count(*)::varchar || ' frames' as n from frames")
+        await stage.see("9 frames")
+
+    play(act, tmp_path / "live.mcpcap")
+    live.close()
+
+
+def test_tab_completes_and_up_goes_back(tmp_path: Path) -> None:
+    remember("select 'of yesterday'")
+
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        editor = screen_of(stage).query_one(Editor)
+        await stage.press(*"FROM lat", "tab")
+        assert editor.text == "FROM latency"
+        await stage.see("latency_histogram")
+        await stage.press("ctrl+j", *"where me", "tab")
+        assert editor.text.startswith("FROM latency\nwhere me")
+        await stage.see("method")
+        await stage.press("up", "up")
+        assert editor.text == "select 'of yesterday'"
+        await stage.press("down")
+        assert editor.text.startswith("FROM latency\n")
+        await stage.press("enter")
+
+    play(act, captured(tmp_path))
+    assert remembered()[0] == "select 'of yesterday'"
+
+
+def test_history_is_one_line_a_statement_and_for_us_alone() -> None:
+    remember("select 1 -- why\nfrom  latency")
+    remember("select '--  x'")
+    remember("select '--  x'")
+    assert remembered() == ["select 1 from  latency", "select '--  x'"]
+    path = history_path()
+    assert path is not None
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_text("_HiStOrY_V2_\nselect\\0401\n")
+    remember("from \\x")
+    assert remembered() == ["select 1", "from \\x"]
+    assert path.read_text() == "_HiStOrY_V2_\nselect\\0401\nfrom\\040\\134x\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "names", "text", "options"),
+    [
+        ("la", ["latency"], "latency", ()),
+        ("LA", ["latency", "lag"], "LA", ("latency", "lag")),
+        ("l", ["latency", "lat_x"], "lat", ("latency", "lat_x")),
+    ],
+)
+def test_completion(word: str, names: list[str], text: str, options: tuple[str, ...]) -> None:
+    assert completed(word, names) == (text, options)
+    assert completed("zz", names) is None
+
+
+def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_path: Path) -> None:
+    asker = Asker()
+    try:
+        asker.ask([captured(tmp_path)], RUNAWAY)
+        wait_until(lambda: asker.relations)
+        (pid,) = children(os.getpid())
+        wait_until(lambda: children(pid))
+        (jail,) = children(pid)
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not asker.is_busy)
+        assert "has ended" in asker.error[0]
+        wait_until(lambda: not is_alive(jail))
+        asker.ask([captured(tmp_path)], "select 42 as x")
+        wait_until(lambda: not asker.is_busy)
+        assert asker.answer is not None
+        assert asker.answer.rows == [["42"]]
+    finally:
+        asker.close()
+    wait_until(lambda: not children(os.getpid()))
+
+
+ASKING = """
+import sys, time
+from pathlib import Path
+from mcpproxy.tui.asking import Asker
+asker = Asker()
+asker.ask([Path(sys.argv[1])], sys.argv[2])
+while not asker.relations: time.sleep(0.01)
+print("asked", "duckdb" in sys.modules, flush=True)
+time.sleep(600)
+"""
+
+
+def test_it_dies_with_the_screen_however_that_ends_and_that_loads_no_database(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ASKING, str(captured(tmp_path)), RUNAWAY]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"asked False\n"
+        (pid,) = children(process.pid)
+        wait_until(lambda: children(pid))
+        (jail,) = children(pid)
+        process.kill()
+    wait_until(lambda: not is_alive(pid) and not is_alive(jail))
