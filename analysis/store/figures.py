@@ -94,6 +94,8 @@ class Unanswered(NamedTuple):
     """In captures that are still being recorded."""
     may_be_lost: int
     """In captures that have lost something."""
+    may_be_unjudged: int
+    """In others: before frames that could not be looked into."""
 
 
 class Definition(NamedTuple):
@@ -115,6 +117,8 @@ class Startup(NamedTuple):
     initialize_ms: float | None
     ready_ms: float | None
     first_list_ms: float | None
+    silent: int
+    """Sessions in which nothing tells the start of the process from the first answer."""
 
 
 class Figures:
@@ -223,13 +227,14 @@ class Figures:
                 """
                 with numbered as (
                     select
-                        concat_ws(' ', method, name) as what, request, is_live, may_be_lost,
+                        concat_ws(' ', method, name) as what, request, is_live, may_be_lost, may_be_unjudged,
                         row_number() over (partition by what order by time, capture, request) as place
                     from unanswered
                 )
                 select
                     what, count(*), list(request order by place) filter (place <= 10),
-                    count(*) filter (is_live), count(*) filter (may_be_lost and not is_live)
+                    count(*) filter (is_live), count(*) filter (may_be_lost and not is_live),
+                    count(*) filter (may_be_unjudged and not may_be_lost and not is_live)
                 from numbered group by what order by 2 desc, 1
                 """
             )
@@ -253,7 +258,7 @@ class Figures:
             """
             select
                 count(total_ms), median(total_ms), median(process_ms), median(initialize_ms), median(ready_ms),
-                median(first_list_ms)
+                median(first_list_ms), count(*) filter (is_silent and total_ms is not null)
             from startup
             """
         )

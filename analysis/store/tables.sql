@@ -35,7 +35,7 @@ comment on column captures.frames is 'frames in it';
 comment on column captures.bytes is 'bytes of these frames, delimiters not counted';
 comment on column captures.sessions is 'sessions in it';
 comment on column captures.lost is 'records known to be lost: the recorder could not write them, or they are damaged';
-comment on column captures.unjudged is 'frames that could not be looked into, because they are too big or incomplete';
+comment on column captures.unjudged is 'frames that could not be looked into, because they are too big, too deep or incomplete';
 comment on column captures.damage is 'bytes of its files that are no record; an unfinished record at an end, as a kill leaves it, is none of them';
 
 --     select client, server, server_version, revision, count(*) as sessions from sessions group by all

@@ -219,8 +219,10 @@ def _unanswered(found: list[Unanswered]) -> list[str]:
         numbers = ", ".join(f"#{number}" for number in one.requests[:MOST_NAMES])
         words.append(f"{sanitise(one.what, 100)} {numbers}{', …' if one.times > MOST_NAMES else ''}")
     live, lost = sum(one.live for one in found), sum(one.may_be_lost for one in found)
+    unjudged = sum(one.may_be_unjudged for one in found)
     notes = [f"{live:,} may still be answered"] if live else []
     notes += [f"answers to {lost:,} may be in what was lost"] if lost else []
+    notes += [f"answers to {unjudged:,} may be in frames that could not be looked into"] if unjudged else []
     return [*_some(words), *notes]
 
 
@@ -240,8 +242,11 @@ def _parts(startup: Startup) -> list[str]:
         ("initialized", startup.ready_ms),
         ("first tools/list", startup.first_list_ms),
     )
-    # A server that says nothing before its answer has no time of its own for `initialize`.
-    told = [f"{name} {_ms(value)}" for name, value in parts if value]
+    told = [f"{name} {_ms(value)}" for name, value in parts if value is not None]
+    if startup.silent and told:
+        at = 1 if startup.process_ms is not None and len(told) > 1 else 0
+        where = f" in {count_text(startup.silent, 'session')}" if startup.silent < startup.sessions else ""
+        told[at] += f", start of the process included{where}"
     return [*told, *([f"medians of {startup.sessions:,} sessions"] if startup.sessions > 1 else [])]
 
 

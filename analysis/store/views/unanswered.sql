@@ -2,16 +2,24 @@
 --
 --     select server, method, name, count(*) as requests, max(waited_ms) from unanswered group by all
 create view unanswered as
+with blind as (
+    select capture, case dir when 's2c' then 'client' else 'server' end as asked_by, max(seq) as last_unjudged
+    from frames
+    where kind = 'unjudged'
+    group by all
+)
 select
     exchanges.time as time,
-    captures.name as server, capture, session, request, exchanges.id as id, asked_by, method, exchanges.name as name,
+    captures.name as server, exchanges.capture as capture, session, request, exchanges.id as id, exchanges.asked_by as asked_by, method, exchanges.name as name,
     round(started_ns / 1e6, 3) as at_ms,
     round(greatest(0, captures.duration_ns - started_ns) / 1e6, 3) as waited_ms,
     captures.is_live as is_live,
-    captures.lost > 0 or captures.unjudged > 0 or captures.damage > 0 as may_be_lost
+    captures.lost > 0 or captures.damage > 0 as may_be_lost,
+    coalesce(last_unjudged > request, false) as may_be_unjudged
 from exchanges join captures using (capture)
+    left join blind on blind.capture = exchanges.capture and blind.asked_by = exchanges.asked_by
 where outcome = 'unanswered'
-order by exchanges.time, capture, request;
+order by exchanges.time, exchanges.capture, request;
 comment on view unanswered is 'one row per request that has no answer, was not cancelled, and did not fail over HTTP';
 comment on column unanswered.time is 'when it was sent, UTC';
 comment on column unanswered.server is 'name of the captured server';
@@ -25,4 +33,5 @@ comment on column unanswered.name is 'the tool, prompt or resource; NULL where t
 comment on column unanswered.at_ms is 'when it was handed on, in ms since the capture opened';
 comment on column unanswered.waited_ms is 'from then to the end of the capture';
 comment on column unanswered.is_live is 'whether the capture is still being recorded: an answer may still come';
-comment on column unanswered.may_be_lost is 'whether the capture has lost records, damage or frames that could not be looked into: the answer may be among them';
+comment on column unanswered.may_be_lost is 'whether the capture has lost records or is damaged: the answer may be in what is missing';
+comment on column unanswered.may_be_unjudged is 'whether a frame of the side that was asked came later and could not be looked into, because it is too big, too deep or incomplete: it may be the answer';

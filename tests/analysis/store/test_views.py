@@ -27,7 +27,7 @@ from analysis.message import Message, Notification, Request, Response
 from analysis.store.load import Loader, create, path_id
 from analysis.store.reference import Relation, relations, view_texts
 from captures.errors import CaptureError
-from captures.frame import Frame
+from captures.frame import Direction, Frame
 from captures.reader import Capture, read_frames
 from captures.record import Record
 from mcpproxy.report.sql_page import page
@@ -433,7 +433,26 @@ def test_unanswered_and_slowest_are_exactly_the_two_halves(base: Base) -> None:
 def test_unanswered_by_heart(written: Base) -> None:
     (row,) = written.rows("unanswered")
     assert (row["id"], row["name"], row["at_ms"], row["waited_ms"]) == ("91", "slow", 2090.0, 1010.0)
-    assert (row["is_live"], row["may_be_lost"]) == (False, False)
+    assert (row["is_live"], row["may_be_lost"], row["may_be_unjudged"]) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("sender", "comes_last", "may_be"), [("s2c", True, True), ("s2c", False, False), ("c2s", True, False)]
+)
+def test_only_frames_of_who_was_asked_may_hold_the_answer(
+    tmp_path: Path, sender: Direction, comes_last: bool, may_be: bool
+) -> None:
+    one = Written(tmp_path / "a.mcpcap", "s")
+    deep = b"[" * 5000 + b"]" * 5000
+    if not comes_last:
+        one.raw(1, sender, deep)
+    one.call(2, 1, "slow")
+    if comes_last:
+        one.raw(3, sender, deep)
+    with loaded([one.close()]) as base:
+        assert base.ask("select unjudged from captures") == [(1,)]
+        (row,) = base.rows("unanswered")
+    assert (row["may_be_lost"], row["may_be_unjudged"]) == (False, may_be)
 
 
 # ---- traffic
@@ -489,6 +508,31 @@ def test_startup_by_heart(written: Base) -> None:
     assert rows[one] == (39.0, 10.0, 5.0, 8.0, 62.0)
     assert rows[two] == (None, 10.0, 5.0, 2.0, 17.0)
     assert rows[three] == (None, None, None, None, None)
+
+
+def test_startup_of_a_silent_server_is_not_said_to_be_its_process(tmp_path: Path) -> None:
+    parts = "process_ms, initialize_ms, ready_ms, first_list_ms, total_ms, is_silent"
+    silent = Written(tmp_path / "silent.mcpcap", "s", 1)
+    silent.record(1, "process", event="spawned", pid=7)
+    silent.handshake(1000)  # the client asks after a second, and is answered at once
+    silent.record(1016, "stderr", raw="answered", size=8)
+    silent.ask(1020, 1, "tools/list")
+    silent.answer(1023, 1, tools=[])
+    modern = Written(tmp_path / "modern.mcpcap", "s", 2)
+    modern.record(1, "process", event="spawned", pid=7)
+    modern.ask(500, 1, "tools/list")
+    modern.answer(507, 1, tools=[])
+    noisy = Written(tmp_path / "noisy.mcpcap", "s", 3)
+    noisy.record(1, "process", event="spawned", pid=7)
+    noisy.raw(5, "s2c", b"Server is up")
+    noisy.handshake(6)
+    with loaded([silent.close(), modern.close(), noisy.close()]) as base:
+        found = [base.ask(f"select {parts} from startup where capture = ?", one.id)[0] for one in base.told]
+    assert found == [
+        (None, 10.0, 5.0, 3.0, 18.0, True),
+        (None, None, None, 7.0, 7.0, True),
+        (4.0, 10.0, 5.0, None, 19.0, False),
+    ]
 
 
 def test_startup_of_the_corpus_is_that_of_its_answers(corpus: Base) -> None:

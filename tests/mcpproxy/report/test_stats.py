@@ -23,9 +23,9 @@ def stats(name: str = "search", **changes: object) -> Stats:
         True,
         [Count("id/type-changed", 1, name)],
         [],
-        [Unanswered(f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2)],
+        [Unanswered(f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3)],
         [Definition("server", name, 9100, 2275, 0), Definition("server", "b", 2200, 550, 3)],
-        Startup(3, 1210.0, 880.0, 40.0, None, 290.0),
+        Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0),
     )
     return made._replace(**changes)  # type: ignore[arg-type]  # named as in the class
 
@@ -88,6 +88,19 @@ def test_foreign_text_neither_acts_nor_breaks_a_line(name: str, width: int) -> N
     for line in text(stats(name), width).split("\n"):
         assert cells(line) <= width
         assert sanitise(line, None) == line
+
+
+def test_what_may_hold_an_answer_is_called_what_it_is() -> None:
+    shown = " ".join(text(stats(), 200).split())
+    assert "1 may still be answered · answers to 2 may be in what was lost" in shown
+    assert "answers to 3 may be in frames that could not be looked into" in shown
+
+
+def test_where_the_process_is_in_the_answer_it_is_said_so() -> None:
+    silent = Startup(1, 540.0, None, 499.0, 1.0, 40.0, 1)
+    assert "initialize 499ms, start of the process included" in text(stats(startup=silent), 120)
+    some = Startup(3, 540.0, 300.0, 499.0, 1.0, 40.0, 2)
+    assert "initialize 499ms, start of the process included in 2 sessions" in text(stats(startup=some), 120)
 
 
 def test_nothing_at_all_is_a_screen_as_well() -> None:
