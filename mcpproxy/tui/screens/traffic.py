@@ -81,7 +81,7 @@ class TrafficScreen(Screen[None]):
         """
         super().__init__()
         self.reading = opened.reading
-        self._first = opened.row
+        self._first, self._only = opened.row, opened.only
         self._rows = TrafficRows(self.reading, self._tell_rows)
         self._scan: Scan | None = None
         self._filtered = False
@@ -111,6 +111,8 @@ class TrafficScreen(Screen[None]):
         self.table.focus()
         self.table.following = self.reading.is_live and self._first is None
         self._grown()
+        if self._only is not None:
+            self.select(self._only)
 
     def on_unmount(self) -> None:
         """Read no more."""
@@ -227,9 +229,13 @@ class TrafficScreen(Screen[None]):
             return
         if self._rows.is_exchanges:
             self.action_exchanges()
-        if not self.go_to(other):
+        self.reach(other)
+
+    def reach(self, entry: int) -> None:
+        """Put the cursor on an entry, whatever is filtered."""
+        if not self.go_to(entry):
             self._show_all()
-            self.go_to(other)
+            self.go_to(entry)
 
     def action_found(self, by: int) -> None:
         """The next row that the last filter selects, or without one the next with something wrong."""
@@ -295,8 +301,11 @@ class TrafficScreen(Screen[None]):
         text = event.value.strip()
         if text and self._point(text) is not None:
             return
-        box = self.query_one(FilterBox)
-        box.keep(text)
+        self.query_one(FilterBox).keep(text)
+        self.select(text)
+
+    def select(self, text: str) -> None:
+        """Show what an expression selects; all where it is empty."""
         self._leave_box()
         self._end_scan()
         self._scan = None

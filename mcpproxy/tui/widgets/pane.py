@@ -52,6 +52,12 @@ class Pane(ScrollView, can_focus=True):
         self._lines, self.branching = lines, None
         self._renewed()
 
+    def renew_lines(self, lines: Sequence[Sequence[Span]]) -> None:
+        """The same lines have other text: stay where it is scrolled to."""
+        self._lines, self.branching = lines, None
+        self.virtual_size = Size(1, len(self))
+        self.refresh()
+
     def say_tree(self, tree: Tree) -> None:
         """Show lines that fold."""
         self._lines, self.branching = (), tree

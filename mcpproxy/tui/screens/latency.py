@@ -1,0 +1,271 @@
+"""Latency: each kind of request by method and name, how long its answers took, their distribution and course."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from mcpproxy.report import units
+from mcpproxy.report.text import Span, count_text, fit
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.histogram import blocks, brief, stretched
+from mcpproxy.tui.latencies import Chosen, Figures, Latencies
+from mcpproxy.tui.live import Pulse
+from mcpproxy.tui.messages import Failed, Matched
+from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.table import Column, Line, Table
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
+
+COLUMNS: Final = (
+    Column("call", "method / name", 20, stretch=True),
+    Column("asked", "n", 7, right=True),
+    Column("errors", "err", 5, right=True, drop=1),
+    Column("p50", "p50", 6, right=True, drop=2),
+    Column("p90", "p90", 6, right=True, drop=6),
+    Column("p95", "p95", 6, right=True),
+    Column("p99", "p99", 6, right=True, drop=4),
+    Column("most", "max", 6, right=True, drop=3),
+    Column("shape", "shape", 10, drop=5),
+)
+SORTS: Final = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
+NAME: Final = 200
+"""Characters of a kind that a row can show."""
+LABEL: Final = 14
+WIDEST: Final = 64
+"""Cells of a bar."""
+
+
+class LatencyRows:
+    """The rows: kinds of requests, sorted."""
+
+    def __init__(self) -> None:
+        self.figures: Sequence[Figures] = ()
+
+    def __len__(self) -> int:
+        return len(self.figures)
+
+    def want(self, first: int, last: int) -> None:
+        """All of it is in memory."""
+
+    def line(self, row: int) -> Line:
+        """One kind."""
+        one = self.figures[row]
+        return Line(
+            {
+                "call": (Span(sanitise(one.call.text, NAME)),),
+                "asked": (Span(f"{one.asked:,}"),),
+                "errors": (Span(f"{one.errors:,}", "bad" if one.errors else "dim"),),
+                "p50": (Span(brief(one.p50_ns)),),
+                "p90": (Span(brief(one.p90_ns)),),
+                "p95": (Span(brief(one.p95_ns), "accent"),),
+                "p99": (Span(brief(one.p99_ns)),),
+                "most": (Span(brief(one.most_ns)),),
+                "shape": (Span(one.shape, "accent"),),
+            }
+        )
+
+
+class LatencyScreen(Screen[None]):
+    """Latency by method and name."""
+
+    DEFAULT_CSS = """
+    LatencyScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #latency { height: 1fr; }
+        & #kind { height: 1; background: $panel; padding: 0 1; }
+        & #course { height: 45%; padding: 0 1; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "sort", "sort"),
+        Binding("tab", "panes", "pane", show=False, priority=True),
+        Binding("escape", "app.pop_screen", "back"),
+        Binding("q", "app.quit", "quit"),
+        Binding("question_mark", "app.help", "help"),
+    ]
+
+    def __init__(self, opened: Opened) -> None:
+        """The screen of a capture.
+
+        Args:
+            opened: the capture.
+        """
+        super().__init__()
+        self.reading = opened.reading
+        self.latencies = Latencies(opened.reading)
+        self._rows = LatencyRows()
+        self._sort = SORTS[0]
+        self._pulse: Pulse | None = None
+        self._has_moved = False
+        self._shown: object = None
+
+    def compose(self) -> ComposeResult:
+        """The kinds, and more about one of them."""
+        yield Words(id="title")
+        yield Table(COLUMNS, id="latency")
+        yield Words(id="kind")
+        yield Pane(id="course")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Start counting."""
+        self.table.show(self._rows)
+        self.table.focus()
+        self._refresh()
+        self._pulse = Pulse(self.latencies.step, self._tell, self._tell_failed, "latency")
+
+    def on_unmount(self) -> None:
+        """Count no more."""
+        if self._pulse is not None:
+            self._pulse.stop()
+
+    @property
+    def table(self) -> Table:
+        """The kinds."""
+        return self.query_one("#latency", Table)
+
+    @property
+    def selected(self) -> Figures | None:
+        """The kind under the cursor."""
+        row = self.table.cursor
+        return self._rows.figures[row] if row < len(self._rows.figures) else None
+
+    # ---- what comes
+
+    def _tell(self) -> None:
+        self.post_message(Matched())
+
+    def _tell_failed(self, reason: str) -> None:
+        self.post_message(Failed(self.reading.path, reason))
+
+    @on(Failed)
+    def _failed(self, event: Failed) -> None:
+        notify(self.app, event.reason, bad=True)
+
+    @on(Matched)
+    def _refresh(self) -> None:
+        held = self.selected
+        figures = sorted(self.latencies.rows, key=self._order)
+        self._rows.figures = figures
+        if self._has_moved and held is not None:
+            places = (row for row, one in enumerate(figures) if one.number == held.number)
+            self.table.cursor = next(places, 0)
+        self.table.renew()
+        self._title()
+        self._show_kind()
+
+    def _order(self, one: Figures) -> tuple[float, str]:
+        values: dict[str, int | None] = {
+            "n": one.asked,
+            "err": one.errors,
+            "p50": one.p50_ns,
+            "p90": one.p90_ns,
+            "p95": one.p95_ns,
+            "p99": one.p99_ns,
+            "max": one.most_ns,
+        }
+        value = values.get(self._sort, 0)
+        return -(value if value is not None else -1), one.call.text
+
+    def _title(self) -> None:
+        rows, reading = self._rows.figures, self.reading
+        answered = sum(one.answered for one in rows)
+        spans = [Span("latency ", "accent"), Span(fit(sanitise(reading.fold.name or reading.path.parent.name), 26))]
+        spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'answer')}", "dim"))
+        spans.append(Span(f"  by {self._sort}", "dim"))
+        if reading.is_live and reading.index.tail.is_at_end:
+            spans.append(Span("  ● live", "accent"))
+        elif not reading.has_ended:
+            spans.append(Span(f"  {100 * reading.understood // max(1, len(reading.index))}% …", "accent"))
+        self.query_one("#title", Words).say(spans)
+
+    # ---- one kind
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        self._has_moved = True
+        self._show_kind()
+
+    def on_resize(self) -> None:
+        """Bars need room."""
+        self._shown = None
+        self._show_kind()
+
+    def _show_kind(self) -> None:
+        one = self.selected
+        self.latencies.choose(one.number if one is not None else None)
+        known = self.latencies.chosen
+        if one is None or known is None or known.number != one.number:
+            known = None
+        wanted = (one, known, self.size.width)
+        if wanted == self._shown:
+            return
+        self._shown = wanted
+        pane, kind = self.query_one("#course", Pane), self.query_one("#kind", Words)
+        if one is None:
+            kind.say([Span("no request so far" if not self.reading.has_ended else "no requests", "dim")])
+            pane.say_lines(())
+            return
+        more = "" if known is not None and known.is_whole else " …"
+        text = f"  {count_text(one.answered, 'answer')} to {count_text(one.asked, 'request')}{more}"
+        kind.say([Span(sanitise(one.call.text, NAME), "accent"), Span(text, "dim")])
+        pane.renew_lines(() if known is None else pictured(known, max(10, self.size.width - 4)))
+
+    # ---- keys
+
+    @on(Table.Chosen)
+    def _choose(self) -> None:
+        """Show the traffic of one kind."""
+        one = self.selected
+        text = one.call.filter if one is not None else None
+        if text is None:
+            notify(self.app, "these are too many kinds for one filter")
+        else:
+            cast("TheApp", self.app).select(text)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self._refresh()
+
+    def action_panes(self) -> None:
+        """From the list to what stands below, and back."""
+        (self.query_one("#course", Pane) if self.table.has_focus else self.table).focus()
+
+
+def pictured(known: Chosen, width: int) -> list[list[Span]]:
+    """The course of one kind over time, and its distribution, as lines."""
+    made: list[list[Span]] = []
+    room = max(4, width - LABEL - 12)
+    most = max((value for value in known.p95_ns if value is not None), default=0)
+    for name, values in (("p95", known.p95_ns), ("p50", known.p50_ns)):
+        line = blocks(stretched(values, room), most)
+        high = max((value for value in values if value is not None), default=None)
+        note = f"  up to {brief(high)}" if high is not None else ""
+        made.append([Span(f"{name + ' by time':<{LABEL}}", "dim"), Span(line, "accent"), Span(note, "dim")])
+    if known.p95_ns:
+        cells = min(room, len(known.p95_ns))
+        start, end = "0s", units.duration(len(known.p95_ns) * known.slice_ns)
+        made.append([Span(f"{'':<{LABEL}}{start}{end:>{max(len(end) + 1, cells - len(start))}}", "dim")])
+    made.append([])
+    total, most = sum(known.octaves.values()), max(known.octaves.values(), default=0)
+    bar = max(1, min(WIDEST, width - LABEL - 18))
+    low, high = min(known.octaves, default=0), max(known.octaves, default=-1)
+    for octave in range(low, high + 1):
+        count = known.octaves.get(octave, 0)
+        label = f"{brief(1 << max(0, octave - 1)):>6} {'–' if octave < high else '+'} "
+        filled = -(-bar * count // most) if most else 0
+        share = f"{count:,}  {100 * count / total:.0f}%" if count else ""
+        made.append([Span(f"{label:<{LABEL - 4}}", "dim"), Span("█" * filled, "accent"), Span(f" {share}")])
+    return made
+
+
+ENTRY: Final = Entry("L", "latency", LatencyScreen, help="latency of each method and tool: percentiles, shape, course")
