@@ -11,9 +11,9 @@ Make a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing
 
 The key then stands in the footers, in `?` and in the palette. `opened.reading` is the capture: its `index` (where each
 entry stands), `fold` (who talks to whom), `exchanges` (latency and outcome, as columns); it goes on growing in a
-thread, and every screen gets `Grown` when it has. Work of more than a few milliseconds belongs in a thread: `Pulse`
-runs steps, `messages.py` holds what it tells. To show the traffic at a row: `app.show(row)`; what a filter selects of
-it: `app.select(text)`.
+thread, and every screen gets `Grown` when it has; its `findings` come from a process, and `Checked` tells of them. Work
+of more than a few milliseconds belongs in a thread: `Pulse` runs steps, `messages.py` holds what it tells. To show the
+traffic at a row: `app.show(row)`; what a filter selects of it: `app.select(text)`.
 
 Text goes to the screen through `mcpproxy.tui.plain` alone (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
 which sanitises it; `tests/mcpproxy/tui/test_boundary.py` reads the sources for anything else.
@@ -30,9 +30,12 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from captures.errors import CaptureError
+from mcpproxy.tui.asking import Asker
+from mcpproxy.tui.checking import Checking
 from mcpproxy.tui.entries import Opened, entries
+from mcpproxy.tui.found import Findings
 from mcpproxy.tui.live import Pulse, Shelf
-from mcpproxy.tui.messages import Failed, Grown, Wanted
+from mcpproxy.tui.messages import Checked, Failed, Grown, Wanted
 from mcpproxy.tui.plain import notify
 from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.screens.help import HelpScreen
@@ -74,7 +77,7 @@ class TheApp(App[None]):
 
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", "quit", show=False, priority=True),
     ]
 
     def __init__(self, find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> None:
@@ -87,6 +90,8 @@ class TheApp(App[None]):
         """
         super().__init__()
         self.shelf = Shelf(find)
+        self.asker = Asker()
+        self.checking = Checking(self._tell_checked)
         self._nothing, self._first = nothing, first
         self._opened: tuple[Reading, Pulse] | None = None
         self.register_theme(DARK)
@@ -103,6 +108,8 @@ class TheApp(App[None]):
     def on_unmount(self) -> None:
         """Read no more."""
         self._close()
+        self.asker.close()
+        self.checking.close()
 
     # ---- captures
 
@@ -127,6 +134,7 @@ class TheApp(App[None]):
             notify(self, str(error), bad=True)
             return None
         self._opened = reading, Pulse(reading.step, self._tell, lambda why: self._tell_failed(path, why))
+        self.checking.check(path, reading.findings)
         return Opened(reading)
 
     def show(self, row: int, path: Path | None = None) -> None:
@@ -159,6 +167,7 @@ class TheApp(App[None]):
     def _close(self) -> None:
         if self._opened is not None:
             reading, pulse = self._opened
+            self.checking.drop(reading.findings)
             pulse.stop()
             reading.close()
             self._opened = None
@@ -167,10 +176,28 @@ class TheApp(App[None]):
         for screen in list(self.screen_stack):
             screen.post_message(Grown())
 
+    def _tell_checked(self) -> None:
+        for screen in list(self.screen_stack):
+            screen.post_message(Checked())
+
+    def check_again(self) -> None:
+        """Look for what is wrong in the capture that is open from its beginning, as the process that did has died."""
+        if self._opened is not None:
+            reading = self._opened[0]
+            self.checking.drop(reading.findings)
+            reading.findings = Findings(reading.index)
+            self.checking.check(reading.path, reading.findings)
+
     def _tell_failed(self, path: Path, reason: str) -> None:
         self.screen.post_message(Failed(path, reason))
 
     # ---- keys
+
+    def action_interrupt(self) -> None:
+        """Stop what the screen is at; where it is at nothing, leave."""
+        stop = getattr(self.screen, "interrupt", None)
+        if stop is None or not stop():
+            self.exit()
 
     def action_help(self) -> None:
         """Every key."""
@@ -180,6 +207,9 @@ class TheApp(App[None]):
     def action_enter(self, key: str) -> None:
         """Open a screen for the capture that is open, or that the cursor is on."""
         entry = next((one for one in entries() if one.key == key), None)
+        if entry is not None and entry.of_all is not None and isinstance(self.screen, SessionsScreen):
+            self.push_screen(entry.of_all([book.path for book in self.screen.books]))
+            return
         opened = self._present()
         if entry is not None and opened is not None:
             self.push_screen(entry.make(opened))

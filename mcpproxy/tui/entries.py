@@ -1,9 +1,10 @@
 """Entry: how a screen says what it is called, by which key it opens, and for what; and what it is opened with."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Literal, TypeAlias
 
@@ -40,6 +41,8 @@ class Entry:
     """From which of the two main screens it opens."""
     help: str = ""
     """One line for `?`."""
+    of_all: Callable[[Sequence[Path]], Screen[None]] | None = None
+    """Makes it for all captures that are listed, where it is opened from there and that makes sense."""
 
 
 @cache

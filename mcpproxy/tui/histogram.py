@@ -144,6 +144,5 @@ def stretched(values: Sequence[int | None], width: int) -> list[int | None]:
         return list(values)
     cuts = [len(values) * place // width for place in range(width + 1)]
     return [
-        max((value for value in values[start:end] if value is not None), default=None)
-        for start, end in pairwise(cuts)
+        max((value for value in values[start:end] if value is not None), default=None) for start, end in pairwise(cuts)
     ]
