@@ -24,8 +24,8 @@ from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import STEP, Tail
 from mcpproxy.report.records import remark_on
-from mcpproxy.tui.found import Findings
 from mcpproxy.tui.calls import Calls
+from mcpproxy.tui.found import Findings
 
 NONE: Final = (1 << 32) - 1
 """No row, or no exchange."""
