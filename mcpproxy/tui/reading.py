@@ -59,8 +59,11 @@ class Exchanges:
         """Number of its kind among `Reading.calls`."""
         self.is_cancelled = array("B")
         """Whether a cancellation has named it, answered since or not."""
+        self.end = array("I")
+        """Row of what ended it, the answer or else the cancellation, or NONE."""
         self.settled = array("I")
-        """Numbers in the order in which they got an answer, or at the end turned out to have none."""
+        """Numbers in the order in which they were answered, cancelled, or at the end turned out to have no answer; twice
+        where an answer came after the cancellation."""
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -72,6 +75,7 @@ class Exchanges:
         self.latency_ns.append(-1)
         self.call.append(call)
         self.is_cancelled.append(0)
+        self.end.append(NONE)
         self.outcome.append(OPEN)
         return len(self.outcome) - 1
 
@@ -246,7 +250,7 @@ class Reading:
             found = self.index.of_seq(message.seq)
             row = last if found is None or found >= len(self.exchange_of) else found
         if seen.cancels is not None:
-            self._settle(seen.cancels, Outcome.CANCELLED)
+            self._cancel(seen.cancels, row)
         if isinstance(message, Request):
             number = self.exchanges.add(row, self.calls.number(message))
             if message.index is not None or len(message.frames) > 1:
@@ -275,16 +279,20 @@ class Reading:
             self.exchanges.response[number] = row
             self.exchanges.latency_ns[number] = min(exchange.duration_ns or 0, (1 << 63) - 1)
             self.exchanges.outcome[number] = _CODES[exchange.outcome]
+            self.exchanges.end[number] = row
             self.exchanges.settled.append(number)
         return number
 
-    def _settle(self, request: Request, outcome: Outcome) -> None:
+    def _cancel(self, request: Request, by: int) -> None:
         row = self.index.of_seq(request.seq)
         number = self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
-        if number != NONE:
-            self.exchanges.is_cancelled[number] = True
-            if self.exchanges.outcome[number] == OPEN:
-                self.exchanges.outcome[number] = _CODES[outcome]
+        if number == NONE:
+            return
+        self.exchanges.is_cancelled[number] = True
+        if self.exchanges.outcome[number] == OPEN:
+            self.exchanges.outcome[number] = _CODES[Outcome.CANCELLED]
+            self.exchanges.end[number] = by
+            self.exchanges.settled.append(number)
 
     def _finish(self) -> None:
         for exchange in self.fold.finish():
