@@ -1,0 +1,427 @@
+"""Findings: what breaks the rules, the worst first, by rule; one key from each to its frame."""
+
+import time
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer, Input
+
+from analysis.finding import Finding, Level
+from mcpproxy.report.text import Role, Span, count_text
+from mcpproxy.report.wrapping import wrapped
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.found import SIGNS, Findings
+from mcpproxy.tui.messages import Checked, Grown
+from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.screens.rule import RuleScreen
+from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.table import Column, Line, Table
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
+
+COLUMNS: Final = (
+    Column("mark", "", 1),
+    Column("frame", "frame", 8, right=True),
+    Column("time", "time", 10, right=True, drop=1),
+    Column("who", "who", 9, drop=2),
+    Column("text", "what is wrong", 24, stretch=True),
+)
+AT_FIRST: Final = 20
+"""Findings of a rule that are listed until more are asked for."""
+FEW: Final = 1000
+LATER_S: Final = 0.5
+NOTHING: Final = "nothing found"
+
+ROLES: Final[dict[Level, Role]] = {Level.NOTE: "dim", Level.WARNING: "plain", Level.ERROR: "bad"}
+
+
+class Group(NamedTuple):
+    """The findings of a rule at one level."""
+
+    level: Level
+    rule: str
+
+
+class Item(NamedTuple):
+    """A line of the list: of a group, of one finding in it, or of those that are not shown."""
+
+    group: Group
+    finding: Finding | None = None
+    total: int = -1
+    """Of a group: how many there are; of those not shown: how many these are."""
+    is_head: bool = False
+
+
+class FoundRows:
+    """The lines of the list."""
+
+    def __init__(self) -> None:
+        self.items: Sequence[Item] = ()
+        self.folded: set[Group] = set()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def want(self, first: int, last: int) -> None:
+        """All of it is in memory."""
+
+    def line(self, row: int) -> Line:
+        """One line."""
+        item = self.items[row]
+        if item.is_head:
+            sign, role = SIGNS[item.group.level], ROLES[item.group.level]
+            fold = "▸" if item.group in self.folded else "▾"
+            spans = [Span(f"{sign} {item.group.level!s:<7}  ", role), Span(item.group.rule, "accent")]
+            return Line({"mark": (Span(fold, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame")
+        finding = item.finding
+        if finding is None:
+            return Line({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide="frame")
+        who = finding.blames if finding.blames != "unknown" else ""
+        return Line(
+            {
+                "frame": (Span(f"{finding.frame:,}"),),
+                "time": (Span(clock(finding.t_ns), "dim"),),
+                "who": (Span(who, "dim"),),
+                "text": (Span(sanitise(finding.message, 300)),),
+            }
+        )
+
+
+def clock(t_ns: int) -> str:
+    """A stamp as the traffic shows it."""
+    return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
+
+
+def arranged(findings: Findings, folded: set[Group], unfolded: set[Group], words: str) -> Iterator[Item]:
+    """The lines: the worst level first, then by rule, each finding where it stands in the capture.
+
+    Args:
+        findings: all there are.
+        folded: groups of which only the head is shown.
+        unfolded: groups of which more than the first are.
+        words: what is looked for: words that stand in a finding, and patterns for its rule.
+    """
+    groups: dict[Group, list[Finding]] = {}
+    wanted = words.lower().split()
+    for finding in list(findings.kept):
+        if fits(finding, wanted):
+            groups.setdefault(Group(finding.level, finding.rule), []).append(finding)
+    counts = dict(findings.counts)
+    for group in sorted(groups, key=lambda one: (-one.level, one.rule)):
+        own = sorted(groups[group], key=lambda one: one.frame)
+        # Those whose text was not kept are known by level and rule alone.
+        count = counts.get(group, 0) if all(_is_of(group, word) for word in wanted) else len(own)
+        yield Item(group, total=count, is_head=True)
+        if group in folded:
+            continue
+        shown = own if group in unfolded else own[:AT_FIRST]
+        yield from (Item(group, finding) for finding in shown)
+        if len(shown) < count:
+            yield Item(group, total=count - len(shown))
+
+
+def fits(finding: Finding, wanted: Sequence[str]) -> bool:
+    """Whether a finding has all of some words; one with a `*` or `?` is a pattern for its rule."""
+    if not wanted:
+        return True
+    text = f"{finding.level} {finding.rule} {finding.blames} {finding.method} {finding.message}".lower()
+    return all(fnmatchcase(finding.rule, word) if is_pattern(word) else word in text for word in wanted)
+
+
+def is_pattern(word: str) -> bool:
+    """Whether a word stands for several."""
+    return "*" in word or "?" in word
+
+
+def _is_of(group: Group, word: str) -> bool:
+    return fnmatchcase(group.rule, word) if is_pattern(word) else word in f"{group.level} {group.rule}"
+
+
+class FindingsScreen(Screen[None]):
+    """The findings of one capture."""
+
+    DEFAULT_CSS = """
+    FindingsScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #found { height: 1fr; }
+        & #nothing { padding: 1 2; display: none; height: 1fr; }
+        & #about { height: 8; border-top: solid $panel; padding: 0 1; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter"),
+        Binding("r", "rule", "rule"),
+        Binding("left,h", "fold(True)", "fold"),
+        Binding("right,l", "fold(False)", "unfold", show=False),
+        Binding("c", "again", "check again", show=False),
+        Binding("tab", "panes", "pane", show=False, priority=True),
+        Binding("escape", "back", "back"),
+        Binding("q", "app.quit", "quit"),
+        Binding("question_mark", "app.help", "help"),
+    ]
+    app: "TheApp"
+
+    def __init__(self, opened: Opened) -> None:
+        """The screen of a capture."""
+        super().__init__()
+        self.reading = opened.reading
+        self._rows = FoundRows()
+        self._unfolded: set[Group] = set()
+        self._words = ""
+        self._has_moved = False
+        self._told: tuple[object, ...] = (None,)
+        self._arranged_s = 0.0
+        self._about: object = None
+
+    def compose(self) -> ComposeResult:
+        """The list, and below it the whole of one."""
+        yield Words(id="title")
+        yield Table(COLUMNS, id="found")
+        yield Words(id="nothing")
+        yield Pane(id="about")
+        yield FilterBox("words, or a pattern for the rule such as id/*", id="filter")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show what is there."""
+        self.table.show(self._rows)
+        self.table.focus()
+        self._renew()
+
+    @property
+    def table(self) -> Table:
+        """The list."""
+        return self.query_one("#found", Table)
+
+    @property
+    def findings(self) -> Findings:
+        """What was found so far."""
+        return self.reading.findings
+
+    @property
+    def item(self) -> Item | None:
+        """The line under the cursor."""
+        row = self.table.cursor
+        return self._rows.items[row] if row < len(self._rows.items) else None
+
+    # ---- what comes
+
+    @on(Checked)
+    def _renew(self) -> None:
+        findings = self.findings
+        told = (id(findings), sum(findings.counts.values()), self._words)
+        # Thousands are put in order in some 20 ms: not ten times a second.
+        is_late = findings.is_even or self._words != self._told[-1] or time.monotonic() - self._arranged_s >= LATER_S
+        if told != self._told and (is_late or len(findings.kept) < FEW):
+            self._told = told
+            self._arrange()
+        self._title()
+
+    @on(Grown)
+    def _grown(self) -> None:
+        self._title()
+
+    def _arrange(self) -> None:
+        """Make the lines anew; the cursor stays on what it was on, once it was moved."""
+        held, self._arranged_s = self.item, time.monotonic()
+        self._rows.items = list(arranged(self.findings, self._rows.folded, self._unfolded, self._words))
+        if held is not None and self._has_moved:
+            where = next((n for n, item in enumerate(self._rows.items) if _is_same(item, held)), None)
+            if where is not None and where != self.table.cursor:
+                self.table.go(where)
+        self.table.renew()
+        if not self._has_moved and len(self._rows) > 1:
+            self.table.cursor = 1  # the first finding, and not its head: Enter goes to the frame
+        is_empty = not self._rows.items
+        self.table.display = not is_empty
+        self.query_one("#about").display = not is_empty
+        self.query_one("#nothing", Words).display = is_empty
+        self._show()
+
+    def _title(self) -> None:
+        findings, tally = self.findings, self.findings.tally
+        spans = [Span("findings", "accent"), Span(f"  {sums(tally.errors, tally.warnings, tally.notes)}")]
+        if self._words:
+            spans.append(Span(f"  filter: {self._words}", "accent"))
+        if findings.trouble:
+            spans = [*spans, Span(f"  {findings.trouble}", "bad"), Span("  c checks again", "dim")]
+        else:
+            far = how_far(findings, len(self.reading.index))
+            spans.append(Span(f"  {far}", "dim"))
+        if findings.faults:
+            spans.append(Span(f"  {count_text(len(findings.faults), 'rule')} failed: {findings.faults[0]}", "bad"))
+        self.query_one("#title", Words).say(spans)
+        if self._words and findings.kept:
+            words = "no finding has all of these words; Esc shows all"
+        else:
+            words = NOTHING if findings.is_even else f"{NOTHING} so far"
+        self.query_one("#nothing", Words).say(words)
+
+    # ---- keys
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        self._has_moved = True
+        self._show()
+
+    @on(Table.Chosen)
+    def _choose(self) -> None:
+        """To the frame; of a head: fold; of the rest: show it."""
+        item = self.item
+        if item is None:
+            return
+        if item.finding is None:
+            if item.is_head:
+                self.action_fold(item.group not in self._rows.folded)
+            else:
+                self._more(item.group)
+            return
+        row = self.findings.row(item.finding)
+        if row is None:
+            notify(self.app, f"record {item.finding.frame:,} is not in the traffic")
+            return
+        self.app.show(row)
+
+    def _more(self, group: Group) -> None:
+        kept = sum(Group(finding.level, finding.rule) == group for finding in self.findings.kept)
+        if group in self._unfolded or kept <= AT_FIRST:
+            notify(self.app, f"of these it is known where they are: rule:{group.rule} in the traffic shows them")
+            return
+        self._unfolded.add(group)
+        self._arrange()
+
+    def action_fold(self, fold: bool) -> None:
+        """Show the head of a rule alone, or its findings too."""
+        item = self.item
+        if item is None:
+            return
+        self._has_moved = True
+        (self._rows.folded.add if fold else self._rows.folded.discard)(item.group)
+        self._arrange()
+        head = next((n for n, one in enumerate(self._rows.items) if one.is_head and one.group == item.group), 0)
+        if fold:
+            self.table.go(head)
+
+    def action_rule(self) -> None:
+        """The page of the rule."""
+        item = self.item
+        if item is not None:
+            self.app.push_screen(RuleScreen(item.group.rule))
+
+    def action_again(self) -> None:
+        """Check once more, where the process that did has died."""
+        if self.findings.trouble:
+            self.app.check_again()
+            self._renew()
+
+    def action_panes(self) -> None:
+        """From the list to the text below, and back."""
+        (self.query_one("#about", Pane) if self.table.has_focus else self.table).focus()
+
+    def action_back(self) -> None:
+        """Out of the filter, out of the findings."""
+        if self._words:
+            self._words = ""
+            self._renew()
+        else:
+            self.app.pop_screen()
+
+    def action_filter(self) -> None:
+        """Type words, or a pattern."""
+        self.query_one(FilterBox).open(self._words)
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        if self.query_one(FilterBox).display:
+            self._words = event.value
+            self._renew()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        self.query_one(FilterBox).keep(event.value)
+        self._leave()
+
+    @on(FilterBox.Left)
+    def _left(self) -> None:
+        self._words = ""
+        self._leave()
+        self._renew()
+
+    def _leave(self) -> None:
+        self.query_one(FilterBox).display = False
+        self.table.focus()
+
+    # ---- the whole of one
+
+    def on_resize(self) -> None:
+        """Lines break elsewhere."""
+        self._about = None
+        self._show()
+
+    def _show(self) -> None:
+        item = self.item
+        if item is not None and (item, self.size.width) != self._about:
+            self._about = item, self.size.width
+            width = max(10, self.size.width - 4)
+            lines = about(item.finding, width) if item.finding is not None else rule_lines(item.group.rule, width)
+            self.query_one("#about", Pane).say_lines(lines)
+
+
+def _is_same(item: Item, held: Item) -> bool:
+    return item.group == held.group and item.finding == held.finding and item.is_head == held.is_head
+
+
+def sums(errors: int, warnings: int, notes: int) -> str:
+    """How many findings of each level."""
+    parts = ((errors, "error"), (warnings, "warning"), (notes, "note"))
+    return " · ".join(count_text(count, noun) for count, noun in parts if count) or NOTHING
+
+
+def how_far(findings: Findings, rows: int) -> str:
+    """How far the check is."""
+    if findings.checked < rows or not findings.is_even:
+        return f"checked {findings.checked:,} of {max(rows, findings.checked):,} records"
+    return f"all {count_text(findings.checked, 'record')} checked"
+
+
+def about(finding: Finding, width: int) -> list[list[Span]]:
+    """The whole text of a finding."""
+    sign, role = SIGNS[finding.level], ROLES[finding.level]
+    head = [Span(f"{sign} {finding.level}  ", role), Span(finding.rule, "accent")]
+    places = [f"frame {finding.frame:,}"]
+    if finding.item is not None:
+        places[0] += f" item {finding.item}"
+    if finding.method:
+        places.append(sanitise(finding.method, 80))
+    if finding.pointer:
+        places.append(f"at {sanitise(finding.pointer, 200)}")
+    if finding.related:
+        places.append(f"see also {', '.join(f'{one:,}' for one in finding.related[:5])}")
+    made = [head, [Span("  ".join(places), "dim")]]
+    made += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
+    return made + rule_lines(finding.rule, width, is_short=True)
+
+
+def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Span]]:
+    """What a rule is about, and with `is_short` False why that matters."""
+    from analysis.rules import rules
+    from mcpproxy.report.rule_pages import sections, summary_of
+
+    found = rules().get(rule)
+    if found is None:
+        return []
+    made = [[Span(line, "dim")] for line in wrapped(summary_of(found), width)]
+    for heading, text in () if is_short else sections(found):
+        made += [[Span(line, "dim")] for line in wrapped(f"{heading}: {text}" if heading else text, width)]
+    return made
+
+
+ENTRY: Final = Entry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
