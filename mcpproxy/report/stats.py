@@ -21,9 +21,17 @@ FEWEST: Final = 3
 """Rows of each server, where there are several."""
 MOST_NAMES: Final = 3
 """Names in a line."""
-NARROWEST: Final = 60
+NARROWEST: Final = 32
+"""Cells of a line that the screen needs; a narrower terminal breaks its lines."""
+NAME: Final = 24
+"""Cells that a name keeps: where there is less room, the shape goes, and then columns."""
+SIDE_BY_SIDE: Final = 60
+"""Cells of a line from which details stand beside their figure, and not below."""
 
-_COLUMNS: Final = (("n", 7), ("err", 5), ("p50", 8), ("p95", 8), ("p99", 8), ("max", 8))
+_COLUMNS: Final = {"n": 7, "err": 5, "p50": 8, "p95": 8, "p99": 8, "max": 8}
+_DROPPED: Final = ("p99", "p95", "max", "p50", "err")
+"""Columns for which there may be no room, those first that are missed least."""
+_SHAPE: Final = SHAPE + 2
 _MARGIN: Final = 22
 _VALUE: Final = 9
 _NOT_LOOKED: Final = "the rules were not asked, as that takes longer for so much: --findings does"
@@ -99,7 +107,7 @@ def as_text(stats: Stats, style: Style, width: int, *, has_blocks: bool = True) 
         has_blocks: whether block characters can be written.
     """
     width = max(NARROWEST, width)
-    yield fit(_head(stats.totals), width)
+    yield from wrapped(_head(stats.totals), width)
     yield ""
     yield from _latencies(stats, style, width, has_blocks=has_blocks)
     yield ""
@@ -121,11 +129,10 @@ def _head(totals: Totals) -> str:
 
 
 def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> Iterator[str]:
-    numbers = sum(room for _, room in _COLUMNS)
-    shape = SHAPE + 2 if has_blocks else 0
-    label = width - numbers - shape
     heading = "LATENCY" if stats.by == "call" else f"LATENCY by {stats.by}"
-    head = "".join(f"{name:>{room}}" for name, room in _COLUMNS)
+    columns, has_shapes = _columns(stats, heading, width, has_blocks=has_blocks)
+    label = width - sum(_COLUMNS[name] for name in columns) - (_SHAPE if has_shapes else 0)
+    head = "".join(f"{name:>{_COLUMNS[name]}}" for name in columns)
     yield style.paint([Span(f"{heading:<{label}}", "accent"), Span(head, "dim")])
     servers = {row.server: [one for one in stats.latency if one.server == row.server] for row in stats.latency}
     several = len(servers) > 1 and stats.by != "server"
@@ -136,26 +143,46 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         if several:
             yield style.paint([Span(fit(sanitise(server or "(no name)"), width), "dim")])
         for row in rows:
-            what = row.server if stats.by == "server" else row.what
-            name = fit(("  " if several else "") + sanitise("(none)" if what is None else what), label - 1)
-            error = _share(row.error_share)
-            times = "".join(f"{_ms(value):>8}" for value in (row.p50_ms, row.p95_ms, row.p99_ms, row.max_ms))
-            blanks = " " * (label - cells(name))
-            yield style.paint(
-                [
-                    Span(name),
-                    Span(f"{blanks}{_count(row.calls):>7}"),
-                    Span(f"{error:>5}", "bad" if row.errors else "plain"),
-                    Span(times),
-                    Span(f"  {spark(row.buckets)}" if has_blocks and row.buckets else ""),
-                ]
-            )
+            name = fit(("  " if several else "") + _name(row, stats.by), label - 1)
+            shown = {
+                "n": _count(row.calls),
+                "err": _share(row.error_share),
+                "p50": _ms(row.p50_ms),
+                "p95": _ms(row.p95_ms),
+                "p99": _ms(row.p99_ms),
+                "max": _ms(row.max_ms),
+            }
+            values = [
+                Span(f"{shown[column]:>{_COLUMNS[column]}}", "bad" if column == "err" and row.errors else "plain")
+                for column in columns
+            ]
+            shape = f"  {spark(row.buckets)}" if has_shapes and row.buckets else ""
+            yield style.paint([Span(name + " " * (label - cells(name))), *values, Span(shape)])
     left_out = len(stats.latency) - sum(map(len, groups.values()))
     if not stats.latency:
         yield style.paint([Span("  no request was seen", "dim")])
     if left_out:
         more = f"  and {count_text(left_out, 'more row')}: --json has them"
         yield style.paint([Span(more, "dim")])
+
+
+def _columns(stats: Stats, heading: str, width: int, *, has_blocks: bool) -> tuple[list[str], bool]:
+    """The columns for which there is room beside names, and whether there is some for shapes."""
+    longest = max(map(cells, [heading, *(_name(row, stats.by) for row in stats.latency)]))
+    room = width - min(NAME, longest + 3)  # two blanks before it, and one behind
+    numbers = sum(_COLUMNS.values())
+    has_shapes = has_blocks and room >= numbers + _SHAPE
+    columns = list(_COLUMNS)
+    for name in _DROPPED:
+        if numbers > room:
+            columns.remove(name)
+            numbers -= _COLUMNS[name]
+    return columns, has_shapes
+
+
+def _name(row: Latency, by: By) -> str:
+    what = row.server if by == "server" else row.what
+    return sanitise(what or "(none)")
 
 
 def spark(buckets: dict[int, int]) -> str:
@@ -251,8 +278,14 @@ def _parts(startup: Startup) -> list[str]:
 
 
 def _figure(title: str, value: str, details: list[str], width: int, style: Style, *, is_bad: bool) -> Iterator[str]:
-    lines = list(wrapped(" · ".join(details), width - _MARGIN - _VALUE - 3)) if details else [""]
     role: Any = "bad" if is_bad else "plain"
+    text = " · ".join(details)
+    if width < SIDE_BY_SIDE:
+        room = min(width, _MARGIN + _VALUE + 3) - _MARGIN
+        yield style.paint([Span(f"{title:<{_MARGIN}}", "accent"), Span(f"{value:>{room}}", role)])
+        yield from (f"  {line}" for line in wrapped(text, width - 2) if text)
+        return
+    lines = list(wrapped(text, width - _MARGIN - _VALUE - 3))
     first = [Span(f"{title:<{_MARGIN}}", "accent"), Span(f"{value:>{_VALUE}}", role), Span(f"   {lines[0]}")]
     yield style.paint(first).rstrip()
     yield from (f"{'':<{_MARGIN + _VALUE + 3}}{line}" for line in lines[1:])

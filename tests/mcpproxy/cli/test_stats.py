@@ -83,11 +83,12 @@ def test_several_captures_are_one_screen(capture: Path) -> None:
     assert "\nweather\n  tools/call forecast " in shown
 
 
-@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("columns", [40, 80, 200])
 def test_the_screen_fits_on_a_terminal(columns: int) -> None:
     shown = on_terminal("stats", str(CORPUS / "demo.mcpcap"), columns=columns, TERM="dumb").decode()
     assert max(len(line.rstrip("\r")) for line in shown.split("\n")) <= columns
     assert "\x1b" not in shown
+    assert "tools/call slow_echo " in shown
 
 
 def test_shapes_are_left_out_where_they_cannot_be_written(capture: Path) -> None:

@@ -49,6 +49,40 @@ def test_everything_is_on_the_screen() -> None:
         assert row in shown.splitlines(), (row, shown)
 
 
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (79, ["n", "err", "p50", "p95", "p99", "max"]),
+        (60, ["n", "err", "p50", "p95", "max"]),
+        (52, ["n", "err", "p50", "max"]),
+        (44, ["n", "err", "p50"]),
+        (36, ["n", "err"]),
+        (NARROWEST, ["n"]),
+    ],
+)
+def test_names_stay_readable_where_there_is_little_room(width: int, columns: list[str]) -> None:
+    row = stats().latency[0]._replace(what="tools/call forecast_daily")
+    lines = text(stats(latency=[row]), width).splitlines()
+    head, line = lines[lines.index("") + 1 :][:2]
+    assert head.split() == ["LATENCY", *columns]
+    assert line.split()[1][:8] == "forecast"
+    assert not set(line) & set(BLOCKS)
+    assert "3%" in line or "err" not in columns
+
+
+def test_short_names_leave_room_for_columns_and_shapes() -> None:
+    row = stats().latency[0]._replace(what="ping")
+    head, line = text(stats(latency=[row]), 66).splitlines()[2:4]
+    assert head.split() == ["LATENCY", "n", "err", "p50", "p95", "p99", "max"]
+    assert set(line) & set(BLOCKS)
+
+
+def test_on_a_narrow_screen_details_stand_below() -> None:
+    shown = text(stats(), 40).splitlines()
+    at = shown.index(f"{'ERRORS':<22}{24:>12}")
+    assert shown[at + 1] == "  -32602 Invalid params 3 · tool error"
+
+
 def test_a_busy_server_leaves_room_for_the_others() -> None:
     row = stats().latency[0]
     rows = [row._replace(server="busy", what=f"call {number}") for number in range(30)] + [row._replace(server="idle")]
