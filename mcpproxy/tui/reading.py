@@ -62,8 +62,8 @@ class Exchanges:
         self.end = array("I")
         """Row of what ended it, the answer or else the cancellation, or NONE."""
         self.settled = array("I")
-        """Numbers in the order in which they were answered, cancelled, or at the end turned out to have no answer; twice
-        where an answer came after the cancellation."""
+        """Numbers in the order in which they were answered or cancelled, or at the end turned out to have no answer.
+        Twice where an answer came after the cancellation."""
 
     def __len__(self) -> int:
         return len(self.outcome)
