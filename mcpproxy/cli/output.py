@@ -16,8 +16,9 @@ from typing import Any, Final
 import orjson
 
 from mcpproxy.cli.diagnostics import say
+from mcpproxy.report.json_lines import harmless
 from mcpproxy.report.text import cells
-from mcpproxy.sanitise import escape, sanitise
+from mcpproxy.sanitise import escape
 
 LEGIBLE: Final = "mcpproxy.legible"
 """The name by which Python knows our way of writing what an encoding does not have."""
@@ -28,8 +29,6 @@ _INSTEAD.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "
 
 # Controls and bidirectional signs that JSON allows in a string, and lines that end where JSON ends none.
 _HIDDEN: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-# With the character before: a combining mark is drawn onto it.
-_FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -91,25 +90,10 @@ def json_line(row: Mapping[str, Any]) -> str:
 def for_stdout(line: str) -> str:
     """One line of JSON, with escapes in place of all that could act on a terminal where stdout is one.
 
-    Programs get the text as it is. Escaped or not, it means the same: of what is replaced, control characters can only
-    stand between the tokens of JSON, where they are blanks, and everything else only inside strings.
+    Programs get the text as it is.
     """
-    return _FOREIGN.sub(_harmless, line) if sys.stdout.isatty() else line
+    return harmless(line) if sys.stdout.isatty() else line
 
 
 def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
-
-
-def _harmless(found: re.Match[str]) -> str:
-    text = found[0]
-    return text if sanitise(text, None) == text else "".join(map(_escape, text))
-
-
-def _escape(char: str) -> str:
-    if " " <= char <= "~":
-        return char
-    if char in "\t\r":
-        return " "
-    units = char.encode("utf-16-be")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

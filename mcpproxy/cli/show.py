@@ -23,26 +23,15 @@ from captures.file import is_live
 from captures.follow import follow
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
-from captures.record import Record, frame_members, seal
+from captures.record import Record
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import add_format, for_stdout, json_line, say_of_filter
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.json_lines import damage_of, row_of, wall_of
 from mcpproxy.report.text import Style
-from mcpproxy.report.units import utc
 from mcpproxy.sanitise import sanitise
-
-_AMBIGUOUS = frozenset(
-    {
-        "framing/bom",
-        "framing/duplicate-key",
-        "framing/lone-surrogate",
-        "framing/non-json-number",
-        "framing/too-deep",
-    }
-)
-"""What JSON readers disagree about: such a frame is shown as bytes only."""
 
 
 def _positive(text: str) -> int:
@@ -252,16 +241,14 @@ class _Json:
 
     def feed(self, item: Record | Damage) -> Iterator[Row]:
         if isinstance(item, Damage):
-            damage = {"file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause}
             if self._only is None:
-                yield json_line({"rec": "damage", **damage})
+                yield json_line(damage_of(item))
             return
         if item.rec == "header":
-            wall_ns = item.members.get("wall_ns")
-            self._wall_ns = wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 62 else None
+            self._wall_ns = wall_of(item)
         found = self._assembler.feed(item)
         if self._only is None:
-            yield self._row(item, found)
+            yield row_of(item, found, self._wall_ns)
         elif found is not None:
             if isinstance(found, Frame):
                 self._unsaid[found.seq] = item, found
@@ -277,15 +264,7 @@ class _Json:
             item, frame = self._unsaid.pop(seq)
             if seq in chosen or (frame.verdict.kind == "batch" and only.matches(facts_of_batch(frame))):
                 self.has_selected = True
-                yield self._row(item, frame)
-
-    def _row(self, item: Record, found: object) -> str:
-        line = _as_judged_now(item, found) if isinstance(found, Frame) else item.line[:-1]
-        if self._wall_ns is not None:
-            line += b',"at":"%b"' % utc(self._wall_ns + min(item.t_ns, 1 << 62)).encode()
-        if isinstance(found, Frame) and _is_flawless(found):
-            line += b',"message":%b' % found.raw
-        return line.decode() + "}\n"
+                yield row_of(item, frame, self._wall_ns)
 
     def text(self, row: Row) -> str:
         return for_stdout(str(row).removesuffix("\n")) + "\n"
@@ -294,31 +273,3 @@ class _Json:
         """What was held back, with a filter. A giant frame that never ended has been printed as its parts, without."""
         if self._only is not None:
             yield from self._selected(self._fold.rest(), self._only)
-
-
-def _as_judged_now(record: Record, frame: Frame) -> bytes:
-    """The line of a frame with the verdict of today, open at its end: the recorder leaves large frames unjudged."""
-    verdict = frame.verdict
-    if (record.members.get("kind"), record.members.get("problem")) == (verdict.kind, verdict.problem):
-        return record.line[:-1]
-    count = record.members.get("parts")
-    middle = frame_members(
-        frame.dir,
-        frame.raw,
-        verdict,
-        delim=frame.delim,
-        whole=frame.whole,
-        parts=(count, len(frame.raw)) if type(count) is int else None,
-        conn=frame.conn,
-        exchange=frame.exchange,
-        unit=frame.unit,
-        event_id=frame.event_id,
-        event=frame.event,
-    )
-    return seal(record.seq, record.t_ns, "frame", middle).removesuffix(b"}\n")
-
-
-def _is_flawless(frame: Frame) -> bool:
-    """Whether every JSON reader reads this frame alike, in one line."""
-    verdict = frame.verdict
-    return verdict.kind not in ("invalid", "unjudged") and verdict.problem not in _AMBIGUOUS and b"\n" not in frame.raw

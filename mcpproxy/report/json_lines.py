@@ -1,0 +1,112 @@
+"""Records as lines of JSON, as `show --json` prints them and the screens copy and export them.
+
+A line has the members of the record, those of frames judged with the rules of today, then `at`, the wall time, and
+where the frame is flawless JSON `message`, its text unchanged, so that numbers keep every digit.
+"""
+
+import re
+from typing import Final
+
+from captures.frame import Frame
+from captures.reader import Damage
+from captures.record import Record, frame_members, seal
+from mcpproxy.report.units import utc
+from mcpproxy.sanitise import sanitise
+
+_AMBIGUOUS: Final = frozenset(
+    {
+        "framing/bom",
+        "framing/duplicate-key",
+        "framing/lone-surrogate",
+        "framing/non-json-number",
+        "framing/too-deep",
+    }
+)
+"""What JSON readers disagree about: such a frame is shown as bytes only."""
+
+# With the character before: a combining mark is drawn onto it.
+_FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")
+
+
+def row_of(item: Record, found: object, wall_ns: int | None) -> str:
+    """A record as a line, without its end.
+
+    Args:
+        item: the record; of a giant frame the last of its records.
+        found: the frame that it completes, if it completes one.
+        wall_ns: when the capture opened, by the wall clock.
+    """
+    line = _as_judged_now(item, found) if isinstance(found, Frame) else item.line[:-1]
+    if wall_ns is not None:
+        line += b',"at":"%b"' % utc(wall_ns + min(item.t_ns, 1 << 62)).encode()
+    if isinstance(found, Frame) and _is_flawless(found):
+        line += b',"message":%b' % found.raw
+    return line.decode() + "}"
+
+
+def damage_of(item: Damage) -> dict[str, object]:
+    """What is told of bytes that are no record."""
+    return {
+        "rec": "damage",
+        "file": str(item.path),
+        "offset": item.offset,
+        "size": item.size,
+        "cause": item.cause,
+    }
+
+
+def wall_of(header: Record) -> int | None:
+    """When a capture opened, by the wall clock, in nanoseconds since 1970; None where its header does not tell."""
+    wall_ns = header.members.get("wall_ns")
+    return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 62 else None
+
+
+def harmless(line: str) -> str:
+    """One line of JSON with escapes in place of all that could act on a terminal.
+
+    Escaped or not, it means the same: of what is replaced, control characters can only stand between the tokens of
+    JSON, where they are blanks, and everything else only inside strings.
+    """
+    return _FOREIGN.sub(_harmless, line)
+
+
+def _as_judged_now(record: Record, frame: Frame) -> bytes:
+    """The line of a frame with the verdict of today, open at its end: the recorder leaves large frames unjudged."""
+    verdict = frame.verdict
+    if (record.members.get("kind"), record.members.get("problem")) == (verdict.kind, verdict.problem):
+        return record.line[:-1]
+    count = record.members.get("parts")
+    middle = frame_members(
+        frame.dir,
+        frame.raw,
+        verdict,
+        delim=frame.delim,
+        whole=frame.whole,
+        parts=(count, len(frame.raw)) if type(count) is int else None,
+        conn=frame.conn,
+        exchange=frame.exchange,
+        unit=frame.unit,
+        event_id=frame.event_id,
+        event=frame.event,
+    )
+    return seal(record.seq, record.t_ns, "frame", middle).removesuffix(b"}\n")
+
+
+def _is_flawless(frame: Frame) -> bool:
+    """Whether every JSON reader reads this frame alike, in one line."""
+    verdict = frame.verdict
+    return verdict.kind not in ("invalid", "unjudged") and verdict.problem not in _AMBIGUOUS and b"\n" not in frame.raw
+
+
+def _harmless(found: re.Match[str]) -> str:
+    text = found[0]
+    return text if sanitise(text, None) == text else "".join(map(_escape, text))
+
+
+def _escape(char: str) -> str:
+    if " " <= char <= "~":
+        return char
+    if char in "\t\r":
+        return " "
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
