@@ -1,0 +1,170 @@
+"""Kin: which captures are of one client process, and how far apart they began, by nothing but their headers.
+
+A header names the processes above the recorder. The client is the nearest that is no shell or launcher; two captures
+are kin where that is the same process: pid, start time and boot. Over HTTP clients come from anywhere, so a capture of
+HTTP has no kin.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from captures.errors import CaptureError
+from captures.listing import find_captures, search_roots, segments
+from captures.reader import Capture, open_capture, record_in, version_of
+from captures.versions import FORMAT_VERSION
+
+AT_ONCE: Final = 20
+"""Headers that are read in one step."""
+
+LAUNCHERS: Final = frozenset(
+    (
+        *(
+            "sh",
+            "bash",
+            "dash",
+            "ash",
+            "zsh",
+            "fish",
+            "ksh",
+            "tcsh",
+            "csh",
+            "env",
+            "nice",
+            "nohup",
+            "setsid",
+            "timeout",
+        ),
+        *("stdbuf", "time", "sudo", "doas", "tini", "script", "xargs", "make", "npx", "pnpm", "yarn", "bunx", "uv"),
+        *("uvx", "pipx", "poetry", "pdm", "hatch", "conda", "micromamba", "direnv", "mise", "asdf", "volta"),
+    )
+)
+"""What stands between a client and what it starts."""
+_LONGEST: Final = 1 << 20
+"""Bytes of a header."""
+_OF_LAUNCHERS: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
+NO_CLIENTS: Final = frozenset(
+    (
+        "systemd",
+        "init",
+        "launchd",
+        "sshd",
+        "sshd-session",
+        "login",
+        "su",
+        "screen",
+        "tmux",
+        "tmux: server",
+        "cron",
+        "crond",
+    )
+)
+"""What is never one: who was started by one of these through shells alone was started by hand."""
+
+
+class Client(NamedTuple):
+    """A process, as long as it lived."""
+
+    boot: str
+    pid: int
+    start: int
+    exe: str
+
+
+def client_of(header: Mapping[str, Any]) -> Client | None:
+    """The process that started a recorder; None where that is not known."""
+    boot, parents = header.get("boot_id"), header.get("parents")
+    if header.get("transport") != "stdio" or not isinstance(boot, str) or not isinstance(parents, list):
+        return None
+    above = [one for one in (_client(boot, parent) for parent in parents[:16]) if one is not None]
+    for one in above:
+        if one.exe in NO_CLIENTS:
+            break
+        if one.exe not in LAUNCHERS and not one.exe.startswith(_OF_LAUNCHERS):
+            return one
+    return above[0] if above else None
+
+
+def _client(boot: str, parent: object) -> Client | None:
+    if not isinstance(parent, dict):
+        return None
+    pid, start, exe = parent.get("pid"), parent.get("start"), parent.get("exe")
+    if type(pid) is not int or type(start) is not int or not isinstance(exe, str):
+        return None
+    return Client(boot, pid, start, exe)
+
+
+def header_of(path: Path) -> Mapping[str, Any]:
+    """The members of the header of a capture, for which no more than that is read where it is in order.
+
+    Raises:
+        NotACapture, NewerFormat, OSError: as `Capture`.
+    """
+    with open_capture(segments(path)[0]) as file:
+        line = file.readline(_LONGEST)
+    record = record_in(line[:-1], 0) if line.endswith(b"\n") else None
+    if record is None or record.rec != "header" or version_of(record) != FORMAT_VERSION:
+        return Capture(path).header.members
+    return record.members
+
+
+def apart_ns(one: Mapping[str, Any], other: Mapping[str, Any]) -> int | None:
+    """How much later than `one` the capture with the header `other` began; None where no clock tells.
+
+    By the monotonic clock within one boot: nobody can set that.
+    """
+    boots = one.get("boot_id"), other.get("boot_id")
+    for clock in ("mono_ns", "wall_ns"):
+        times = one.get(clock), other.get(clock)
+        if all(type(time) is int and abs(time) < 1 << 63 for time in times) and (
+            clock == "wall_ns" or (isinstance(boots[0], str) and boots[0] == boots[1])
+        ):
+            return int(times[1]) - int(times[0])  # type: ignore[arg-type] # they are integers
+    return None
+
+
+class Kin:
+    """Looks for the captures of one client process, a few files at a time."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any], listed: Callable[[], Iterable[Path]]) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            path: a capture of the client.
+            header: of it.
+            listed: captures that are known already.
+        """
+        self.client = client_of(header)
+        self.found: list[tuple[Path, int]] = []
+        """The others, and how much later each began."""
+        self._path, self._header, self._listed = path, header, listed
+        self._seen = {path.resolve()}
+        self._unread: list[Path] = []
+
+    def look(self) -> None:
+        """Look which captures there are: those that are listed, beside it, and below the place in which it lies."""
+        if self.client is None:
+            return
+        found = [*self._listed(), *self._path.parent.glob("*.mcpcap")]
+        here = self._path.resolve()
+        roots = [root.resolve() for root in search_roots()]
+        found += [path for root in roots if here.is_relative_to(root) for path in find_captures(root)]
+        for path in found:
+            resolved = path.resolve()
+            if resolved not in self._seen:
+                self._seen.add(resolved)
+                self._unread.append(path)
+
+    def step(self) -> bool:
+        """Read some headers; False where there are none left."""
+        for _ in range(min(AT_ONCE, len(self._unread))):
+            path = self._unread.pop()
+            try:
+                header = header_of(path)
+            except (CaptureError, OSError):
+                continue
+            apart = apart_ns(self._header, header)
+            is_other = header.get("capture") != self._header.get("capture")
+            if is_other and apart is not None and client_of(header) == self.client:
+                self.found.append((path, apart))
+        return bool(self._unread)

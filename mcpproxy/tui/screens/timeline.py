@@ -1,0 +1,360 @@
+"""Timeline: all servers of one client process on one clock: how each came up, and every exchange as a bar."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from analysis.exchange import Outcome
+from mcpproxy.report import units
+from mcpproxy.report.text import Role, Span, count_text, fit
+from mcpproxy.report.wording import peer_text
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.histogram import brief
+from mcpproxy.tui.lanes import Bar, Lane, Lanes
+from mcpproxy.tui.live import Pulse
+from mcpproxy.tui.messages import Failed, Matched
+from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, lane_cells
+from mcpproxy.tui.widgets.table import Column, Line, Table, layout
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
+
+MOST_BARS: Final = 200
+"""Exchanges of a lane that get a row each; more are drawn by their density."""
+SHORTEST_NS: Final = 10_000
+"""The shortest stretch that is drawn."""
+NAME: Final = 26
+HEAD: Final = -1
+MANY: Final = -2
+"""Rows that are no exchange: the one of a capture, and the one that says that there are too many to draw each."""
+
+_WORDS: Final = {
+    Outcome.UNANSWERED: "no answer",
+    Outcome.FAILED: "failed",
+    Outcome.CANCELLED: "cancelled",
+    Outcome.ERROR: "error",
+    Outcome.TOOL_ERROR: "error",
+}
+
+
+class TimelineRows:
+    """The rows: for each capture one of its own, and one for each exchange in the window."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+        self.window: Window = (0, SHORTEST_NS)
+        self.zero_ns = 0
+        self.last_ns = 0
+        self.cells = 1
+        self.places: Sequence[tuple[Lane, int]] = ()
+        self._counts: dict[tuple[int, Window, int, int], list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def want(self, first: int, last: int) -> None:
+        """All of it is in memory."""
+
+    def find(self) -> None:
+        """Look what runs in the window."""
+        made: list[tuple[Lane, int]] = []
+        for lane in self.lanes.all:
+            made.append((lane, HEAD))
+            found = lane.within(*self.window, MOST_BARS)
+            made += [(lane, MANY)] if found is None else [(lane, number) for number in found]
+        self.places = made
+        self._counts = {}
+
+    def line(self, row: int) -> Line:
+        """A capture, an exchange, or a word on too many of them."""
+        lane, number = self.places[row]
+        if number == HEAD:
+            return self._head(lane)
+        if number == MANY:
+            text = f"  {count_text(lane.count(*self.window), 'exchange')} begin here: + shows fewer, and each"
+            return Line({"what": (Span(text, "dim"),)}, wide="what")
+        bar = lane.bar(number)
+        return Line(
+            {
+                "what": (Span(f"  {sanitise(bar.call.text, 200)}"),),
+                "chart": bar_cells(bar, self.window, self.cells, lane.last_ns),
+                "took": (took(bar, is_live=lane.reading.is_live),),
+            }
+        )
+
+    def _head(self, lane: Lane) -> Line:
+        key = id(lane), self.window, self.cells, len(lane.reading.exchanges)
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = lane.counts(*self.window, self.cells)
+        startup, reading = lane.startup(), lane.reading
+        mark = "● " if reading.is_live else "▸ " if lane is self.lanes.own and len(self.lanes.all) > 1 else ""
+        more = " (not all read)" if lane.is_cut else ""
+        name = sanitise(reading.fold.name or reading.path.parent.name, 100)
+        return Line(
+            {
+                "what": (Span(f"{mark}{name}{more}", "accent"),),
+                "chart": lane_cells(counts, startup, self.window, lane.last_ns),
+                "took": (Span(brief(startup.total_ns) if startup.total_ns is not None else "", "dim"),),
+            }
+        )
+
+
+def took(bar: Bar, *, is_live: bool) -> Span:
+    """How long an exchange took, or what became of it instead."""
+    role: Role = "dim" if bar.outcome in (None, Outcome.RESULT, Outcome.CANCELLED) else "bad"
+    if bar.end_ns is None or bar.outcome is Outcome.CANCELLED:
+        return Span(
+            "waiting" if bar.outcome is None and is_live else _WORDS.get(bar.outcome or Outcome.UNANSWERED, ""), role
+        )
+    word = "! " if role == "bad" and bar.outcome in _WORDS else ""
+    return Span(word + brief(bar.end_ns - bar.start_ns), "bad" if word else "dim")
+
+
+class TimelineScreen(Screen[None]):
+    """The waterfall of one client."""
+
+    DEFAULT_CSS = """
+    TimelineScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #legend { height: 1; background: $panel; padding: 0 1; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("plus,equals_sign", "zoom(1)", "zoom", key_display="+ -"),
+        Binding("minus,underscore", "zoom(-1)", "zoom out", show=False),
+        Binding("left,h", "pan(-1)", "pan", key_display="← →", priority=True),
+        Binding("right,l", "pan(1)", "later", show=False, priority=True),
+        Binding("z", "fit", "fit"),
+        Binding("u", "startup", "start-up"),
+        Binding("0", "whole", "all"),
+        Binding("f", "follow", "follow", show=False),
+        Binding("escape", "app.pop_screen", "back"),
+        Binding("q", "app.quit", "quit"),
+        Binding("question_mark", "app.help", "help"),
+    ]
+
+    def __init__(self, opened: Opened) -> None:
+        """The screen of the client of a capture.
+
+        Args:
+            opened: the capture.
+        """
+        super().__init__()
+        self.reading = opened.reading
+        self.lanes = Lanes(opened.reading, lambda: [book.path for book in cast("TheApp", self.app).shelf.books])
+        self._rows = TimelineRows(self.lanes)
+        self._pulse: Pulse | None = None
+        self._window: Window | None = None
+        """What the user has chosen to see; None for all there is."""
+        self._follows = False
+        self._has_moved = False
+
+    def compose(self) -> ComposeResult:
+        """The lanes."""
+        yield Words(id="title")
+        yield Table(columns(80, ""), id="timeline")
+        yield Words(id="legend")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Start looking for the others."""
+        self.table.show(self._rows)
+        self.table.focus()
+        legend = [Span(f"{sign} {text}   ", "dim") for sign, text in LEGEND]
+        self.query_one("#legend", Words).say(legend)
+        self._refresh()
+        self._pulse = Pulse(self.lanes.step, self._tell, self._tell_failed, "timeline")
+
+    def on_unmount(self) -> None:
+        """Read no more."""
+        if self._pulse is not None:
+            self._pulse.stop()
+        self.lanes.close()
+
+    @property
+    def table(self) -> Table:
+        """The rows."""
+        return self.query_one("#timeline", Table)
+
+    @property
+    def window(self) -> Window:
+        """What is drawn."""
+        return self._rows.window
+
+    @property
+    def selected(self) -> tuple[Lane, int] | None:
+        """The lane under the cursor, and the exchange, or a number below 0."""
+        row = self.table.cursor
+        return self._rows.places[row] if row < len(self._rows.places) else None
+
+    # ---- what comes
+
+    def _tell(self) -> None:
+        self.post_message(Matched())
+
+    def _tell_failed(self, reason: str) -> None:
+        self.post_message(Failed(self.reading.path, reason))
+
+    @on(Failed)
+    def _failed(self, event: Failed) -> None:
+        notify(self.app, event.reason, bad=True)
+
+    def on_resize(self) -> None:
+        """Other cells."""
+        self.call_after_refresh(self._refresh)
+
+    @on(Matched)
+    def _refresh(self) -> None:
+        rows, table, held = self._rows, self.table, self.selected
+        low, high = self.lanes.span()
+        rows.zero_ns, rows.last_ns = low, high
+        margin = (high - low) // 50
+        window = self._window or (low, max(high + margin, low + SHORTEST_NS))
+        if self._follows and self._window is not None:
+            window = self._window = (high - (window[1] - window[0]), high)
+        rows.window = window
+        width = table.room.width
+        made = columns(width, "")
+        rows.cells = next((max(1, size) for column, size in layout(made, width) if column.name == "chart"), 1)
+        table.set_columns(columns(width, axis(window, low, rows.cells)))
+        rows.find()
+        if self._has_moved and held is not None and held in rows.places:
+            table.cursor = rows.places.index(held)
+        table.renew()
+        self._title()
+
+    def _title(self) -> None:
+        fold, lanes = self.reading.fold, self.lanes
+        client = fit(peer_text(fold.client), NAME) if fold.client is not None else None
+        host = lanes.kin.client
+        name = client or (fit(sanitise(host.exe), NAME) if host is not None else "client unknown")
+        servers = count_text(len(lanes.all), "server") + (
+            f" of {len(lanes.all) + lanes.left_out}" if lanes.left_out else ""
+        )
+        spans = [Span(name, "accent"), Span(f"  {servers}")]
+        startup = lanes.startup()
+        if startup is not None:
+            spans.append(Span(f"  start-up {brief(startup[1] - startup[0])}"))
+        low, high = self.window
+        spans.append(Span(f"  {units.duration(max(0, high - low))} shown", "dim"))
+        if self._follows:
+            spans.append(Span("  ● following", "accent"))
+        is_reading = not all(lane.reading.has_ended or lane.reading.is_live for lane in lanes.all)
+        if not lanes.has_looked or is_reading:
+            spans.append(Span("  …", "dim"))
+        self.query_one("#title", Words).say(spans)
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        self._has_moved = True
+
+    # ---- keys
+
+    def _show(self, low: int, high: int) -> None:
+        """Draw another stretch, as long as it has something to do with what there is."""
+        first, last = self.lanes.span()
+        size = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last - first)))
+        low = max(first - size // 2, min(low, last - size // 2))
+        self._window = (low, low + size)
+        self._refresh()
+
+    def _middle(self) -> int:
+        """What zooming keeps where it is: the middle of what the cursor is on, where that is to be seen."""
+        low, high = self.window
+        place = self.selected
+        if place is not None and place[1] >= 0:
+            bar = place[0].bar(place[1])
+            end = bar.end_ns if bar.end_ns is not None else place[0].last_ns
+            return (max(low, bar.start_ns) + min(high, end)) // 2
+        return (low + high) // 2
+
+    def action_zoom(self, by: int) -> None:
+        """Half of it, or twice as much."""
+        low, high = self.window
+        middle = self._middle()
+        before, after = middle - low, high - middle
+        if by > 0:
+            self._show(middle - before // 2, middle + after // 2)
+        else:
+            self._show(middle - before * 2, middle + after * 2)
+
+    def action_pan(self, by: int) -> None:
+        """A quarter earlier or later."""
+        low, high = self.window
+        step = by * max(1, (high - low) // 4)
+        self._follows = False
+        self._show(low + step, high + step)
+
+    def action_fit(self) -> None:
+        """As much as what the cursor is on takes."""
+        place = self.selected
+        if place is None or place[1] < 0:
+            lane = place[0] if place is not None else self.lanes.own
+            self._show(lane.offset_ns, lane.last_ns)
+            return
+        bar = place[0].bar(place[1])
+        end = bar.end_ns if bar.end_ns is not None else place[0].last_ns
+        margin = max(SHORTEST_NS // 2, (end - bar.start_ns) // 4)
+        self._show(bar.start_ns - margin, end + margin)
+
+    def action_startup(self) -> None:
+        """How the servers came up."""
+        startup = self.lanes.startup()
+        if startup is None:
+            notify(self.app, "no start of a server was seen")
+            return
+        margin = max(1, (startup[1] - startup[0]) // 10)
+        self._show(startup[0] - margin, startup[1] + margin)
+
+    def action_whole(self) -> None:
+        """All there is."""
+        self._window, self._follows = None, False
+        self._refresh()
+
+    def action_follow(self) -> None:
+        """Keep the end in sight, or stop that."""
+        self._follows = not self._follows
+        if self._window is None:
+            self._window = self.window
+        self._refresh()
+
+    @on(Table.Chosen)
+    def _choose(self) -> None:
+        """Show the traffic at what the cursor is on."""
+        place = self.selected
+        if place is None:
+            return
+        lane, number = place
+        row = lane.reading.exchanges.request[number] if number >= 0 else self._first(lane)
+        cast("TheApp", self.app).show(row, lane.reading.path)
+
+    def _first(self, lane: Lane) -> int:
+        """The first row in the window."""
+        at = lane.reading.index.at_time(max(0, self.window[0] - lane.offset_ns))
+        rows = lane.reading.shown
+        place = bisect_left(rows, at)
+        return rows[place] if place < len(rows) else 0
+
+
+def columns(width: int, head: str) -> tuple[Column, ...]:
+    """What stands where, with the axis above the chart."""
+    what = max(6, min(34, width // 3))
+    return (
+        Column("what", "server / request", what),
+        Column("chart", head, 4, stretch=True),
+        Column("took", "took", 9, right=True, drop=1 if width < 40 else 0),
+    )
+
+
+ENTRY: Final = Entry(
+    "T", "timeline", TimelineScreen, help="all servers of the same client on one clock: start-up, exchanges"
+)

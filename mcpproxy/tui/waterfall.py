@@ -1,0 +1,113 @@
+"""Waterfall: exchanges, starts and densities as cells of a line, and the axis above them. Nothing here reads a file."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from analysis.exchange import Outcome
+from mcpproxy.report.text import Role, Span
+from mcpproxy.tui.histogram import blocks
+from mcpproxy.tui.lanes import Bar, Startup, cells_of
+
+STARTING: Final = "▒"
+OPENING: Final = "▓"
+RUNNING: Final = "█"
+WAITING: Final = "░"
+LEGEND: Final = (("▒", "starting"), ("▓", "handshake, list"), ("█", "exchange"), ("░", "waits for the other side"))
+
+_OPENING: Final = frozenset(("initialize", "server/discover", "tools/list"))
+_BAD: Final = frozenset((Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED, Outcome.UNANSWERED))
+
+Window = tuple[int, int]
+"""From when to when is drawn, on the clock of the lanes."""
+Cell = tuple[str, Role]
+
+
+def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
+    """An exchange.
+
+    Args:
+        bar: it.
+        window: what is drawn.
+        cells: on so many cells.
+        last_ns: to where one is drawn that nothing has ended.
+    """
+    role: Role = "bad" if bar.outcome in _BAD else "dim" if bar.outcome is Outcome.CANCELLED else "accent"
+    sign = OPENING if bar.call.method in _OPENING else RUNNING
+    end = last_ns if bar.end_ns is None else bar.end_ns
+    made: list[Cell] = [(" ", "plain")] * cells
+    for cell in cells_of(bar.start_ns, end, window, cells):
+        made[cell] = (sign, role)
+    low, high = window
+    for start, stop in bar.waits:
+        for cell in cells_of(start, stop, window, cells):
+            # A wait fills the cells in whose middle it is under way, so that a short one hides no work.
+            if start <= low + (high - low) * (2 * cell + 1) // (2 * cells) <= stop:
+                made[cell] = (WAITING, role)
+    return spans_of(made)
+
+
+def lane_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns: int) -> list[Span]:
+    """How a server came up, and how much was asked when.
+
+    Args:
+        counts: by cell, how many exchanges began.
+        startup: when its parts were.
+        window: what is drawn.
+        last_ns: to where a start is drawn that has not come to its end.
+    """
+    made: list[Cell] = [(sign, "accent") for sign in blocks(counts)]
+    if startup.spawned_ns is not None:
+        awake = last_ns if startup.awake_ns is None else startup.awake_ns
+        for cell in cells_of(startup.spawned_ns, awake, window, len(counts)):
+            if not counts[cell]:
+                made[cell] = (STARTING, "plain")
+    return spans_of(made)
+
+
+def spans_of(made: Iterable[Cell]) -> list[Span]:
+    """Cells as few spans."""
+    return [Span("".join(sign for sign, _ in group), role) for role, group in groupby(made, key=lambda cell: cell[1])]
+
+
+def axis(window: Window, zero_ns: int, cells: int) -> str:
+    """Times above the cells where they are, at distances that people count in."""
+    low, high = window[0] - zero_ns, window[1] - zero_ns
+    if high <= low or cells < 1:
+        return ""
+    for step in _steps():
+        longest = max(len(moment(low, step)), len(moment(high, step)))
+        if step * cells // (high - low) > longest:
+            return _ticks(low, high, step, cells)
+    return ""
+
+
+def _steps() -> Iterator[int]:
+    """Distances in nanoseconds: 1, 2 and 5 of any power of ten of a second, then minutes, hours and days."""
+    yield from (factor * 10**power for power in range(3, 10) for factor in (1, 2, 5))
+    yield from (factor * 10**9 for factor in (10, 20, 30, 60, 120, 300, 600, 1200, 1800))
+    yield from (factor * 3600 * 10**9 for factor in (1, 2, 3, 6, 12))
+    yield from (86400 * 10**9 << power for power in range(80))
+
+
+def _ticks(low: int, high: int, step: int, cells: int) -> str:
+    line = ""
+    tick = -(-low // step) * step
+    while tick < high:
+        at, text = (tick - low) * cells // (high - low), moment(tick, step)
+        if at + len(text) <= cells:
+            line = line.ljust(at) + text
+        tick += step
+    return line
+
+
+def moment(t_ns: int, step_ns: int) -> str:
+    """A time as precisely as a step needs it: `0s`, `1.50s`, `2m05s`, `3h00m`."""
+    digits = next((count for count in range(7) if step_ns % 10 ** (9 - count) == 0), 6)
+    seconds, sign = abs(t_ns) / 1e9, "-" if t_ns < 0 else ""
+    if digits or seconds < 60:
+        return f"{sign}{seconds:.{digits}f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{sign}{minutes}m{rest:02d}s"
+    return f"{sign}{minutes // 60}h{minutes % 60:02d}m" + (f"{rest:02d}s" if rest else "")
