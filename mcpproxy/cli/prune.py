@@ -16,6 +16,7 @@ from captures.listing import segments
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import selected
+from mcpproxy.marks import marks_path
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
@@ -83,6 +84,8 @@ def run(arguments: list[str]) -> int:
         try:
             for file in () if options.dry_run else candidate.files:
                 file.unlink()
+            if not options.dry_run:
+                marks_path(candidate.path).unlink(missing_ok=True)
         except OSError as error:
             code = fail(f"cannot delete {sanitise(str(candidate.path))}: {error.strerror}")
             continue

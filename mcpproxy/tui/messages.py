@@ -1,5 +1,6 @@
 """Every message between the parts of the screen: what readers in threads tell, and what widgets tell their screens."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual.message import Message
@@ -79,3 +80,27 @@ class Told(Message):
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
         return isinstance(message, Told)
+
+
+class Marked(Message):
+    """The marks have been read, or changed; or could not be."""
+
+    def __init__(self, problem: str = "") -> None:
+        super().__init__()
+        self.problem = problem
+
+
+class Copied(Message):
+    """The forms in which a row can be copied have been made."""
+
+    def __init__(self, forms: Sequence[object]) -> None:
+        super().__init__()
+        self.forms = forms
+
+
+class Exported(Message):
+    """An export has come further, to its end, or could not."""
+
+    def __init__(self, problem: str = "") -> None:
+        super().__init__()
+        self.problem = problem

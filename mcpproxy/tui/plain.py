@@ -64,6 +64,11 @@ def notify(app: App[None], text: str, *, bad: bool = False) -> None:
     app.notify(sanitise(text, 300), markup=False, severity="error" if bad else "information", timeout=4)
 
 
+def copy(app: App[None], text: str) -> None:
+    """Put text into the clipboard, by OSC 52: base64, so nothing in it acts on the terminal that takes it."""
+    app.copy_to_clipboard(text)
+
+
 class Words(Static):
     """A widget that shows text, and only text."""
 

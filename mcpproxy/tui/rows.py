@@ -6,7 +6,7 @@ as `…`, and not as a screen that hangs. What was read is kept for a few screen
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Role, Span, ms_text
 from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.tui.found import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.widgets.table import Column, Line
 
@@ -33,9 +34,13 @@ KEPT: Final = 2000
 LARGE: Final = 1 << 20
 """Bytes. Of a larger frame a row tells what its record tells: nobody parses a gigabyte to draw a line."""
 
+MARK: Final = "◆"
+"""Before the time of a marked row."""
+
 FRAMES: Final = (
-    Column("time", "time", 10, right=True, drop=1),
+    Column("time", "time", 11, right=True, drop=1),
     Column("way", "", 2),
+    Column("found", "find", 4, drop=6),
     Column("what", "method / name", 24, stretch=True),
     Column("id", "id", 6, drop=4),
     Column("status", "status", 14, drop=2),
@@ -44,8 +49,9 @@ FRAMES: Final = (
     Column("more", "content", 24, stretch=True, drop=9),
 )
 EXCHANGES: Final = (
-    Column("time", "asked", 10, right=True, drop=1),
+    Column("time", "asked", 11, right=True, drop=1),
     Column("way", "", 2),
+    Column("found", "find", 4, drop=6),
     Column("what", "method / name", 24, stretch=True),
     Column("id", "id", 6, drop=4),
     Column("status", "outcome", 14),
@@ -91,6 +97,8 @@ class TrafficRows:
         self.times: Times = "rel"
         self.is_exchanges = False
         """Whether a line is an exchange; its number is that of its request."""
+        self.marks: Mapping[int, str] = {}
+        """The rows that are marked, by the numbers of their records, with what is noted on them."""
         self._ready = ready
         self._told: OrderedDict[int, Told] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, "rows")
@@ -129,19 +137,21 @@ class TrafficRows:
             is_answer = True
         elif not is_answer and number is not None:
             status = self._open(entry)
-        what = told.what
+        what, found, note = told.what, (self._found(row),), self.marks.get(self.reading.index.entry(entry).seq)
         if told.is_wide:
-            return Line({"time": self._time(row), "way": (told.way,), "what": what}, wide="what")
+            what = (*what, Span(f"  {note}", "accent")) if note else what
+            return Line({"time": self._time(row), "way": (told.way,), "found": found, "what": what}, wide="what")
         return Line(
             {
                 "time": self._time(row),
                 "way": (told.way,),
+                "found": found,
                 "what": what,
                 "id": (Span(told.id),),
                 "status": (status,),
                 "latency": (Span(ms_text(latency_ns) if is_answer and latency_ns >= 0 else "", "dim"),),
                 "size": (Span(units.size(size) if size else "", "dim"),),
-                "more": (Span(told.more, "dim"),),
+                "more": (*((Span(f"{note}  ", "accent"),) if note else ()), Span(told.more, "dim")),
             }
         )
 
@@ -161,6 +171,15 @@ class TrafficRows:
         other = self.reading.partner(row) if self.is_exchanges else None
         return [row] if other is None else [row, other]
 
+    def _found(self, line: int) -> Span:
+        """What the rules have found in a line: the worst level, and how much."""
+        marks = [self.reading.findings.at(row) for row in self._rows_of(line)]
+        level = max((level for level, _ in marks if level is not None), default=None)
+        if level is None:
+            return Span("")
+        count = sum(count for _, count in marks)
+        return Span(f"{SIGNS[level]} {count}" if count < COUNTED else f"{SIGNS[level]}{COUNTED}+", LEVELS[level])
+
     def _open(self, row: int) -> Span:
         """The end of an exchange without an answer, at its request."""
         number = self.reading.exchange(row)
@@ -173,20 +192,32 @@ class TrafficRows:
             return Span("cancelled", "dim")
         return Span("" if outcome is not None or not self.reading.is_live else "waiting", "dim")
 
-    def _time(self, row: int) -> tuple[Span]:
+    def _time(self, row: int) -> tuple[Span, ...]:
+        text = Span(self._time_text(row), "dim")
+        return (Span(MARK, "accent"), text) if self._is_marked(row) else (text,)
+
+    def _is_marked(self, line: int) -> bool:
+        if not self.marks:
+            return False
+        index = self.reading.index
+        entries = (index.entry(row) for row in self._rows_of(line))
+        return any(entry.seq in self.marks and entry.sort != "damage" for entry in entries)
+
+    def _time_text(self, row: int) -> str:
         index, entry = self.reading.index, self.view[row]
         t_ns = index.t_ns(entry)
         wall_ns = self.reading.fold.wall_ns
         if self.times == "abs" and wall_ns is not None:
             try:
                 clock = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))
-                return (Span(f"{clock}.{(wall_ns + t_ns) // 1_000_000 % 1000:03}", "dim"),)
             except (OverflowError, ValueError, OSError):
                 pass
+            else:
+                return f"{clock}.{(wall_ns + t_ns) // 10_000_000 % 100:02}"
         if self.times == "delta":
             t_ns -= index.t_ns(self.view[row - 1]) if row else 0
             t_ns = max(0, t_ns)
-        return (Span(f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}", "dim"),)
+        return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
 
     # ---- reading, in a thread
 

@@ -1,6 +1,7 @@
 """Traffic: every message of one capture as it comes, found and filtered, with the detail of one below."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Final
 
@@ -8,7 +9,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.widgets import Footer, Input
 
 from analysis.filter import FilterError, parse
@@ -19,29 +19,32 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.detail import VIEWS, Detail, detail, exchange_lines
 from mcpproxy.tui.entries import Opened, of
 from mcpproxy.tui.live import Pulse
-from mcpproxy.tui.messages import DetailRead, Failed, Grown, Matched, RowsRead
+from mcpproxy.tui.messages import Checked, DetailRead, Failed, Grown, Matched, RowsRead
+from mcpproxy.tui.pages import how_far, losses_text, short_lines
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.rows import EXCHANGES, FRAMES, Times, TrafficRows
 from mcpproxy.tui.scan import Scan
+from mcpproxy.tui.screens.acting import ActingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
 
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
-NOT_HERE: Final = frozenset({"rule", "level", "has:finding"})
-"""What a filter can ask only where rules have run."""
 NAME: Final = 26
 """Cells of a name in the title."""
+BESIDE: Final = 41
+"""Cells of a line there."""
 SIDE_BY_SIDE: Final = 110
 """Columns from which the exchange stands beside the detail."""
 
 
-class TrafficScreen(Screen[None]):
+class TrafficScreen(ActingScreen):
     """The messages of one capture."""
 
     DEFAULT_CSS = """
     TrafficScreen {
         & #title { height: 1; background: $panel; padding: 0 1; }
+        & #lost { height: 1; display: none; padding: 0 1; }
         & #traffic { height: 1fr; }
         & #below { height: 45%; display: none; }
         & #tabs { height: 1; background: $panel; padding: 0 1; }
@@ -64,6 +67,7 @@ class TrafficScreen(Screen[None]):
         Binding("3", "view(2)", "hex", show=False),
         Binding("4", "view(3)", "headers", show=False),
         Binding("5", "view(4)", "exchange", show=False),
+        Binding("6", "view(5)", "findings", show=False),
         Binding("left_square_bracket", "turn(-1)", "page before", show=False),
         Binding("right_square_bracket", "turn(1)", "next page", show=False),
         Binding("right,l", "into", "detail", show=False),
@@ -79,8 +83,7 @@ class TrafficScreen(Screen[None]):
         Args:
             opened: the capture; where it names a row, that one is shown first.
         """
-        super().__init__()
-        self.reading = opened.reading
+        super().__init__(opened.reading)
         self._first, self._only = opened.row, opened.only
         self._rows = TrafficRows(self.reading, self._tell_rows)
         self._scan: Scan | None = None
@@ -95,6 +98,7 @@ class TrafficScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """The list, and the detail below."""
         yield Words(id="title")
+        yield Words(id="lost")
         yield Table(FRAMES, id="traffic")
         with Vertical(id="below"):
             yield Words(id="tabs")
@@ -159,6 +163,12 @@ class TrafficScreen(Screen[None]):
         self._title()
         self._show_detail()
 
+    @on(Checked)
+    def _checked(self) -> None:
+        self.table.refresh()
+        self._title()
+        self._show_detail()
+
     @on(Matched)
     def _matched(self) -> None:
         if self._filtered:
@@ -176,24 +186,37 @@ class TrafficScreen(Screen[None]):
         self._show_detail()
 
     def _title(self) -> None:
-        fold, table, index = self.reading.fold, self.table, self.reading.index
+        fold, table, index, findings = self.reading.fold, self.table, self.reading.index, self.reading.findings
         spans = [Span(fit(sanitise(fold.name or self.reading.path.parent.name), NAME), "accent")]
         if self._state():
             spans.append(Span(f"  {self._state()}", "accent" if table.following else "dim"))
         if self._scan is not None and self._filtered:
-            more = "" if self._scan.has_ended or not self._is_scanning else " …"
+            more = " …" if self._is_scanning or self._scan.is_waiting else ""
             spans.append(Span(f"  {self._scan.only.text}", "accent"))
             spans.append(Span(f"  {len(self._scan.rows):,} of {self._scan.scanned:,}{more}"))
+            if self._scan.only.needs_findings and not findings.is_even:
+                spans.append(Span(f"  {how_far(findings, len(index))}", "dim"))
         else:
             spans.append(Span(f"  {count_text(index.frames, 'frame')}", "dim"))
+            if findings.tally.wrong:
+                wrong = f"  {'✗' if findings.tally.errors else '!'} {count_text(findings.tally.wrong, 'finding')}"
+                spans.append(Span(f"{wrong}{'' if findings.is_even else ' …'}", "bad"))
+        if findings.trouble:
+            spans.append(Span("  rules stopped: F", "bad"))
         if not self.reading.has_ended and self.reading.understood + 1000 < len(index):
             spans.append(Span(f"  understood {100 * self.reading.understood // max(1, len(index))}%", "dim"))
+        if self.exporting:
+            spans.append(Span(f"  {self.exporting}", "accent"))
         if fold.client is not None or fold.server is not None:
             client, server = (fit(peer_text(peer), NAME) if peer else "?" for peer in (fold.client, fold.server))
             spans.append(Span(f"  {client} → {server}"))
         if fold.revision:
             spans.append(Span(f" · {fit(sanitise(fold.revision), 12)}"))
         self.query_one("#title", Words).say(spans)
+        lost = self.query_one("#lost", Words)
+        lost.display = bool(self.reading.losses)
+        if lost.display:
+            lost.say([Span(losses_text(self.reading.losses), "bad")])
 
     def _state(self) -> str:
         if self.table.following:
@@ -237,17 +260,44 @@ class TrafficScreen(Screen[None]):
             self._show_all()
             self.go_to(entry)
 
+    def rows_shown(self) -> Sequence[int]:
+        """The entries that are shown: of an exchange both."""
+        view = self._rows.view
+        if not self._rows.is_exchanges:
+            return view
+        others = (self.reading.partner(row) for row in view)
+        return sorted({*view, *(row for row in others if row is not None)})
+
+    def show_marks(self) -> None:
+        """Rows may be marked that were not, or no longer."""
+        if self._rows.marks is not self.marks.notes:
+            self._rows.marks, self._detailed = self.marks.notes, ()
+            self._show_detail()
+        self.table.refresh()
+        self._title()
+
     def action_found(self, by: int) -> None:
         """The next row that the last filter selects, or without one the next with something wrong."""
-        found = self._scan.rows if self._scan is not None else self.reading.bad
         entry = self.entry
+        if self._scan is None:
+            self._go_wrong(entry, by)
+            return
+        found = self._scan.rows
         at = 0 if entry is None else bisect_right(found, entry) if by > 0 else bisect_left(found, entry) - 1
         while 0 <= at < len(found):
             if self.go_to(found[at]):
                 return
             at += by
-        what = "match" if self._scan is not None else "error"
-        notify(self.app, f"no {what} {'below' if by > 0 else 'above'}")
+        notify(self.app, f"no match {'below' if by > 0 else 'above'}")
+
+    def _go_wrong(self, entry: int | None, by: int) -> None:
+        """The next row with an error, or with something that a rule has found."""
+        row = self.reading.next_wrong(-1 if entry is None else entry, by)
+        while row is not None:
+            if self.go_to(row):
+                return
+            row = self.reading.next_wrong(row, by)
+        notify(self.app, f"no error {'below' if by > 0 else 'above'}")
 
     def action_exchanges(self) -> None:
         """Frames, or exchanges."""
@@ -285,16 +335,14 @@ class TrafficScreen(Screen[None]):
         """Show where an expression is wrong; what is wrong."""
         wrong = self.query_one("#wrong", Words)
         try:
-            only = parse(text) if text.strip() else None
+            if text.strip():
+                parse(text)
         except FilterError as error:
             wrong.say_lines([[Span(line, "bad")] for line in str(error).splitlines()])
             wrong.display = True
             return error.wrong
-        asked = next((key for key in only.keys if key in NOT_HERE), None) if only is not None else None
-        if asked is not None:
-            wrong.say([Span(f"no rules run here: `{asked}` can be asked among the findings", "bad")])
-        wrong.display = asked is not None
-        return asked
+        wrong.display = False
+        return None
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -414,7 +462,8 @@ class TrafficScreen(Screen[None]):
             return
         number = self.reading.exchange(entry)
         settled = self.reading.outcome(number) if number is not None else None
-        wanted = (entry, self._view, self._page, self.size.width, settled, entry < self.reading.understood)
+        found = (self.reading.findings.at(entry), entry < self.reading.findings.checked)
+        wanted = (entry, self._view, self._page, self.size.width, settled, entry < self.reading.understood, found)
         if wanted == self._detailed:
             return
         self._detailed = wanted
@@ -438,10 +487,15 @@ class TrafficScreen(Screen[None]):
             self.pane.say_tree(shown.tree)
         else:
             self.pane.say_lines(shown.lines)
-        self.query_one("#beside", Words).say_lines(exchange_lines(self.reading, event.row))
+        note = self.marks.notes.get(self.reading.index.entry(event.row).seq)
+        noted = [[Span(f"◆ {note}", "accent")]] if note else []
+        beside = [*noted, *exchange_lines(self.reading, event.row), *short_lines(self.reading, event.row, BESIDE)]
+        self.query_one("#beside", Words).say_lines(beside)
         tabs = [Span(f"frame {self.reading.index.entry(event.row).seq:,}  ", "dim")]
         for number, view in enumerate(VIEWS, 1):
             tabs.append(Span(f"{number} {view}  ", "accent" if view == self._view else "dim"))
         if self._pages > 1:
             tabs.append(Span(f"page {self._page + 1:,} of {self._pages:,}  [ ]", "plain"))
+        if note:
+            tabs.append(Span(f"◆ {note}", "accent"))
         self.query_one("#tabs", Words).say(tabs)

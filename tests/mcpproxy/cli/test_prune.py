@@ -78,3 +78,16 @@ def test_all_segments_of_a_capture_go_together(captures: Path) -> None:
     mcpproxy("prune", "--keep", "1", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
     assert left(captures) == "01"
     assert not list(captures.rglob("*.2.mcpcap"))
+
+
+def test_marks_go_with_their_capture_and_stand_in_nobodys_way(captures: Path) -> None:
+    found = sorted(captures.rglob("*.mcpcap"), key=lambda path: path.stem[-1])
+    for path in found:
+        path.with_name(f"{path.stem}.marks.json").write_text("{}")
+    assert mcpproxy("ls", str(captures)).stdout.count(b"\n") >= 5
+    for command in ("ls", "verify", "info", "show"):
+        assert mcpproxy(command, str(captures)).returncode == 0, command
+    mcpproxy("prune", "--keep", "0", "--dry-run", str(captures))
+    assert len(list(captures.rglob("*.marks.json"))) == 5
+    mcpproxy("prune", "--keep", "1", str(captures))
+    assert sorted(path.name.partition(".")[0][-1] for path in captures.rglob("*.marks.json")) == ["0", "1"]

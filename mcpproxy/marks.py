@@ -1,0 +1,150 @@
+"""Marks: what a person has marked and noted in a capture, in a small file beside it; the capture itself never changes.
+
+`NAME.marks.json` beside `NAME.mcpcap`, 0600: `{"marks": 1, "capture": ID, "rows": [{"seq": N, "note": "…"}, …]}`. It
+names the capture by its id and rows by their numbers, so it outlives the ring that deletes segments. It is replaced as
+a whole (a rename), after another look at what is there, so two windows can mark at the same time. What is there and
+cannot be understood is left alone.
+"""
+
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from captures.listing import first_segment
+from captures.places import SUFFIX
+
+VERSION: Final = 1
+LARGEST: Final = 4 << 20
+"""Bytes of the file."""
+MOST: Final = 10_000
+"""Rows that can be marked."""
+LONGEST: Final = 1000
+"""Characters of a note."""
+
+
+class CannotMark(Exception):
+    """A mark could not be read or kept; says why."""
+
+
+def marks_path(capture: Path) -> Path:
+    """Where the marks of a capture lie, whichever of its segments is named."""
+    first = first_segment(capture)
+    return first.with_name(first.name.removesuffix(SUFFIX) + ".marks.json")
+
+
+class Marks:
+    """The marks of one capture."""
+
+    def __init__(self, capture: Path, id_: str) -> None:
+        """None yet: `look` reads them.
+
+        Args:
+            capture: its path.
+            id_: what its header calls it.
+        """
+        self.path = marks_path(capture)
+        self.notes: dict[int, str] = {}
+        """By the numbers of the marked rows; empty where there is no note. Replaced as a whole, never changed."""
+        self._id = id_
+
+    def look(self) -> None:
+        """Read what is there.
+
+        Raises:
+            CannotMark: it is no file of marks, or of another capture, or cannot be read.
+        """
+        self.notes = self._read()
+
+    def toggle(self, seq: int) -> bool:
+        """Mark a row, or take its mark and note away; whether it is marked now.
+
+        Raises:
+            CannotMark: that could not be kept, and nothing has changed.
+        """
+
+        def turn(notes: dict[int, str]) -> None:
+            if notes.pop(seq, None) is None:
+                notes[seq] = ""
+
+        self._change(turn)
+        return seq in self.notes
+
+    def note(self, seq: int, text: str) -> None:
+        """Mark a row with a note.
+
+        Raises:
+            CannotMark: that could not be kept, and nothing has changed.
+        """
+        self._change(lambda notes: notes.__setitem__(seq, text.strip()[:LONGEST]))
+
+    def next(self, seq: int) -> int | None:
+        """The first marked row behind one, from the start again after the last; None where none is."""
+        return min(self.notes, key=lambda one: (one <= seq, one), default=None)
+
+    def _change(self, change: Callable[[dict[int, str]], None]) -> None:
+        notes = self._read()
+        change(notes)
+        if len(notes) > MOST:
+            raise CannotMark(f"no more than {MOST:,} rows can be marked")
+        self._write(notes)
+        self.notes = notes
+
+    def _read(self) -> dict[int, str]:
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise self._failed("read", error) from error
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise CannotMark(f"{self.path.name} is no file")
+        with os.fdopen(fd, "rb") as file:
+            try:
+                data = file.read(LARGEST + 1)
+            except OSError as error:
+                raise self._failed("read", error) from error
+        try:
+            found: Any = orjson.loads(data) if len(data) <= LARGEST else None
+            if found["marks"] != VERSION:
+                raise CannotMark(f"{self.path.name} is of a newer version")
+            if found["capture"] != self._id:
+                raise CannotMark(f"{self.path.name} is about another capture")
+            return {row["seq"]: str(row.get("note", ""))[:LONGEST] for row in found["rows"] if type(row["seq"]) is int}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CannotMark(f"{self.path.name} is no file of marks; move it away to mark rows") from error
+
+    def _write(self, notes: dict[int, str]) -> None:
+        rows = [{"seq": seq, "note": note} if note else {"seq": seq} for seq, note in sorted(notes.items())]
+        try:
+            if not rows:
+                self.path.unlink(missing_ok=True)
+                return
+            data = orjson.dumps({"marks": VERSION, "capture": self._id, "rows": rows}, option=orjson.OPT_INDENT_2)
+            handle, name = tempfile.mkstemp(prefix=".marks-", dir=self.path.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data + b"\n")
+                    file.flush()
+                    os.fsync(handle)
+                Path(name).replace(self.path)
+            except BaseException:
+                with suppress(OSError):
+                    Path(name).unlink()
+                raise
+        except OSError as error:
+            raise self._failed("keep marks in", error) from error
+        except orjson.JSONEncodeError as error:
+            raise CannotMark("a note has to be Unicode") from error
+
+    def _failed(self, verb: str, error: OSError) -> CannotMark:
+        if error.errno == errno.ELOOP:
+            return CannotMark(f"{self.path.name} is a symbolic link")
+        return CannotMark(f"cannot {verb} {self.path.name}: {error.strerror}")

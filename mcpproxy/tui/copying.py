@@ -1,0 +1,185 @@
+"""Copying: what the cursor is on as JSON, as its raw text, as the line of `show --json`, or as a command that sends it.
+
+Copied text is pasted, often into a shell. So it holds no character that could act there by itself: JSON has escapes
+for all of them that mean the same, raw text shows them as escapes and says so, and in a command each word of the
+capture is quoted, or written in octal by `printf` where quotes would not do. Hashed words become placeholders.
+"""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from captures.frame import Frame
+from captures.record import Record
+from mcpproxy.report.json_lines import harmless, row_of, wall_of
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.tui.reading import Reading
+
+LARGEST: Final = 74_000
+"""Bytes: what common terminals take into the clipboard at once."""
+
+_TOKENS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_HASHED: Final = re.compile(r"hmac:[0-9a-f]{16}")
+_FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS: Final = frozenset(
+    {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "keep-alive", "te", "expect"}
+)
+"""Fields that curl writes by itself, or that are about one connection."""
+
+
+class Form(NamedTuple):
+    """One way to copy something."""
+
+    key: str
+    """Which chooses it."""
+    word: str
+    """What it is called."""
+    text: str
+    """Empty where it cannot be had."""
+    remark: str = ""
+    """What is to be known about it."""
+
+
+def forms(reading: Reading, row: int) -> Sequence[Form]:
+    """The ways to copy a row; read from the file, so not for the thread that draws."""
+    entry = reading.index.entry(row)
+    if entry.size > LARGEST:
+        return [Form("", "", "", f"{size(entry.size)}: too large for the clipboard; e exports to a file")]
+    item, record = reading.index.item(row), reading.index.beginning(row)
+    if record is None or not isinstance(item, Frame | Record):
+        return [Form("", "", "", "it cannot be read")]
+    line = Form("l", "a line of JSON, as show --json", harmless(row_of(record, item, wall_of(reading.index.header))))
+    if not isinstance(item, Frame):
+        return [line]
+    raw = sanitise_bytes(item.raw.replace(b"\t", b"    "), None) if b"\n" not in item.raw else _lines(item.raw)
+    is_same = raw.encode() == item.raw
+    found = [
+        Form("j", "JSON", pretty(item.raw)),
+        Form("r", "raw text", raw, "" if is_same else "what is not plainly visible as escapes"),
+        line,
+        *_commands(reading, row, item),
+    ]
+    return [
+        form if len(form.text.encode()) <= LARGEST else form._replace(text="", remark="too large for the clipboard")
+        for form in found
+        if form.text
+    ]
+
+
+def _lines(raw: bytes) -> str:
+    return "\n".join(sanitise_bytes(line, None) for line in raw.split(b"\n"))
+
+
+def pretty(raw: bytes) -> str:
+    """JSON with a line for each member, every token as it was written; empty where it is none."""
+    import orjson
+
+    try:
+        orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return ""
+    made: list[str] = []
+    depth, before = 0, ""
+    for piece in _TOKENS.findall(raw.decode()):
+        if piece in "}]":
+            depth -= 1
+            made.append("" if before in "{[" else "\n" + "  " * depth)
+        elif before in ("{", "[", ","):
+            made.append("\n" + "  " * depth)
+        made.append(": " if piece == ":" else piece if piece in "{}[]," else harmless(piece))
+        depth += piece in "{["
+        before = piece
+    return "".join(made)
+
+
+# ---- commands
+
+
+def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
+    """How to send a message again: of an answer, its request."""
+    other = reading.partner(row)
+    if frame.dir == "s2c" and other is not None:
+        asked = reading.index.item(other) if reading.index.entry(other).size <= LARGEST else None
+        if not isinstance(asked, Frame) or asked.dir != "c2s":
+            return []
+        row, frame = other, asked
+    header = reading.index.header.members
+    if header.get("transport") != "http":
+        argv = header.get("argv") if frame.dir == "c2s" else None
+        return [Form("c", "a shell command that says it to the server", to_stdin(frame.raw, argv))]
+    record = reading.index.beginning(row)
+    number = record.members.get("exchange") if record is not None else None
+    http = reading.fold.exchanges.known(number) if type(number) is int else None
+    if http is None or frame.dir != "c2s":
+        return []
+    return [
+        Form(
+            "c",
+            "a curl command",
+            curl(header.get("upstream"), http.method or "POST", http.target or "/", http.fields, frame.raw),
+            "fill in what stands in <…>",
+        )
+    ]
+
+
+def to_stdin(raw: bytes, argv: object) -> str:
+    """A line for a POSIX shell that writes a message to the stdin of a command."""
+    words = [shown(word) for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
+    said = f"printf '%s\\n' {shlex.quote(raw.decode())}" if _is_plain(raw) else "printf " + _octal(raw + b"\n")
+    return f"{said} | {' '.join(map(_word, words))}" if words else said
+
+
+def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -> str:
+    """A line for a POSIX shell that sends a request again.
+
+    Args:
+        upstream: where the server is, as the capture tells.
+        method: of HTTP.
+        target: of the request.
+        fields: its header fields.
+        body: what it said.
+    """
+    place = urlsplit(upstream) if isinstance(upstream, str) and _is_plain(upstream.encode()) else None
+    is_known = place is not None and place.scheme in ("http", "https") and bool(place.netloc)
+    origin = f"{place.scheme}://{place.netloc}" if place is not None and is_known else "http://<SERVER>"
+    path = target if target.startswith("/") else "/"
+    words = ["curl", "--globoff", "--no-buffer", "--request", method, "--url", shown(origin + path)]
+    for name, value in fields.items():
+        if _FIELD.fullmatch(name) and name.lower() not in _OURS and value:
+            words += ["--header", f"{name}: {shown(value, name)}"]
+    if _is_plain(body):
+        return " ".join(map(_word, [*words, "--data-raw", body.decode()]))
+    return f"printf {_octal(body)} | {' '.join(map(_word, [*words, '--data-binary', '@-']))}"
+
+
+def shown(text: str, name: str = "") -> str:
+    """A word of the capture with placeholders where it was hashed."""
+    text = re.sub(rf"([\w.~-]+)=({_HASHED.pattern})", lambda found: f"{found[1]}=<{found[1].upper()}>", text)
+    return _HASHED.sub(f"<{name.upper() or 'HIDDEN'}>", text)
+
+
+def _is_plain(raw: bytes) -> bool:
+    """Whether it can stand in quotes: nothing in it that acts on a terminal, or is not to be seen."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return sanitise(text, None) == text
+
+
+def _word(text: str) -> str:
+    raw = text.encode("utf-8", "surrogateescape")
+    if not _is_plain(raw):
+        return f'"$(printf {_octal(raw)})"'
+    quoted = shlex.quote(text)
+    return quoted if quoted != text or "=" not in text else f"'{text}'"
+
+
+def _octal(raw: bytes) -> str:
+    """A format of `printf` that gives exactly these bytes."""
+    return shlex.quote(
+        "".join(chr(byte) if 0x20 <= byte < 0x7F and byte not in b"%\\" else f"\\{byte:03o}" for byte in raw)
+    )

@@ -1,0 +1,98 @@
+"""Export: rows as lines of JSON, those of `show --json`, written to a new file by a thread while the screen goes on."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from captures.reader import Damage, FrameAssembler
+from captures.record import Record
+from captures.tail import Tail
+from mcpproxy.report.json_lines import damage_of, harmless, row_of, wall_of
+
+STEP: Final = 256 << 10
+"""Bytes of the capture that are read at a time."""
+
+
+class Export:
+    """Some rows of a capture on their way into a file, which is gone again where it does not become whole."""
+
+    def __init__(self, capture: Path, rows: Sequence[int], place: Path) -> None:
+        """Make the file.
+
+        Args:
+            capture: the capture.
+            rows: which rows of it, rising.
+            place: the file; it must not exist.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        self.place = place
+        self.rows = rows
+        self.written = 0
+        """How many rows are."""
+        self.has_ended = False
+        self._tail = Tail(capture)
+        self._wall_ns = wall_of(self._tail.header)
+        self._assembler = FrameAssembler()
+        self._row = 0
+        self._last: Record | None = None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._file = os.fdopen(os.open(place, flags, 0o600), "wb")
+        except OSError:
+            self._tail.close()
+            raise
+
+    def step(self) -> bool:
+        """Write some rows; False when all are written.
+
+        Raises:
+            OSError: the file cannot be written; it is gone.
+        """
+        if self.has_ended:
+            return False
+        try:
+            return self._step()
+        except OSError:
+            self.abandon()
+            raise
+
+    def _step(self) -> bool:
+        items = self._tail.step(STEP)
+        for item in items:
+            self._feed(item)
+        is_over = self.written == len(self.rows) or self._tail.has_ended or (self._tail.is_at_end and not items)
+        if is_over:
+            # Of a frame whose end never came there is nothing but its parts, and no line.
+            self._file.close()
+            self.has_ended = True
+            self._tail.close()
+        return not is_over
+
+    def abandon(self) -> None:
+        """Leave nothing behind, unless all is written."""
+        if not self.has_ended:
+            self.has_ended = True
+            self._tail.close()
+            with suppress(OSError):
+                self._file.close()
+            with suppress(OSError):
+                self.place.unlink()
+
+    def _feed(self, item: Record | Damage) -> None:
+        found = self._assembler.feed(item)
+        if found is None:
+            return
+        row, self._row = self._row, self._row + 1
+        if self.written < len(self.rows) and self.rows[self.written] == row:
+            self.written += 1
+            if isinstance(item, Damage):
+                line = harmless(orjson.dumps(damage_of(item), default=str).decode())
+            else:
+                line = row_of(item, found, self._wall_ns)
+            self._file.write(line.encode() + b"\n")

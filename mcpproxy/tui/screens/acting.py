@@ -1,0 +1,225 @@
+"""What can be done with the rows of a capture: marked and noted, copied, exported."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from captures.errors import CaptureError
+from captures.places import SUFFIX, safe_name
+from mcpproxy.marks import CannotMark, Marks
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.copying import Form, forms
+from mcpproxy.tui.exporting import Export
+from mcpproxy.tui.live import Pulse
+from mcpproxy.tui.messages import Copied, Exported, Marked
+from mcpproxy.tui.plain import copy, notify
+from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
+
+
+class ActingScreen(Screen[None]):
+    """A screen with rows of a capture, and a cursor on one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "mark", "mark"),
+        Binding("M", "note", "note", show=False),
+        Binding("apostrophe", "next_mark", "next mark", show=False),
+        Binding("c", "copy", "copy"),
+        Binding("e", "export", "export"),
+    ]
+
+    def __init__(self, reading: Reading) -> None:
+        """The screen of a capture."""
+        super().__init__()
+        self.reading = reading
+        id_ = reading.index.header.members.get("capture")
+        self.marks = Marks(reading.path, id_ if isinstance(id_, str) else "")
+        self._files = ThreadPoolExecutor(1, "files")
+        self._export: tuple[Export, Pulse] | None = None
+
+    @property
+    @abstractmethod
+    def entry(self) -> int | None:
+        """The entry under the cursor."""
+
+    @abstractmethod
+    def reach(self, entry: int) -> None:
+        """Put the cursor on an entry, whatever is filtered."""
+
+    @abstractmethod
+    def rows_shown(self) -> Sequence[int]:
+        """The entries that are shown, rising."""
+
+    def on_mount(self) -> None:
+        """Look for marks."""
+        self._mark_by(self.marks.look)
+
+    def on_unmount(self) -> None:
+        """Leave nothing half done."""
+        self._files.shutdown(wait=False, cancel_futures=True)
+        if self._export is not None:
+            export, pulse = self._export
+            pulse.stop()
+            export.abandon()
+
+    @property
+    def exporting(self) -> str:
+        """How far an export is; empty where none is under way."""
+        if self._export is None:
+            return ""
+        export = self._export[0]
+        return f"exporting {100 * export.written // max(1, len(export.rows))}%"
+
+    # ---- marks
+
+    def _seq(self) -> int | None:
+        """The number of the row under the cursor."""
+        entry = self.entry
+        if entry is None:
+            notify(self.app, "nothing is selected")
+            return None
+        found = self.reading.index.entry(entry)
+        if found.sort == "damage":
+            notify(self.app, "damage has no number by which it could be marked")
+            return None
+        return found.seq
+
+    def _mark_by(self, change: Callable[[], object]) -> None:
+        """Do something with the marks, in a thread: the file may be far away."""
+
+        def work() -> None:
+            problem = ""
+            try:
+                change()
+            except CannotMark as error:
+                problem = str(error)
+            self.post_message(Marked(problem))
+
+        self._files.submit(work)
+
+    def action_mark(self) -> None:
+        """Mark the row, or take its mark away."""
+        seq = self._seq()
+        if seq is not None:
+            self._mark_by(lambda: self.marks.toggle(seq))
+
+    def action_note(self) -> None:
+        """Note something about the row."""
+        seq = self._seq()
+        if seq is None:
+            return
+
+        def take(text: str | None) -> None:
+            if text is not None:
+                self._mark_by(lambda: self.marks.note(seq, text))
+
+        self.app.push_screen(LineScreen(f"note on {seq:,}", self.marks.notes.get(seq, "")), take)
+
+    def action_next_mark(self) -> None:
+        """Go to the next marked row; from the last to the first."""
+        entry = self.entry
+        seq = self.reading.index.entry(entry).seq if entry is not None else -1
+        found = self.marks.next(seq)
+        row = self.reading.index.of_seq(found) if found is not None else None
+        if row is None:
+            notify(self.app, "no row is marked; m marks one" if found is None else "the marked row is gone")
+            return
+        self.reach(row)
+        note = self.marks.notes.get(found or 0)
+        if note:
+            notify(self.app, note)
+
+    @on(Marked)
+    def _marked(self, event: Marked) -> None:
+        if event.problem:
+            notify(self.app, event.problem, bad=True)
+        self.show_marks()
+
+    @abstractmethod
+    def show_marks(self) -> None:
+        """Rows may be marked that were not, or no longer."""
+
+    # ---- copying
+
+    def action_copy(self) -> None:
+        """Copy the row, in a form to choose."""
+        entry = self.entry
+        if entry is None:
+            notify(self.app, "nothing is selected")
+            return
+
+        def work() -> None:
+            try:
+                found = forms(self.reading, entry)
+            except OSError as error:
+                found = [Form("", "", "", error.strerror or str(error))]
+            self.post_message(Copied(found))
+
+        self._files.submit(work)
+
+    @on(Copied)
+    def _choose(self, event: Copied) -> None:
+        found = [form for form in event.forms if isinstance(form, Form)]
+        if not any(form.text for form in found):
+            notify(self.app, found[0].remark if found else "there is nothing to copy", bad=True)
+            return
+        self.app.push_screen(ChoiceScreen("copy as", found), self._copy)
+
+    def _copy(self, form: Form | None) -> None:
+        if form is not None:
+            copy(self.app, form.text)
+            notify(self.app, f"copied {form.word}, {size(len(form.text.encode()))}, if the terminal allows it")
+
+    # ---- export
+
+    def action_export(self) -> None:
+        """Export what is shown, to a file that is asked for."""
+        if self._export is not None:
+            notify(self.app, f"{self.exporting} to {self._export[0].place.name}")
+            return
+        count = count_text(len(self.rows_shown()), "row")
+        name = safe_name(self.reading.fold.name or self.reading.path.parent.name)
+        stem = self.reading.path.name.removesuffix(SUFFIX)
+        self.app.push_screen(LineScreen(f"export {count} as JSON lines to", f"{name}-{stem}.jsonl"), self._begin)
+
+    def _begin(self, name: str | None) -> None:
+        if not name or not name.strip():
+            return
+        place = Path(name.strip()).expanduser()
+        try:
+            export = Export(self.reading.path, list(self.rows_shown()), place)
+        except FileExistsError:
+            notify(self.app, f"{place.name} exists; name another file", bad=True)
+        except (OSError, CaptureError, ValueError, RuntimeError) as error:
+            notify(self.app, f"cannot write {place}: {getattr(error, 'strerror', None) or error}", bad=True)
+        else:
+            pulse = Pulse(export.step, self._tell, self._fail, "export")
+            self._export = export, pulse
+
+    def _tell(self) -> None:
+        self.post_message(Exported())
+
+    def _fail(self, reason: str) -> None:
+        self.post_message(Exported(reason))
+
+    @on(Exported)
+    def _exported(self, event: Exported) -> None:
+        if self._export is None:
+            return
+        export, pulse = self._export
+        if event.problem or export.has_ended:
+            self._export = None
+            pulse.stop()
+            export.abandon()
+            done = f"exported {count_text(export.written, 'row')} to {sanitise(str(export.place))}"
+            problem = event.problem and f"cannot write {export.place}: {event.problem}"
+            notify(self.app, problem or done, bad=bool(problem))
+        self.show_marks()

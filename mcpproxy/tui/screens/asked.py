@@ -1,0 +1,91 @@
+"""What a key asks for at the bottom of the screen: a line of text, or one of several."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from mcpproxy.report.text import Span
+from mcpproxy.tui.copying import Form
+from mcpproxy.tui.plain import Words
+from mcpproxy.tui.widgets.bar import FilterBox
+
+
+class LineScreen(ModalScreen[str | None]):
+    """One line; None where nothing is wanted."""
+
+    DEFAULT_CSS = """
+    LineScreen { align: center bottom; background: $background 30%; }
+    LineScreen Vertical { height: 3; background: $panel; border-top: solid $accent; }
+    LineScreen FilterBox { display: block; }
+    """
+
+    def __init__(self, label: str, text: str = "") -> None:
+        """The question.
+
+        Args:
+            label: what is asked for.
+            text: what is offered.
+        """
+        super().__init__()
+        self._label, self._text = label, text
+
+    def compose(self) -> ComposeResult:
+        """The label and the line."""
+        with Vertical():
+            yield Words(id="label")
+            yield FilterBox("")
+
+    def on_mount(self) -> None:
+        """Offer what is offered."""
+        self.query_one("#label", Words).say(
+            [Span(f" {self._label}", "accent"), Span("   Enter takes it, Esc leaves it", "dim")]
+        )
+        self.query_one(FilterBox).open(self._text)
+
+    @on(Input.Submitted)
+    def _take(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value)
+
+    @on(FilterBox.Left)
+    def _leave(self) -> None:
+        self.dismiss(None)
+
+
+class ChoiceScreen(ModalScreen[Form | None]):
+    """One of several forms, by its key; None where none is wanted."""
+
+    DEFAULT_CSS = """
+    ChoiceScreen { align: center bottom; background: $background 30%; }
+    ChoiceScreen Words { height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back")]
+
+    def __init__(self, label: str, forms: Sequence[Form]) -> None:
+        super().__init__()
+        self._label, self._forms = label, forms
+
+    def compose(self) -> ComposeResult:
+        """The forms."""
+        yield Words(id="forms")
+
+    def on_mount(self) -> None:
+        """Show them."""
+        rows: list[list[Span]] = [[Span(self._label, "accent"), Span("   Esc leaves it", "dim")]]
+        for form in self._forms:
+            key = Span(f"  {form.key or ' '}  ", "accent" if form.text else "dim")
+            rows.append([key, Span(form.word), Span(f"   {form.remark}" if form.remark else "", "dim")])
+        self.query_one("#forms", Words).say_lines(rows)
+
+    def on_key(self, event: events.Key) -> None:
+        """Take the form of a key."""
+        form = next((form for form in self._forms if form.text and form.key == event.character), None)
+        if form is not None:
+            event.stop()
+            self.dismiss(form)

@@ -1,0 +1,322 @@
+"""What can be done with rows: marked and noted in a file beside the capture, copied without harm, exported."""
+
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpproxy.marks import CannotMark, Marks, marks_path
+from mcpproxy.tui import copying
+from mcpproxy.tui.copying import curl, pretty, shown, to_stdin
+from mcpproxy.tui.exporting import Export
+from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
+from tests.captures.samples import CAPTURE, header
+from tests.harness import ROOT
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said
+
+HTTP = ROOT / "tests/corpus/captures/http.mcpcap"
+EVIL = "it's $(touch EVIL) `touch EVIL`; touch EVIL\n\x1b]52;c;x\x07 %s %n \\n \u202e € !x ~ & | > EVIL"
+
+
+class TestMarks:
+    """The file beside the capture."""
+
+    def test_a_row_is_marked_noted_and_found_again(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            assert "◆" not in stage.text()
+            await stage.press("down", "m")
+            await stage.see("◆+0.002")
+            await stage.press("down", "down", "M")
+            await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
+            await stage.press(*"why now", "enter")
+            await stage.see("◆+0.004", "why now")
+            await stage.press("g", "apostrophe")
+            assert stage.traffic.entry == 2
+            await stage.press("apostrophe")
+            assert stage.traffic.entry == 4
+            await stage.press("apostrophe")
+            assert stage.traffic.entry == 2
+            await stage.press("m")
+            await stage.until(lambda: stage.text().count("◆") == 1)
+
+        play(act, path, size=(140, 30))
+        beside = path.with_name("20261121T101502Z-4f2a.marks.json")
+        assert json.loads(beside.read_text()) == {
+            "marks": 1,
+            "capture": CAPTURE,
+            "rows": [{"seq": 4, "note": "why now"}],
+        }
+        assert beside.stat().st_mode & 0o777 == 0o600
+
+        async def again(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("◆+0.004", "why now")
+            await stage.press("down", "down", "down", "enter", "m")
+            await stage.until(lambda: "◆" not in stage.text())
+
+        play(again, path, size=(140, 30))
+        assert not beside.exists()
+
+    def test_what_cannot_be_kept_is_told_and_nothing_is_lost(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+        marks_path(path).write_text('{"not": "ours"}')
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("m")
+            await stage.see("marks.json")
+            assert "◆" not in stage.text()
+
+        play(act, path)
+        assert marks_path(path).read_text() == '{"not": "ours"}'
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+    def test_a_directory_that_is_read_only(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+        path.parent.chmod(0o500)
+        with pytest.raises(CannotMark, match="Permission denied"):
+            Marks(path, CAPTURE).toggle(1)
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"[]",
+            b"null",
+            b"{",
+            b'{"marks": 2, "capture": "x", "rows": []}',
+            b'{"marks": 1, "capture": "other", "rows": []}',
+            b'{"marks": 1, "capture": "x", "rows": 5}',
+            b'{"marks": 1, "capture": "x", "rows": [5]}',
+            b'{"marks": 1, "capture": "x", "rows": [{"seq": []}, {}]}',
+            b"[" * 100_000,
+            b"\xff\xfe",
+            b" " * (5 << 20),
+        ],
+        ids=lambda content: content[:30].decode("latin-1"),
+    )
+    def test_what_is_not_ours_stays_as_it_is(self, tmp_path: Path, content: bytes) -> None:
+        path = tmp_path / "a.mcpcap"
+        marks_path(path).write_bytes(content)
+        marks = Marks(path, "x")
+        with pytest.raises(CannotMark):
+            marks.toggle(1)
+        assert marks_path(path).read_bytes() == content
+        assert marks.notes == {}
+
+    def test_links_pipes_and_folders_are_not_followed(self, tmp_path: Path) -> None:
+        path, other = tmp_path / "a.mcpcap", tmp_path / "other.json"
+        other.write_text('{"marks": 1, "capture": "x", "rows": []}')
+        marks_path(path).symlink_to(other)
+        with pytest.raises(CannotMark, match="symbolic link"):
+            Marks(path, "x").look()
+        marks_path(path).unlink()
+        os.mkfifo(marks_path(path))
+        with pytest.raises(CannotMark, match="is no file"):
+            Marks(path, "x").look()
+        marks_path(path).unlink()
+        marks_path(path).mkdir()
+        with pytest.raises(CannotMark, match="is no file"):
+            Marks(path, "x").look()
+
+    def test_two_windows_keep_each_others_marks_and_segments_share_one_file(self, tmp_path: Path) -> None:
+        one, other = Marks(tmp_path / "a.mcpcap", "x"), Marks(tmp_path / "a.3.mcpcap", "x")
+        assert one.toggle(1)
+        other.note(2, "  from\x1b the other ")
+        assert one.toggle(3)
+        assert one.notes == {1: "", 2: "from\x1b the other", 3: ""}
+        assert not other.toggle(1)
+        assert [one.next(seq) for seq in (0, 1, 2, 3)] == [1, 2, 3, 1]
+        with pytest.raises(CannotMark, match="Unicode"):
+            one.note(4, "\ud800")
+
+
+class TestCopying:
+    """What is copied, and that it does nothing where it is pasted."""
+
+    def test_a_form_is_chosen_and_said(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            copied = {}
+            for key in "jrlc":
+                await stage.press("g", "c")
+                await stage.until(lambda: isinstance(stage.app.screen, ChoiceScreen))
+                await stage.see("copy as", "a line of JSON")
+                await stage.press(key)
+                await stage.see("copied")
+                copied[key] = stage.app.clipboard
+            assert copied["j"].startswith('{\n  "jsonrpc": "2.0",\n  "id": 0,')
+            assert json.loads(copied["r"]) == json.loads(copied["j"]) == json.loads(copied["l"])["message"]
+            assert copied["l"] == mcpproxy("show", "--json", str(path)).stdout.decode().splitlines()[1]
+            assert copied["c"] == f"printf '%s\\n' {shlex.quote(copied['r'])} | server"
+            await stage.press("c", "escape")
+            assert isinstance(stage.app.screen, TrafficScreen)
+
+        play(act, path, size=(80, 24))
+
+    def test_an_answer_is_copied_with_the_command_of_its_request(self) -> None:
+        reading = Reading(HTTP)
+        while reading.step():
+            pass
+        answer = next(row for row in range(len(reading.index)) if reading.index.entry(row).sort == "response")
+        found = {form.key: form.text for form in copying.forms(reading, answer)}
+        assert found["c"].startswith("curl --globoff --no-buffer --request POST --url https://example.com/mcp ")
+        assert "--header 'authorization: <AUTHORIZATION>'" in found["c"]
+        assert '"method":"tools/call"' in found["c"]
+        assert "hmac:" not in found["c"]
+        reading.close()
+
+    def test_what_is_too_large_is_told(self, tmp_path: Path) -> None:
+        large = b'{"jsonrpc":"2.0","method":"x","params":"' + b"x" * 80_000 + b'"}'
+        path = record(tmp_path / "a.mcpcap", [("header", header()), said("c2s", large), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("c")
+            await stage.see("too large for the clipboard")
+
+        play(act, path)
+
+    @pytest.mark.parametrize(
+        "raw", [EVIL.encode(), b"\xff\xfe\x00'", b"-n", b"%d%s\\t", b"'", b"", '{"x":"größer €"}'.encode()]
+    )
+    def test_a_shell_line_says_exactly_the_message_and_does_nothing_else(self, tmp_path: Path, raw: bytes) -> None:
+        line = to_stdin(raw, ["cat"])
+        assert line.isprintable()
+        done = subprocess.run(["sh", "-c", line], capture_output=True, cwd=tmp_path, check=True)
+        assert done.stdout == raw + b"\n"
+        assert list(tmp_path.iterdir()) == []
+
+    @settings(max_examples=50, deadline=None)
+    @given(st.binary(max_size=60), st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=3))
+    def test_any_bytes_and_any_words_come_through(self, raw: bytes, words: list[str]) -> None:
+        # The shell drops line feeds at the end of what it substitutes, and nothing else.
+        words = [word.rstrip("\n") for word in words]
+        script = 'cat; for one in "$@"; do printf "%s|" "$one"; done'
+        line = to_stdin(raw, ["sh", "-c", script, "x", *words])
+        assert line.isprintable()
+        done = subprocess.run(["sh", "-c", line], capture_output=True, check=True)
+        assert done.stdout == raw + b"\n" + "".join(f"{word}|" for word in words).encode()
+
+    def test_words_of_the_command_line_and_of_http_are_quoted(self, tmp_path: Path) -> None:
+        words = ["sh", "-c", 'for one in "$@"; do printf "<%s>" "$one"; done', "x", EVIL.rstrip(), "A=b"]
+        line = to_stdin(b"x", words)
+        done = subprocess.run(["sh", "-c", line], capture_output=True, cwd=tmp_path, check=True)
+        assert done.stdout.decode() == f"<{EVIL}><A=b>"
+        fields = {"x-evil": EVIL, "@file": "x", "bad name": "x", "Cookie": "a=hmac:0011223344556677", "host": "h"}
+        made = curl(f"https://h/{EVIL}", "POST", f"/m?a='{EVIL}&k=hmac:0011223344556677", fields, EVIL.encode())
+        fake = tmp_path / "bin" / "curl"
+        fake.parent.mkdir()
+        fake.write_text('#!/bin/sh\nfor one in "$@"; do printf "%s\\0" "$one"; done; cat\n')
+        fake.chmod(0o700)
+        path = f"{fake.parent}:{os.environ['PATH']}"
+        assert made.isprintable()
+        done = subprocess.run(["sh", "-c", made], capture_output=True, cwd=tmp_path, check=True, env={"PATH": path})
+        *arguments, body = done.stdout.decode().split("\0")
+        assert body == EVIL
+        assert [
+            found for found in arguments if found.startswith(("x-", "cookie", "Cookie", "@file", "bad", "host"))
+        ] == [
+            f"x-evil: {EVIL}",
+            "Cookie: a=<A>",
+        ]
+        assert arguments[4:6] == ["--url", f"http://<SERVER>/m?a='{EVIL}&k=<K>"]
+        assert [found.name for found in tmp_path.iterdir()] == ["bin"]
+
+    def test_placeholders(self) -> None:
+        assert shown("https://h/?key=hmac:8f3b0c7de1a2946b&x=1") == "https://h/?key=<KEY>&x=1"
+        assert shown("hmac:8f3b0c7de1a2946b") == "<HIDDEN>"
+        assert shown("Bearer hmac:8f3b0c7de1a2946b", "authorization") == "Bearer <AUTHORIZATION>"
+
+    def test_pretty_keeps_every_token_and_nothing_acts(self) -> None:
+        raw = '{"a":1.0,"a":[],"b":[1e5,{"c":"x\x7f\u202e {:,}[]\\u001b"}],"d":{}}'.encode()
+        assert pretty(raw).splitlines() == [
+            "{",
+            '  "a": 1.0,',
+            '  "a": [],',
+            '  "b": [',
+            "    1e5,",
+            "    {",
+            '      "c": "x\\u007f\\u202e {:,}[]\\u001b"',
+            "    }",
+            "  ],",
+            '  "d": {}',
+            "}",
+        ]
+        assert pretty(b'"x"') == '"x"'
+        assert pretty(b"{") == pretty(b"\xff") == ""
+
+
+class TestExport:
+    """What is shown, as lines of JSON in a new file."""
+
+    def test_the_filtered_rows_and_nothing_else(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = captured(tmp_path)
+        (tmp_path / "here").mkdir()
+        monkeypatch.chdir(tmp_path / "here")
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("slash", *"kind:error", "enter")
+            await stage.see("2 of 19")
+            await stage.press("e")
+            await stage.see("export 2 rows as JSON lines to", "library-20261121T101502Z-4f2a.jsonl")
+            await stage.press("enter")
+            await stage.see("exported 2 rows to")
+            await stage.press("e", "enter")
+            await stage.see("exists")
+            await stage.press("e", *["backspace"] * 60, *"/none/such/x", "enter")
+            await stage.see("cannot write", "No such file")
+            await stage.press("e", "escape")
+
+        play(act, path)
+        (made,) = (tmp_path / "here").iterdir()
+        assert made.stat().st_mode & 0o777 == 0o600
+        shown_lines = mcpproxy("show", "--json", "--filter", "kind:error", str(path)).stdout.decode()
+        assert made.read_text() == shown_lines
+
+    def test_all_rows_exchanges_and_damage(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = record(tmp_path / "a.mcpcap", [*conversation(4), END])
+        data = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join([*data[:6], b"rubbish\x1b\n", *data[6:]]))
+        monkeypatch.chdir(tmp_path)
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("e", *["backspace"] * 60, *"all", "enter")
+            await stage.see("exported")
+            await stage.press("x", "e", *["backspace"] * 60, *"pairs", "enter")
+            await stage.see("rows to pairs")
+
+        play(act, path)
+        everything = [json.loads(line) for line in (tmp_path / "all").read_text().splitlines()]
+        assert {line["rec"] for line in everything} == {"frame", "stderr", "damage", "close"}
+        pairs = [json.loads(line) for line in (tmp_path / "pairs").read_text().splitlines()]
+        assert [line["kind"] for line in pairs].count("request") == 6
+        assert len(pairs) == 11
+
+    def test_leaving_in_between_leaves_nothing_behind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = captured(tmp_path, calls=6)
+        monkeypatch.chdir(tmp_path)
+        export = Export(path, range(50), tmp_path / "half")
+        assert (tmp_path / "half").exists()
+        export.abandon()
+        assert not (tmp_path / "half").exists()
+        whole = Export(path, range(5), tmp_path / "whole")
+        while whole.step():
+            pass
+        whole.abandon()
+        assert len((tmp_path / "whole").read_text().splitlines()) == 5
