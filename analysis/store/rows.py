@@ -4,8 +4,7 @@ All of it is bounded: by what the fold itself remembers, or by counts of its own
 """
 
 from collections import OrderedDict
-from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -13,6 +12,7 @@ from analysis.exchange import Exchange, Outcome
 from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.message import Id, Request, Response, Side, id_of
 from analysis.session import Seen, Session
+from analysis.store.definitions import Definition, definitions_in
 from analysis.store.tables import Row
 from analysis.store.values import integer, json_text, text
 from captures.record import Record
@@ -264,22 +264,11 @@ class Definitions:
 
     def take(self, response: Response, session: int) -> None:
         """Note the definitions in a result of `tools/list` that the session has not been told before."""
-        result = response.result
-        tools = result.get("tools") if isinstance(result, dict) else None
-        for tool in tools if isinstance(tools, list) else ():
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                self._note(tool, response, session)
+        for definition in definitions_in(response.result):
+            self._note(definition, response, session)
 
-    def _note(self, tool: dict[str, Any], response: Response, session: int) -> None:
-        definition = json_text(tool)
-        if definition is None:
-            return
-        try:
-            canonical = orjson.dumps(tool, option=orjson.OPT_SORT_KEYS)
-        except orjson.JSONEncodeError:
-            canonical = orjson.dumps(orjson.loads(definition), option=orjson.OPT_SORT_KEYS)
-        hash_ = blake2b(canonical, digest_size=16).hexdigest()
-        key = session, hash_
+    def _note(self, definition: Definition, response: Response, session: int) -> None:
+        key = session, definition.hash
         is_known = key in self._known
         self._known[key] = None
         if is_known:
@@ -287,11 +276,8 @@ class Definitions:
             return
         if len(self._known) > MOST_DEFINITIONS:
             self._known.popitem(last=False)
-        annotations = tool.get("annotations")
-        title = tool.get("title") or (annotations.get("title") if isinstance(annotations, dict) else None)
-        name, size = text(tool["name"]), len(definition.encode())
-        told = integer(response.seq), integer(response.t_ns)
-        self._rows.append((*self._start, session, name, text(title), definition, size, hash_, *told))
+        told = definition.text, definition.size, definition.hash, integer(response.seq), integer(response.t_ns)
+        self._rows.append((*self._start, session, text(definition.name), text(definition.title), *told))
 
 
 def id_text(request: Request) -> str | None:
