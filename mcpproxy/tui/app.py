@@ -168,6 +168,8 @@ class TheApp(App[None]):
         if self._opened is not None:
             reading, pulse = self._opened
             self.checking.drop(reading.findings)
+            if reading.findings.has_ended:
+                self.shelf.note(reading.path, reading.findings.tally)
             pulse.stop()
             reading.close()
             self._opened = None
@@ -179,6 +181,10 @@ class TheApp(App[None]):
     def _tell_checked(self) -> None:
         for screen in list(self.screen_stack):
             screen.post_message(Checked())
+
+    def findings(self, path: Path) -> Findings | None:
+        """What was found in a capture, where that is the one that is open."""
+        return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None
 
     def check_again(self) -> None:
         """Look for what is wrong in the capture that is open from its beginning, as the process that did has died."""

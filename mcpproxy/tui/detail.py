@@ -1,4 +1,4 @@
-"""Detail: everything about one row as lines: pretty JSON, the raw text, bytes in hex, headers, the exchange.
+"""Detail: everything about one row as lines: pretty JSON, the raw text, bytes in hex, headers, the exchange, findings.
 
 Made in a thread, from the file. What is larger than a pane can sensibly hold comes a page at a time.
 """
@@ -15,6 +15,7 @@ from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Span, ms_text
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.tui.pages import row_lines
 from mcpproxy.tui.reading import OUTCOMES, Reading
 from mcpproxy.tui.rows import message_at
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
@@ -23,7 +24,7 @@ PAGE: Final = 64 << 10
 """Bytes of a page of the raw views."""
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown raw, a page at a time."""
-VIEWS: Final = ("pretty", "raw", "hex", "headers", "exchange")
+VIEWS: Final = ("pretty", "raw", "hex", "headers", "exchange", "findings")
 
 Lines = Sequence[Sequence[Span]]
 
@@ -49,6 +50,8 @@ def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80
     """
     if view == "exchange":
         return Detail(exchange_lines(reading, row))
+    if view == "findings":
+        return Detail(row_lines(reading, row, width))
     if view == "headers":
         return Detail(_headers(reading, row))
     giant = reading.index.giant(row, page * PAGE, PAGE) if reading.index.entry(row).size > LARGEST_TREE else None

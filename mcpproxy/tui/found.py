@@ -13,6 +13,7 @@ from typing import Final
 from analysis.finding import Finding, Level
 from analysis.tally import Tally
 from captures.index import Index
+from mcpproxy.report.text import Role
 
 MOST: Final = 25_000
 """Findings that are kept with their text, whatever the worker tells."""
@@ -22,6 +23,8 @@ WAITING: Final = 10_000
 """Findings in rows that the index does not know yet."""
 COUNTED: Final = 63
 """Findings in a row that are counted."""
+LEVELS: Final[dict[Level, Role]] = {Level.NOTE: "dim", Level.WARNING: "plain", Level.ERROR: "bad"}
+"""How each level is drawn."""
 SIGNS: Final = {Level.NOTE: "·", Level.WARNING: "!", Level.ERROR: "✗"}
 
 _WRONG: Final = re.compile(rb"[\x80-\xff]")

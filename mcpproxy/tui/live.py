@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from analysis import tally
 from analysis.summary import Summarizer, Summary, cached, keep, key_of
+from analysis.tally import Tally
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments
@@ -80,6 +82,8 @@ class Book:
         """What is known so far; None before anything is."""
         self.is_summed = False
         """Whether the summary is of the whole capture, as far as it goes now."""
+        self.tally: Tally | None = None
+        """How many findings it has; None where it was not checked, or is being recorded."""
         self.is_readable = True
         self._sum: tuple[Tail, Summarizer] | None = None
         self._key: str | None = None
@@ -92,6 +96,7 @@ class Book:
     def begin(self) -> None:
         """Learn what is to be had at once: a kept summary, or the header."""
         found = None if self.is_live else cached(self.path)
+        self.tally = None if self.is_live else tally.cached(self.path)
         if found is not None:
             self.summary, self.is_summed = found, True
             return
@@ -175,6 +180,12 @@ class Shelf:
         if unread is not None:
             unread.step()
         return unread is not None
+
+    def note(self, path: Path, counted: Tally) -> None:
+        """How many findings a capture has, which somebody has learnt."""
+        book = self._known.get(path)
+        if book is not None:
+            book.tally = counted
 
     def close(self) -> None:
         """Close all files."""

@@ -7,10 +7,10 @@ from the file when it is shown.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from analysis.exchange import Exchange, Outcome
 from analysis.fold import Fold
@@ -34,6 +34,8 @@ INTRODUCED: Final = 500
 STEP_UNDERSTOOD: Final = 64 << 10
 """Bytes that are understood at a time: a few milliseconds."""
 OUTCOMES: Final = (*Outcome,)
+LOSSES: Final = 1000
+"""Stretches of missing records that are told apart."""
 OPEN: Final = len(OUTCOMES)
 """The code of an exchange whose end is not known."""
 
@@ -41,6 +43,15 @@ _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
 _FAILED: Final = _CODES[Outcome.FAILED]
 _BAD: Final = frozenset({Outcome.ERROR, Outcome.TOOL_ERROR})
+
+
+class Loss(NamedTuple):
+    """Records that are missing."""
+
+    first: int
+    last: int
+    """Their numbers, from here to there."""
+    missing: int
 
 
 class Exchanges:
@@ -104,6 +115,8 @@ class Reading:
         """The rows that are worth a line: all frames, and the records that say something."""
         self.bad = array("I")
         """Rows with something wrong: errors, and what is no message."""
+        self.losses: list[Loss] = []
+        """Where records are missing; the last of very many counts for all that follow."""
         self.joined: dict[int, int] = {}
         """Of messages that span lines: the first row and the last."""
         self.continued: set[int] = set()
@@ -192,6 +205,18 @@ class Reading:
         code = self.exchanges.outcome[number]
         return None if code == OPEN else OUTCOMES[code]
 
+    def next_wrong(self, row: int, by: int) -> int | None:
+        """The nearest row behind another, or before it, with an error or a warning of a rule.
+
+        Args:
+            row: the one from which to go; -1 from before the first.
+            by: 1 behind, -1 before.
+        """
+        at = bisect_right(self.bad, row) if by > 0 else bisect_left(self.bad, row) - 1
+        found = [self.findings.next_wrong(row, by), self.bad[at] if 0 <= at < len(self.bad) else None]
+        near = [one for one in found if one is not None]
+        return (min(near) if by > 0 else max(near)) if near else None
+
     # ---- steps
 
     def _note(self, row: int, item: Record | Damage) -> None:
@@ -239,9 +264,27 @@ class Reading:
             is_bad = is_bad or found.verdict.problem is not None
         elif isinstance(found, Record):
             is_bad = is_bad or found.rec == "gap"
+        if isinstance(found, Frame | Record) and (found.skipped or (isinstance(found, Record) and found.rec == "gap")):
+            self._lose(found)
         if is_bad:
             self.bad.append(row)
         self.exchange_of.append(number)
+
+    def _lose(self, found: Frame | Record) -> None:
+        """Note which records are missing, by a gap that tells of them or by numbers that were skipped."""
+        first, last = found.seq - found.skipped, found.seq - 1
+        if isinstance(found, Record) and found.rec == "gap":
+            told = found.members.get("first"), found.members.get("last")
+            if type(told[0]) is not int or type(told[1]) is not int or not 0 <= told[0] <= told[1]:
+                return
+            first, last = told[0], told[1]
+            # It may come after records that were numbered later, whose numbers told of it first.
+            self.losses = [loss for loss in self.losses if not first <= loss.first <= loss.last <= last]
+        if len(self.losses) < LOSSES:
+            self.losses.append(Loss(first, last, last - first + 1))
+        else:
+            known = self.losses[-1]
+            self.losses[-1] = Loss(known.first, max(known.last, last), known.missing + last - first + 1)
 
     def _see(self, seen: Seen, row: int, number: int) -> tuple[int, bool]:
         """Take a message in: the exchange of its row, and whether something is wrong with it."""

@@ -12,12 +12,12 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input
 
 from analysis.finding import Finding, Level
-from mcpproxy.report.text import Role, Span, count_text
-from mcpproxy.report.wrapping import wrapped
+from mcpproxy.report.text import Span, count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.entries import Entry, Opened
-from mcpproxy.tui.found import SIGNS, Findings
+from mcpproxy.tui.found import LEVELS, SIGNS, Findings
 from mcpproxy.tui.messages import Checked, Grown
+from mcpproxy.tui.pages import clock, finding_lines, how_far, rule_lines
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.widgets.bar import FilterBox
@@ -39,8 +39,6 @@ AT_FIRST: Final = 20
 FEW: Final = 1000
 LATER_S: Final = 0.5
 NOTHING: Final = "nothing found"
-
-ROLES: Final[dict[Level, Role]] = {Level.NOTE: "dim", Level.WARNING: "plain", Level.ERROR: "bad"}
 
 
 class Group(NamedTuple):
@@ -77,7 +75,7 @@ class FoundRows:
         """One line."""
         item = self.items[row]
         if item.is_head:
-            sign, role = SIGNS[item.group.level], ROLES[item.group.level]
+            sign, role = SIGNS[item.group.level], LEVELS[item.group.level]
             fold = "▸" if item.group in self.folded else "▾"
             spans = [Span(f"{sign} {item.group.level!s:<7}  ", role), Span(item.group.rule, "accent")]
             return Line({"mark": (Span(fold, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame")
@@ -93,11 +91,6 @@ class FoundRows:
                 "text": (Span(sanitise(finding.message, 300)),),
             }
         )
-
-
-def clock(t_ns: int) -> str:
-    """A stamp as the traffic shows it."""
-    return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
 
 
 def arranged(findings: Findings, folded: set[Group], unfolded: set[Group], words: str) -> Iterator[Item]:
@@ -371,7 +364,9 @@ class FindingsScreen(Screen[None]):
         if item is not None and (item, self.size.width) != self._about:
             self._about = item, self.size.width
             width = max(10, self.size.width - 4)
-            lines = about(item.finding, width) if item.finding is not None else rule_lines(item.group.rule, width)
+            lines = (
+                finding_lines(item.finding, width) if item.finding is not None else rule_lines(item.group.rule, width)
+            )
             self.query_one("#about", Pane).say_lines(lines)
 
 
@@ -383,45 +378,6 @@ def sums(errors: int, warnings: int, notes: int) -> str:
     """How many findings of each level."""
     parts = ((errors, "error"), (warnings, "warning"), (notes, "note"))
     return " · ".join(count_text(count, noun) for count, noun in parts if count) or NOTHING
-
-
-def how_far(findings: Findings, rows: int) -> str:
-    """How far the check is."""
-    if findings.checked < rows or not findings.is_even:
-        return f"checked {findings.checked:,} of {max(rows, findings.checked):,} records"
-    return f"all {count_text(findings.checked, 'record')} checked"
-
-
-def about(finding: Finding, width: int) -> list[list[Span]]:
-    """The whole text of a finding."""
-    sign, role = SIGNS[finding.level], ROLES[finding.level]
-    head = [Span(f"{sign} {finding.level}  ", role), Span(finding.rule, "accent")]
-    places = [f"frame {finding.frame:,}"]
-    if finding.item is not None:
-        places[0] += f" item {finding.item}"
-    if finding.method:
-        places.append(sanitise(finding.method, 80))
-    if finding.pointer:
-        places.append(f"at {sanitise(finding.pointer, 200)}")
-    if finding.related:
-        places.append(f"see also {', '.join(f'{one:,}' for one in finding.related[:5])}")
-    made = [head, [Span("  ".join(places), "dim")]]
-    made += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
-    return made + rule_lines(finding.rule, width, is_short=True)
-
-
-def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Span]]:
-    """What a rule is about, and with `is_short` False why that matters."""
-    from analysis.rules import rules
-    from mcpproxy.report.rule_pages import sections, summary_of
-
-    found = rules().get(rule)
-    if found is None:
-        return []
-    made = [[Span(line, "dim")] for line in wrapped(summary_of(found), width)]
-    for heading, text in () if is_short else sections(found):
-        made += [[Span(line, "dim")] for line in wrapped(f"{heading}: {text}" if heading else text, width)]
-    return made
 
 
 ENTRY: Final = Entry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")

@@ -1,10 +1,10 @@
 """Sessions: every capture of every server, those being recorded on top; what is not known yet says `…` and fills in."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,12 +15,17 @@ from textual.widgets import Footer, Input
 from analysis.summary import Summary
 from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span
+from mcpproxy.tui.checking import Counting
 from mcpproxy.tui.entries import of
+from mcpproxy.tui.found import Findings
 from mcpproxy.tui.live import Book, Pulse, Shelf, short_name
-from mcpproxy.tui.messages import Failed, ShelfChanged, Wanted
+from mcpproxy.tui.messages import Checked, Failed, ShelfChanged, Wanted
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.table import Column, Line, Table
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
 
 COLUMNS: Final = (
     Column("mark", "", 1),
@@ -38,6 +43,8 @@ COLUMNS: Final = (
     Column("capture", "capture", 30, drop=10),
 )
 SORTS: Final = ("newest", "server", "frames", "errors", "p95")
+COUNT_S: Final = 0.3
+"""How long a session is selected before its findings are counted, at most: nobody waits who only passes by."""
 BARS: Final = "▁▂▃▄▅▆▇█"
 _UNKNOWN: Final = (Span("…", "dim"),)
 
@@ -45,8 +52,14 @@ _UNKNOWN: Final = (Span("…", "dim"),)
 class SessionRows:
     """The rows of the list: books of the shelf, sorted and filtered."""
 
-    def __init__(self) -> None:
+    def __init__(self, findings: Callable[[Path], Findings | None]) -> None:
+        """No rows.
+
+        Args:
+            findings: what is known of a capture that is being checked, or was.
+        """
         self.books: Sequence[Book] = ()
+        self._findings = findings
 
     def __len__(self) -> int:
         return len(self.books)
@@ -70,12 +83,23 @@ class SessionRows:
             return Line(cells)
         return Line({**cells, **self._known(book, summary)})
 
-    @staticmethod
-    def _known(book: Book, summary: Summary) -> dict[str, Sequence[Span]]:
+    def _found(self, book: Book) -> Sequence[Span]:
+        """Errors and warnings of the rules; `…` where nobody has looked for them, or not to the end."""
+        findings = self._findings(book.path)
+        if findings is not None and findings.trouble and not findings.is_even:
+            return (Span("–", "dim"),)
+        tally = book.tally if findings is None or not findings.is_even else findings.tally
+        if tally is None:
+            return (
+                Span(f"{findings.tally.wrong:,}…" if findings is not None and findings.tally.wrong else "…", "dim"),
+            )
+        return (Span(f"{tally.wrong:,}", "bad" if tally.errors else "plain" if tally.wrong else "dim"),)
+
+    def _known(self, book: Book, summary: Summary) -> dict[str, Sequence[Span]]:
         cells: dict[str, Sequence[Span]] = {
             "transport": (Span(summary.transport or "", "dim"),),
             "age": (Span(age(summary, live=book.is_live), "dim"),),
-            "findings": _UNKNOWN,
+            "findings": self._found(book),
         }
         if not (book.is_summed or book.is_live):
             return {**cells, **dict.fromkeys(("client", "revision", "frames", "errors", "p95", "traffic"), _UNKNOWN)}
@@ -146,6 +170,8 @@ def sparkline(traffic: Sequence[int], width: int) -> str:
 class SessionsScreen(Screen[None]):
     """The list of sessions."""
 
+    app: "TheApp"
+
     DEFAULT_CSS = """
     SessionsScreen {
         & #title { height: 1; background: $panel; padding: 0 1; }
@@ -170,7 +196,8 @@ class SessionsScreen(Screen[None]):
         super().__init__()
         self.shelf = shelf
         self._nothing = nothing
-        self._rows = SessionRows()
+        self._rows = SessionRows(self._findings)
+        self._counting: Counting | None = None
         self._sort = SORTS[0]
         self._words = ""
         self._pulse: Pulse | None = None
@@ -195,7 +222,9 @@ class SessionsScreen(Screen[None]):
         self.query_one("#nothing", Words).say_lines(self._nothing.splitlines())
         self._title()
         self._pulse = Pulse(self.shelf.step, self._tell, self._tell_failed, "shelf")
+        self._counting = Counting(self.app.checking)
         self.set_interval(1.0, self._refresh)
+        self.set_interval(COUNT_S, self._count)
 
     def on_unmount(self) -> None:
         """Stop looking."""
@@ -227,6 +256,27 @@ class SessionsScreen(Screen[None]):
     def books(self) -> Sequence[Book]:
         """The captures that are listed."""
         return self._rows.books
+
+    def _findings(self, path: Path) -> Findings | None:
+        """What is known of a capture: the one that is open was checked, others are counted."""
+        found = self.app.findings(path)
+        return self._counting.findings(path) if found is None and self._counting is not None else found
+
+    @on(Checked)
+    def _checked(self) -> None:
+        self.query_one("#sessions", Table).refresh()
+
+    def _count(self) -> None:
+        """Look for findings in what is selected and in what is live, while somebody looks at this list."""
+        if self._counting is None or not self.is_current:
+            return
+        chosen = self.selected
+        unknown = chosen is not None and chosen.is_readable and chosen.tally is None
+        live = [book.path for book in self.shelf.books if book.is_live and book.is_readable]
+        self._counting.want(
+            [path for path in live if self.app.findings(path) is None],
+            chosen.path if chosen is not None and unknown and self.app.findings(chosen.path) is None else None,
+        )
 
     @on(ShelfChanged)
     def _refresh(self) -> None:

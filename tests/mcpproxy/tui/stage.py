@@ -13,7 +13,7 @@ from mcpproxy.tui.app import TheApp
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import frame, header, lines
 
-DEADLINE_S = 8.0
+DEADLINE_S = 40.0
 NOTHING = "Nothing recorded yet. Put this in front\n\n    mcpproxy run --\n"
 
 INITIALIZE = (

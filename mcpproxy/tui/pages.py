@@ -1,0 +1,106 @@
+"""Pages: a finding and its rule as lines, for all screens that tell of them."""
+
+from collections.abc import Sequence
+
+from analysis.finding import Finding
+from analysis.rules import rules
+from mcpproxy.report.rule_pages import addresses, facts, sections, summary_of
+from mcpproxy.report.text import Span, count_text
+from mcpproxy.report.wrapping import wrapped
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.found import LEVELS, SIGNS, Findings
+from mcpproxy.tui.reading import Loss, Reading
+
+
+def clock(t_ns: int) -> str:
+    """A stamp as the traffic shows it."""
+    return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
+
+
+def finding_lines(finding: Finding, width: int) -> list[list[Span]]:
+    """The whole text of a finding."""
+    sign, role = SIGNS[finding.level], LEVELS[finding.level]
+    head = [Span(f"{sign} {finding.level}  ", role), Span(finding.rule, "accent")]
+    places = [f"frame {finding.frame:,}"]
+    if finding.item is not None:
+        places[0] += f" item {finding.item}"
+    if finding.method:
+        places.append(sanitise(finding.method, 80))
+    if finding.pointer:
+        places.append(f"at {sanitise(finding.pointer, 200)}")
+    if finding.related:
+        places.append(f"see also {', '.join(f'{one:,}' for one in finding.related[:5])}")
+    made = [head, [Span("  ".join(places), "dim")]]
+    made += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
+    return made + rule_lines(finding.rule, width, is_short=True)
+
+
+def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Span]]:
+    """What a rule is about, and with `is_short` False why that matters."""
+    found = rules().get(rule)
+    if found is None:
+        return []
+    made = [[Span(line, "dim")] for line in wrapped(summary_of(found), width)]
+    for heading, text in () if is_short else sections(found):
+        made += [[Span(line, "dim")] for line in wrapped(f"{heading}: {text}" if heading else text, width)]
+    return made
+
+
+def page_lines(rule: str, width: int) -> list[list[Span]]:
+    """The page in lines."""
+    found = rules().get(rule)
+    if found is None:
+        return [[Span(f"there is no rule {rule}", "bad")]]
+    made = [[Span(rule, "accent")], [], *([Span(line)] for line in wrapped(summary_of(found), width))]
+    for heading, text in sections(found):
+        made += [[], *([[Span(heading, "accent")]] if heading else [])]
+        made += [[Span(f"  {line}")] for line in wrapped(text, width - 2)]
+    made.append([])
+    for name, text in facts(found):
+        lines = wrapped(text, width - 12)
+        made += [[Span(f"{'' if number else name:<12}", "dim"), Span(line)] for number, line in enumerate(lines)]
+    return made + [[Span(f"  {address}", "dim")] for address in addresses(found.source)]
+
+
+def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
+    """All that was found in a row."""
+    findings = reading.findings
+    kept, (_, count) = findings.kept_at(row), findings.at(row)
+    made: list[list[Span]] = []
+    for finding in sorted(kept, key=lambda one: -one.level):
+        made += [*finding_lines(finding, width), []]
+    if count > len(kept):
+        rules_there = ", ".join(findings.rules_at(row))
+        text = f"of {count - len(kept):,} more the text is not kept: `mcpproxy check` has it; rules here: {rules_there}"
+        made += [[Span(line, "dim")] for line in wrapped(text, width)]
+    if not count:
+        is_known = row < findings.checked or findings.has_ended
+        made.append([Span("nothing found" if is_known else findings.trouble or "not checked yet …", "dim")])
+    return made
+
+
+def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
+    """The same in a line or two for each, to stand beside something else."""
+    made: list[list[Span]] = []
+    for finding in sorted(reading.findings.kept_at(row), key=lambda one: -one.level)[:5]:
+        made += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]
+        made += [[Span(line)] for line in wrapped(sanitise(finding.message, 300), width)]
+    return made
+
+
+def how_far(findings: Findings, rows: int) -> str:
+    """How far the check is."""
+    if findings.checked < rows or not findings.is_even:
+        return f"checked {findings.checked:,} of {max(rows, findings.checked):,} records"
+    return f"all {count_text(findings.checked, 'record')} checked"
+
+
+def losses_text(losses: Sequence[Loss]) -> str:
+    """What a capture has lost, and where."""
+    count = sum(loss.missing for loss in losses)
+    first = losses[0]
+    where = f"{first.first:,} to {first.last:,}" if first.last > first.first else f"{first.first:,}"
+    if len(losses) > 1:
+        where = f"{len(losses):,} places, the first {where}"
+        return f"▲ {count_text(count, 'record')} lost in {where}"
+    return f"▲ {count_text(count, 'record')} lost: {where}"

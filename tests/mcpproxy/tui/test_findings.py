@@ -1,0 +1,411 @@
+"""Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
+
+import os
+import signal
+from pathlib import Path
+
+from analysis.finding import Finding, Level
+from captures.file import CaptureFile
+from captures.record import members, seal
+from mcpproxy.tui.found import Findings
+from mcpproxy.tui.screens.findings import AT_FIRST, FindingsScreen, arranged, fits
+from mcpproxy.tui.screens.rule import RuleScreen
+from mcpproxy.tui.screens.sessions import SessionsScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.widgets.bar import FilterBox
+from tests.captures.samples import lines
+from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said
+
+UNKNOWN = b'{"jsonrpc":"2.0","id":4711,"result":{}}'
+NOISE = b"Loaded 3 plugins"
+FLOAT = b'{"jsonrpc":"2.0","id":7.0,"method":"ping"}'
+
+
+def wrong(folder: Path, noise: int = 1) -> Path:
+    """Errors of two rules, and a note: noise in rows 4 and on, an answer that nobody asked for, an odd id."""
+    middles = [*conversation(0, "wrong"), *[said("s2c", NOISE)] * noise, said("s2c", UNKNOWN), said("c2s", FLOAT), END]
+    return record(folder / "wrong" / "20261121T101502Z-0001.mcpcap", middles)
+
+
+async def opened(stage: Stage) -> FindingsScreen:
+    """Open the findings of the first capture, and wait until all is checked."""
+    await stage.until(lambda: stage.app.shelf.has_looked)
+    await stage.press("F")
+    await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+    screen = stage.app.screen
+    assert isinstance(screen, FindingsScreen)
+    await stage.until(lambda: screen.findings.has_ended)
+    await stage.until(lambda: screen.reading.has_ended)
+    await stage.pilot.pause()
+    return screen
+
+
+class TestScreen:
+    """The list of findings."""
+
+    def test_the_worst_comes_first_and_the_text_of_one_stands_below(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            await stage.see(
+                "✗ error    framing/stdout-not-json  1", "✗ error    id/unknown-response  1", "all 10 records"
+            )
+            await stage.see("2 errors", "· note", "id/float-integer", "server", "frame 6")
+            text = stage.text()
+            assert text.index("framing/stdout") < text.index("id/unknown") < text.index("id/float")
+            await stage.press("G")
+            await stage.see("written as a fraction")
+
+        play(act, wrong(tmp_path))
+
+    def test_enter_goes_to_the_frame(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 6)
+            await stage.press("F")
+            await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+            await stage.press("down", "down", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            assert stage.traffic.entry == 7
+
+        play(act, wrong(tmp_path))
+
+    def test_enter_shows_the_frame_though_a_filter_hides_it(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("slash", *"method:initialize", "enter")
+            await stage.see("2 of 10")
+            await stage.press("F")
+            await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+            await stage.see("stdout-not-json")
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            assert stage.traffic.entry == 6
+
+        play(act, wrong(tmp_path))
+
+    def test_rules_fold(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            screen = await opened(stage)
+            rows = len(screen.table.rows)
+            await stage.press("left")
+            await stage.see("▸ ✗ error    framing/stdout-not-json")
+            assert screen.table.cursor == 0
+            assert len(screen.table.rows) == rows - 1
+            await stage.press("enter")
+            assert len(screen.table.rows) == rows
+            await stage.press("enter", "l")
+            assert len(screen.table.rows) == rows
+
+        play(act, wrong(tmp_path))
+
+    def test_of_many_the_first_are_listed_and_the_rest_on_demand(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            screen = await opened(stage)
+            assert sum(item.finding is not None for item in screen._rows.items) == AT_FIRST + 2
+            await stage.press(*["down"] * AT_FIRST)
+            await stage.see("… 30 more")
+            await stage.press("enter")
+            assert sum(item.finding is not None for item in screen._rows.items) == 52
+            await stage.until(lambda: "more" not in stage.text())
+
+        play(act, wrong(tmp_path, 50))
+
+    def test_the_page_of_the_rule(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            await stage.press("r")
+            await stage.see("Why it matters", "Instead", "Write logs to standard error", "broken by   server")
+            await stage.press("escape")
+            assert not isinstance(stage.app.screen, RuleScreen)
+            await stage.press("g", "r")
+            await stage.see("Why it matters")
+            await stage.press("q")
+            assert isinstance(stage.app.screen, FindingsScreen)
+
+        play(act, wrong(tmp_path))
+
+    def test_filter_by_words_and_patterns(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            screen = await opened(stage)
+            await stage.press("slash", *"id/*")
+            await stage.until(lambda: "stdout-not-json" not in stage.text())
+            await stage.see("id/unknown-response", "filter: id/*")
+            await stage.press("enter", "slash", *"id/* error")
+            await stage.until(lambda: "float-integer" not in stage.text())
+            await stage.press(*" never", "enter")
+            await stage.see("no finding has all of these words")
+            await stage.press("escape")
+            await stage.see("stdout-not-json")
+            await stage.press("slash", "up")
+            assert screen.query_one(FilterBox).value == "id/* error never"
+            await stage.press("escape", "tab")
+            assert not screen.table.has_focus
+            await stage.press("tab", "escape")
+            assert isinstance(stage.app.screen, SessionsScreen)
+
+        play(act, wrong(tmp_path))
+
+    def test_nothing_found(self, tmp_path: Path) -> None:
+        ping = [
+            said("c2s", b'{"jsonrpc":"2.0","id":5,"method":"ping"}'),
+            said("s2c", b'{"jsonrpc":"2.0","id":5,"result":{}}'),
+        ]
+        path = record(tmp_path / "fine" / "a.mcpcap", [*conversation(0)[:4], *ping, END])
+
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            await stage.see("nothing found", "all 7 records checked")
+            for key in ("enter", "r", "left", "right", "c", "j", "escape"):
+                await stage.press(key)
+            assert isinstance(stage.app.screen, SessionsScreen)
+
+        play(act, path)
+
+    def test_a_check_that_lags_says_how_far_it_is(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.press("enter")
+            pid = stage.app.checking.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                await stage.until(lambda: stage.traffic.reading.has_ended)
+                await stage.press("F")
+                await stage.see(" of 5,009 records")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            await stage.see("all 5,009 records checked")
+
+        play(act, wrong(tmp_path, 5_000))
+
+    def test_a_worker_that_is_killed_is_told_of_and_can_be_started_again(self, tmp_path: Path) -> None:
+        live = CaptureFile(tmp_path / "live.mcpcap")
+        for line in lines([*conversation(2), said("s2c", NOISE)]):
+            live.append(line)
+
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.press("enter", "F")
+            await stage.see("stdout-not-json")
+            pid = stage.app.checking.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await stage.see("the process that runs the rules has ended", "stdout-not-json")
+            await stage.press("escape")
+            await stage.see("rules stopped", "tools/call")
+            await stage.press("F", "c")
+            await stage.see("all 11 records checked", "stdout-not-json")
+
+        play(act, tmp_path / "live.mcpcap", size=(120, 30))
+        live.close()
+
+
+class TestTraffic:
+    """Findings beside the messages."""
+
+    def test_the_column_and_the_title(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("✗ 2 findings", "←✗ ✗ 1  not a message")
+            (line,) = (line for line in stage.text().splitlines() if "ping" in line)
+            assert "· 1" in line
+
+        play(act, wrong(tmp_path), size=(120, 30))
+
+    def test_the_detail_has_them_with_their_rules(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+            await stage.press("n", "n", "6")
+            await stage.see(
+                "✗ error  framing/stdout-not-json", "a line on stdout is no JSON", "writes a line to its standard"
+            )
+            await stage.press("g")
+            await stage.see("nothing found")
+
+        play(act, wrong(tmp_path))
+
+    def test_they_stand_beside_the_detail_of_wide_terminals(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+            await stage.press("n", "n", "enter")
+            await stage.see("✗ framing/stdout-not-json", "a line on stdout is no JSON")
+
+        play(act, wrong(tmp_path), size=(140, 40))
+
+    def test_n_goes_to_findings_too(self, tmp_path: Path) -> None:
+        odd = said("c2s", b'{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}')
+        path = record(tmp_path / "odd" / "a.mcpcap", [*conversation(0)[:4], odd, said("s2c", UNKNOWN), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+            await stage.press("n")
+            assert stage.traffic.entry == 4
+            await stage.press("n")
+            assert stage.traffic.entry == 5
+            await stage.press("n")
+            await stage.see("no error below")
+            await stage.press("N")
+            assert stage.traffic.entry == 4
+            await stage.press("N")
+            await stage.see("no error above")
+
+        play(act, path)
+
+    def test_filters_ask_for_rules_and_levels(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            for text, rows in (
+                ("rule:id/*", [7, 8]),
+                ("level:error", [6, 7]),
+                ("level>=note", [6, 7, 8]),
+                ("has:finding rule:framing/*", [6]),
+                ("not has:finding", [1, 2, 3, 5]),
+            ):
+                await stage.press("slash", "ctrl+a", "ctrl+k", *text, "enter")
+                scan = stage.traffic._scan
+                assert scan is not None
+                await stage.until(lambda scan=scan: scan.has_ended, text)  # type: ignore[misc]
+                assert list(scan.rows) == rows, text
+
+        play(act, wrong(tmp_path))
+
+    def test_what_is_found_late_is_selected_late(self, tmp_path: Path) -> None:
+        live = CaptureFile(tmp_path / "live.mcpcap")
+        known = lines(conversation(2))
+        for line in known:
+            live.append(line)
+        asked = len(known) - 1
+
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.press("enter")
+            await stage.see("waiting")
+            await stage.press("slash", *"rule:timeout/* method:tools/call", "enter")
+            scan = stage.traffic._scan
+            assert scan is not None
+            await stage.until(lambda: scan.scanned == len(known))
+            assert list(scan.rows) == []
+            live.append(seal(len(known), 10**10, *END))
+            live.close()
+            await stage.until(lambda: scan.has_ended)
+            assert list(scan.rows) == [asked]
+            await stage.see("unanswered", "! 1")
+
+        play(act, tmp_path / "live.mcpcap")
+
+    def test_what_comes_is_checked_as_it_comes(self, tmp_path: Path) -> None:
+        live = CaptureFile(tmp_path / "live.mcpcap")
+        known = lines(conversation(2))
+        for line in known:
+            live.append(line)
+
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.press("enter")
+            await stage.see("● following")
+            live.append(seal(len(known), 10**9, *said("s2c", NOISE)))
+            await stage.see("✗ 1", "1 finding")
+            findings = stage.traffic.reading.findings
+            await stage.until(lambda: findings.is_even and findings.checked == len(known) + 1)
+
+        play(act, tmp_path / "live.mcpcap")
+        live.close()
+
+    def test_lost_records_are_told_above_the_rows(self, tmp_path: Path) -> None:
+        gap = ("gap", members(first=30, last=36, reason="ENOSPC"))
+        path = record(tmp_path / "lossy" / "a.mcpcap", [*conversation(1), gap, END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("▲ 7 records lost: 30 to 36")
+
+        play(act, path)
+
+    def test_losses_in_several_places_are_summed_up(self, tmp_path: Path) -> None:
+        made = lines([*conversation(5), END])
+        path = tmp_path / "holes" / "a.mcpcap"
+        path.parent.mkdir()
+        path.write_bytes(b"".join(line for n, line in enumerate(made) if n not in (5, 6, 9)))
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("▲ 3 records lost in 2 places, the first 5 to 6")
+
+        play(act, path)
+
+    def test_nothing_is_told_of_losses_where_there_are_none(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            assert not stage.traffic.query_one("#lost").display
+
+        play(act, captured(tmp_path))
+
+
+class TestSessions:
+    """The column of the list."""
+
+    def test_what_is_selected_is_counted_and_then_known(self, tmp_path: Path) -> None:
+        paths = [captured(tmp_path, "first"), wrong(tmp_path)]
+
+        def found(stage: Stage, server: str) -> str:
+            return next((line for line in stage.text().splitlines() if f"○ {server}" in line), "…")
+
+        async def act(stage: Stage) -> None:
+            await stage.see("○ wrong", "○ first")
+            await stage.until(lambda: "…" not in found(stage, "first"))
+            assert "…" in found(stage, "wrong")
+            await stage.press("down")
+            await stage.until(lambda: " 2 " in found(stage, "wrong"))
+
+        play(act, *paths, size=(110, 30))
+
+        async def again(stage: Stage) -> None:
+            await stage.until(lambda: " 2 " in found(stage, "wrong") and "…" not in found(stage, "first"))
+            assert stage.app.checking.pid is None
+
+        play(again, *paths, size=(110, 30))
+
+    def test_live_ones_are_counted_in_the_background(self, tmp_path: Path) -> None:
+        live = CaptureFile(tmp_path / "live.mcpcap")
+        known = lines([*conversation(2, "living"), said("s2c", NOISE)])
+        for line in known:
+            live.append(line)
+
+        async def act(stage: Stage) -> None:
+            def errors() -> str:
+                return next((line for line in stage.text().splitlines() if "● living" in line), "")
+
+            await stage.see("● living")
+            await stage.until(lambda: "  1 " in errors())
+            live.append(seal(len(known), 10**9, *said("s2c", NOISE)))
+            await stage.until(lambda: "  2 " in errors())
+
+        play(act, captured(tmp_path, "other"), tmp_path / "live.mcpcap", size=(110, 30))
+        live.close()
+
+
+class TestArranging:
+    """How findings become lines."""
+
+    ONE = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "nobody asked for 5", method="ping")
+
+    def test_words_and_patterns(self) -> None:
+        for words, expected in (
+            ("", True), ("ERROR server", True), ("id/*", True), ("id/?nknown-response", True), ("framing/*", False),
+            ("ping nobody", True), ("pong", False), ("*" * 50 + "x", False),
+        ):  # fmt: skip
+            assert fits(self.ONE, words.lower().split()) is expected, words
+
+    def test_what_is_not_kept_is_counted(self) -> None:
+        findings = Findings()
+        findings.take(self.ONE)
+        for _ in range(9):
+            findings.take_more(self.ONE.rule, self.ONE.level, 4)
+        items = list(arranged(findings, set(), set(), ""))
+        assert [(item.total, item.is_head) for item in items] == [(10, True), (-1, False), (9, False)]
+        assert len(list(arranged(findings, {items[0].group}, set(), ""))) == 1
+        assert [item.total for item in arranged(findings, set(), set(), "nobody")] == [1, -1]
