@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn
 import duckdb
 import orjson
 
-from analysis.store.messages import OVER_MEMORY, ROW_LIMIT, Column, QueryError, encoders, read, write
+from analysis.store.messages import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders, read, write
 from analysis.store.open import Source, prepare
 
 THREADS: Final = 4
@@ -248,14 +248,15 @@ def _around(text: str, columns: list[Column]) -> str | None:
     return f"select {', '.join(given)} from (\n{text}\n) as _answer({', '.join(names)})"  # noqa: S608 - foreign it is
 
 
-def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Any], Any]]) -> Iterator[list[bytes]]:
+def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], Cells]]) -> Iterator[list[bytes]]:
     """The rows as JSON, so many at a time as make a message, and hardly more fetched at once than that."""
     count = 1
     while rows := cursor.fetchmany(count):
         batch: list[bytes] = []
         size = total = 0
-        for row in rows:
-            line = orjson.dumps([None if cell is None else to(cell) for to, cell in zip(encode, row, strict=True)])
+        cells = [to(column) for to, column in zip(encode, zip(*rows, strict=True), strict=True)]
+        for row in zip(*cells, strict=True):
+            line = orjson.dumps(row)
             if len(line) > ROW_LIMIT:
                 what = f"a row of more than {ROW_LIMIT >> 20} MiB; take a part of it, as with left(text, 1000)"
                 raise QueryError("row size", what)

@@ -17,13 +17,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 
 import orjson
 
-from analysis.store.messages import MESSAGE_LIMIT, OVER_MEMORY, Column, QueryError, Value, decoders, write
+from analysis.store.messages import MESSAGE_LIMIT, OVER_MEMORY, Cells, Column, QueryError, Value, decoders, write
 
 if TYPE_CHECKING:
     from analysis.store.open import Progress, Source
@@ -208,14 +208,12 @@ class Jail:
         except (TypeError, ValueError):
             self._refuse()
 
-    def _rows(self, decode: "list[Callable[[Any], Value]]") -> Iterator[tuple[Value, ...]]:
+    def _rows(self, decode: "list[Callable[[Cells], Sequence[Value]]]") -> Iterator[tuple[Value, ...]]:
         turn = self._turn
         while self._is_busy and turn == self._turn and (rows := self._next("rows")) is not None:
             try:
-                batch = [
-                    tuple([None if cell is None else to(cell) for to, cell in zip(decode, row, strict=True)])
-                    for row in rows
-                ]
+                cells = [to(column) for to, column in zip(decode, zip(*rows, strict=True), strict=True)]
+                batch = zip(*cells, strict=True)
             except (TypeError, ValueError, ArithmeticError):
                 self._refuse()
             paused_s = time.monotonic()

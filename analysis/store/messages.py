@@ -8,8 +8,8 @@ its column's is an error, because a child that was taken over may say anything.
 import os
 import re
 import sys
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
@@ -96,17 +96,41 @@ def read(fd: int) -> dict[str, Any] | None:
 # ---- cells
 
 
-def encoders(columns: Iterable[Column]) -> list[Callable[[Any], Any]]:
+# Cells come by columns: to see that all cells of one are plain takes a fifth of what it takes to turn each.
+Cells = Sequence[Any]
+"""The cells of one column in some rows."""
+
+
+def encoders(columns: Iterable[Column]) -> list[Callable[[Cells], Cells]]:
     """How to turn what DuckDB gives into what JSON has."""
-    return [_ENCODERS.get(column.kind, str) for column in columns]
+    return [_encoder(column) for column in columns]
 
 
-def decoders(columns: Iterable[Column]) -> list[Callable[[Any], Value]]:
+def decoders(columns: Iterable[Column]) -> list[Callable[[Cells], Sequence[Value]]]:
     """How to turn it back.
 
     They raise ValueError, TypeError or ArithmeticError at what is no value of the column.
     """
-    return [_DECODERS.get(column.kind, _text) for column in columns]
+    return [_turner(_DECODERS.get(column.kind, _text), _TYPES.get(column.kind, str)) for column in columns]
+
+
+def _encoder(column: Column) -> Callable[[Cells], Cells]:
+    to = _ENCODERS.get(column.kind, str)
+    # JSON has a word for all of these; of floats and of the widest integers only for some.
+    is_plain = column.kind in ("boolean", "text", "time", "json") or column.type in _NARROW
+    return _turner(to, _TYPES.get(column.kind, str) if is_plain else None)
+
+
+def _turner(to: Callable[[Any], Any], plain: type | None) -> Callable[[Cells], Cells]:
+    """A function that turns cells; NULL, and what is exactly of the type `plain`, stays as it is."""
+    stays = {plain, type(None)}
+
+    def turn(cells: Cells) -> Cells:
+        if plain is not None and stays.issuperset(map(type, cells)):
+            return cells
+        return [None if cell is None else to(cell) for cell in cells]
+
+    return turn
 
 
 def _whole_out(value: Any) -> Any:
@@ -118,9 +142,19 @@ def _fraction_out(value: Any) -> Any:
 
 
 def _blob_out(value: Any) -> str:
-    return b64encode(value).decode()
+    return b2a_base64(value, newline=False).decode()
 
 
+_NARROW: Final = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
+"""Types of integers that JSON holds as numbers; orjson has 64 bits for them."""
+_TYPES: Final[dict[Kind, type | None]] = {
+    "blob": None,
+    "boolean": bool,
+    "decimal": None,
+    "float": float,
+    "integer": int,
+}
+"""What the values of a kind are that need no turning, where it is not text."""
 _ENCODERS: Final[dict[Kind, Callable[[Any], Any]]] = {
     "blob": _blob_out,
     "boolean": bool,
@@ -142,7 +176,7 @@ def _text(value: Any) -> str:
 
 
 def _blob(value: Any) -> bytes:
-    return b64decode(value, validate=True)
+    return a2b_base64(value, strict_mode=True)
 
 
 _DECODERS: Final[dict[Kind, Callable[[Any], Value]]] = {

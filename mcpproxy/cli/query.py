@@ -227,16 +227,18 @@ def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, 
 
 
 def _write_stdout(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str) -> None:
-    plain = form in ("table", "markdown")
-    for line in _lines(columns, rows, form, Style.of(sys.stdout, os.environ)):
-        sys.stdout.write(line if plain else _on_terminal(line, form))
+    lines = _lines(columns, rows, form, Style.of(sys.stdout, os.environ))
+    if form in ("json", "csv") and sys.stdout.isatty():
+        lines = (_harmless(line, form) for line in lines)
+    sys.stdout.writelines(lines)
 
 
-def _on_terminal(line: str, form: str) -> str:
-    """JSON and CSV are written as they are, but for what could act on a terminal where stdout is one."""
-    if form == "json":
-        return for_stdout(line.removesuffix("\n")) + "\n"
-    return sanitise(line.removesuffix("\r\n"), None) + "\n" if sys.stdout.isatty() else line
+def _harmless(line: str, form: str) -> str:
+    """A line of JSON or CSV without what could act on a terminal; programs get it as it is."""
+    text = line.rstrip("\r\n")
+    if text.isascii() and text.isprintable():
+        return text + "\n"
+    return (for_stdout(text) if form == "json" else sanitise(text, None)) + "\n"
 
 
 def _deliver(columns: list[Column], rows: Iterable[tuple[Value, ...]], options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ would run.
 
 import json
 import re
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -218,60 +218,64 @@ def json_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> It
     BLOBs are base64, times of the tables are UTC and end in Z, decimals and large integers are numbers with all their
     digits, NaN and infinities are null. JSON, lists, structs and maps are JSON as they are.
     """
-    names = [orjson.dumps(name).decode() for name in names_of(columns)]
-    write = [_JSON.get(column.kind, _json_text) for column in columns]
-    stamps = [column.type.startswith("TIMESTAMP") for column in columns]
-    write = [_json_stamp if is_stamp else to for to, is_stamp in zip(write, stamps, strict=True)]
+    names = names_of(columns)
+    turned = [(at, to) for at, column in enumerate(columns) if (to := _json_turner(column)) is not None]
+    wide = [(at, _json_number) for at, column in enumerate(columns) if column.kind == "integer"]
     for row in rows:
-        members = (
-            f"{name}:{'null' if cell is None else to(cell)}" for name, to, cell in zip(names, write, row, strict=True)
-        )
-        yield "{" + ",".join(members) + "}"
+        cells = _turned(row, turned)
+        try:
+            line = orjson.dumps(dict(zip(names, cells, strict=True)))
+        except orjson.JSONEncodeError:
+            # An integer of more than 64 bits.
+            line = orjson.dumps(dict(zip(names, _turned(cells, wide), strict=True)))
+        yield line.decode()
 
 
-def _json_text(value: Any) -> str:
-    return orjson.dumps(str(value)).decode()
+def _turned(row: Sequence[Any], turn: Sequence[tuple[int, Callable[[Any], Any]]]) -> Sequence[Any]:
+    if not turn:
+        return row
+    cells = list(row)
+    for at, to in turn:
+        if cells[at] is not None:
+            cells[at] = to(cells[at])
+    return cells
+
+
+def _json_turner(column: Column) -> Callable[[Any], Any] | None:
+    """What makes a value one that orjson writes as we want it; None where every value is."""
+    return _json_stamp if column.type.startswith("TIMESTAMP") else _JSON.get(column.kind)
+
+
+_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00)?")
 
 
 def _json_stamp(value: Any) -> str:
-    found = re.fullmatch(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00)?", str(value))
-    return f'"{found[1]}T{found[2]}Z"' if found else _json_text(value)
-
-
-def _json_float(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    found = _STAMP.fullmatch(value)
+    return f"{found[1]}T{found[2]}Z" if found else str(value)
 
 
 def _json_blob(value: Any) -> str:
-    return f'"{b64encode(value).decode()}"'
+    return b2a_base64(value, newline=False).decode()
 
 
-def _json_number(value: Any) -> str:
-    return str(value) if not isinstance(value, Decimal) or value.is_finite() else "null"
+def _json_number(value: Any) -> orjson.Fragment | None:
+    return orjson.Fragment(str(value)) if not isinstance(value, Decimal) or value.is_finite() else None
 
 
-def _json_nested(value: Any) -> str:
+def _json_nested(value: Any) -> Any:
     """JSON text as it is where every reader takes it; else with null for NaN, and as a string where it is no JSON."""
-    text = str(value)
     try:
-        orjson.loads(text)
+        orjson.loads(value)
     except orjson.JSONDecodeError:
         try:
-            return json.dumps(json.loads(text, parse_constant=lambda _: None))
+            return orjson.Fragment(json.dumps(json.loads(value, parse_constant=lambda _: None)))
         except (ValueError, RecursionError):
-            return _json_text(text)
+            return value
     # Outside of strings they are blanks, and inside there are none.
-    return text.replace("\r", " ").replace("\n", " ")
+    return orjson.Fragment(value.replace("\r", " ").replace("\n", " "))
 
 
-_JSON: Final[Mapping[str, Callable[[Any], str]]] = {
-    "blob": _json_blob,
-    "boolean": _boolean,
-    "decimal": _json_number,
-    "float": _json_float,
-    "integer": str,
-    "json": _json_nested,
-}
+_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {"blob": _json_blob, "decimal": _json_number, "json": _json_nested}
 
 
 # ---- CSV

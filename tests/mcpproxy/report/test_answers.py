@@ -188,6 +188,11 @@ def test_what_json_has_no_word_for(type_: str, value: Value, written: object) ->
     assert json.loads(line, parse_constant=lambda word: pytest.fail(word)) == {"a": written}
 
 
+def test_an_integer_that_is_wider_than_its_type_keeps_its_digits() -> None:
+    (line,) = json_lines([WHOLE, WHOLE, TEXT], [(2**70, None, "x")])
+    assert line == '{"n":1180591620717411303424,"n_2":null,"text":"x"}'
+
+
 @given(st.lists(st.sampled_from(["a", "A", "b", "a_2", ""]), max_size=8))
 def test_names_come_once(names: list[str]) -> None:
     made = names_of(Column(name, "BIGINT") for name in names)
