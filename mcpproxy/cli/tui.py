@@ -5,12 +5,20 @@ It reads the captures and nothing else: open it, close it or kill it at any time
 
 import argparse
 import os
+import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+from captures.listing import find_captures
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import NOTHING_YET, all_captures, selected
+
+END_S: Final = 30
+"""How long the demo may take to end: it waits for its server."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
     )
+    made.add_argument("--demo", action="store_true", help="look at a bundled session that is played as if live")
     return made
 
 
@@ -31,16 +40,46 @@ def run(arguments: list[str]) -> int:
         return fail("this terminal (TERM=dumb) can draw no screen; `mcpproxy show` prints a session")
     if "-" in options.capture:
         return fail("tui reads captures that are files, and not from stdin; `mcpproxy show -` prints one")
+    if options.demo:
+        return fail("--demo plays captures of its own") if options.capture else _demo()
     with selected(options.capture, newest_only=False) as paths:
         return _show(paths if options.capture else None)
 
 
+def _demo() -> int:
+    """Show sessions that are recorded meanwhile, and leave nothing of them."""
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-demo-", ignore_cleanup_errors=True) as folder:
+        # It ends when its stdin does, so also where we are killed, and removes the directory as well.
+        player = subprocess.Popen(
+            [sys.executable, "-P", "-m", "mcpproxy.demo.play", folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            return _look(lambda: find_captures(Path(folder)), "The demo is about to begin …\n")
+        finally:
+            assert player.stdin is not None
+            player.stdin.close()
+            try:
+                player.wait(END_S)
+            except subprocess.TimeoutExpired:
+                player.kill()
+                player.wait()
+
+
 def _show(paths: list[Path] | None) -> int:
     """Show some captures, or all there are and will be."""
+    if paths is None:
+        return _look(all_captures, NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n")
+    return _look(lambda: paths, NOTHING_YET, paths[0] if len(paths) == 1 else None)
+
+
+def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> int:
     # Textual takes a quarter of a second to load: only those pay that look.
     from mcpproxy.tui.app import TheApp
 
-    named = paths or []
-    app = TheApp(all_captures if paths is None else lambda: named, NOTHING_YET, named[0] if len(named) == 1 else None)
+    app = TheApp(find, nothing, first)
     app.run()
     return int(Exit.FINE) if app.return_code == 0 else int(Exit.USAGE)

@@ -38,8 +38,11 @@ class SilentError(Exception):
 class Conversation:
     """Requests out, messages in; over a pair of pipes."""
 
-    def __init__(self, there: IO[bytes], back: IO[bytes], answer_s: float) -> None:
+    def __init__(
+        self, there: IO[bytes], back: IO[bytes], answer_s: float, pace: Callable[[], None] | None = None
+    ) -> None:
         self._there = there
+        self._pace = pace
         self._answer_s = answer_s
         self._back = back.fileno()
         self._rest = b""
@@ -48,6 +51,8 @@ class Conversation:
 
     def send(self, message: Json) -> None:
         """Write one message."""
+        if self._pace is not None:
+            self._pace()
         self._there.write(encode({"jsonrpc": "2.0", **message}))
         self._there.flush()
 
@@ -157,6 +162,7 @@ def talk(
     *,
     answer_s: float = ANSWER_S,
     end_s: float = END_S,
+    pace: Callable[[], None] | None = None,
 ) -> int:
     """Start a command and have the conversation with it.
 
@@ -165,6 +171,7 @@ def talk(
         stderr: where its stderr goes; None is ours.
         answer_s: how long an answer may take.
         end_s: how long it may take to end after its stdin was closed, and again after TERM.
+        pace: is called before each thing that the client says; what it raises ends the conversation.
 
     Returns:
         Its exit status; 128 + the signal where a signal ended it.
@@ -178,11 +185,14 @@ def talk(
         assert command.stdin is not None
         assert command.stdout is not None
         try:
-            script(Conversation(command.stdin, command.stdout, answer_s))
+            script(Conversation(command.stdin, command.stdout, answer_s, pace))
         except SilentError as error:
             silent = error
         except BrokenPipeError:
             silent = SilentError("the server closed its stdin")
+        except BaseException:
+            _end(command, end_s)
+            raise
         status = _end(command, end_s)
     if silent and status == 0:
         raise silent

@@ -1,0 +1,85 @@
+"""Plays the demo at a calm pace, as if somebody worked with it: `python -P -m mcpproxy.demo.play DIRECTORY`.
+
+One session is there at once; then others are recorded live, one after the other, into captures below the directory. It
+goes on until its stdin ends, however that ends, and then removes the directory.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from captures.file import choose_path
+from mcpproxy.demo.client import SilentError, talk
+
+NAME: Final = "demo"
+PACE_S: Final = 0.9
+"""Between two things that the client says."""
+PAUSE_S: Final = 4.0
+"""Between two sessions."""
+MOST: Final = 50
+"""Sessions: who forgets a demo finds no full disk."""
+
+
+class _Over(Exception):
+    """Nobody looks any more."""
+
+
+def play(directory: Path, over: threading.Event) -> None:
+    """Record sessions until it is over.
+
+    Args:
+        directory: where captures are made.
+        over: set when nobody looks any more.
+    """
+
+    def wait(seconds: float) -> None:
+        if over.wait(seconds):
+            raise _Over
+
+    _record(directory, lambda: wait(0))
+    for _ in range(MOST):
+        _record(directory, lambda: wait(PACE_S))
+        wait(PAUSE_S)
+    over.wait()
+
+
+def _record(directory: Path, pace: Callable[[], None]) -> None:
+    python = [sys.executable, "-P", "-m"]
+    path = choose_path(os.path.join(directory, NAME, ""), "", time.time_ns())
+    recorder = [*python, "mcpproxy", "run", "--name", NAME, "--capture", path]
+    talk([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], subprocess.DEVNULL, pace=pace)
+
+
+def main(arguments: list[str]) -> int:
+    """Play until stdin ends."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -P -m mcpproxy.demo.play DIRECTORY\n")
+        return 2
+    directory, over = Path(arguments[0]), threading.Event()
+
+    def listen() -> None:
+        while os.read(0, 4096):
+            pass
+        over.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        play(directory, over)
+    except _Over:
+        pass
+    except (SilentError, OSError) as error:
+        sys.stderr.write(f"demo: {error}\n")
+        return 1
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
