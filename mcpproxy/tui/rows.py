@@ -40,7 +40,7 @@ MARK: Final = "◆"
 FRAMES: Final = (
     Column("time", "time", 11, right=True, drop=1),
     Column("way", "", 2),
-    Column("found", "find", 4, drop=6),
+    Column("found", "find", 4, drop=3),
     Column("what", "method / name", 24, stretch=True),
     Column("id", "id", 6, drop=4),
     Column("status", "status", 14, drop=2),
@@ -51,7 +51,7 @@ FRAMES: Final = (
 EXCHANGES: Final = (
     Column("time", "asked", 11, right=True, drop=1),
     Column("way", "", 2),
-    Column("found", "find", 4, drop=6),
+    Column("found", "find", 4, drop=3),
     Column("what", "method / name", 24, stretch=True),
     Column("id", "id", 6, drop=4),
     Column("status", "outcome", 14),

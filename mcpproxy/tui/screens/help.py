@@ -27,15 +27,20 @@ KEYS: Final = (
     ("Enter  →  l", "detail"),
     ("←  h", "fold, and out of the detail"),
     ("Tab", "list or detail"),
-    ("1 2 3 4 5", "pretty, raw, hex, headers, exchange"),
+    ("1 2 3 4 5 6", "pretty, raw, hex, headers, exchange, findings"),
     ("[ ]", "pages of a long frame"),
     ("p", "from a request to its answer, and back"),
     ("f", "follow the end"),
-    ("n N", "next and previous match of the filter; without one, what is wrong"),
+    ("n N", "next and previous match of the filter; without one, errors and findings"),
     ("x", "frames or exchanges"),
     ("t", "time: since the start, since the row above, wall clock"),
+    ("findings", ""),
+    ("Enter", "to the frame; of a rule: fold"),
+    ("r", "the page of the rule"),
+    ("c", "check again, where the process that runs the rules has died"),
     ("marks", ""),
     ("● ○ ✝ ▲", "live, ended, died, lost records"),
+    ("✗ ! ·", "findings: errors, warnings, notes, and how many"),
     ("→ ←", "to the server, to the client; ! breaks a rule, ✗ is no message"),
 )
 
@@ -48,7 +53,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen Pane { width: 84; max-width: 96%; height: 90%; border: round $accent; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "app.pop_screen", "back"),
+        Binding("escape,q,question_mark", "app.pop_screen", "back", id="back"),
     ]
 
     def compose(self) -> ComposeResult:

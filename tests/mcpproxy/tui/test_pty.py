@@ -183,6 +183,55 @@ def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None
     assert shown.heard.count("\u0301".encode()) < 9 * shown.heard.count(b"e")
 
 
+def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None:
+    # Rules quote what they complain of: ids, names, methods, places in a message.
+    path = hostile(tmp_path)
+    with terminal(tmp_path, str(path), size=(100, 30)) as shown:
+        shown.until(lambda: "finding" in shown.text())
+        shown.press("6")
+        for _ in range(len(HOSTILE) * 5 // 3):
+            os.write(shown.ours, b"nnn")
+            shown.listen(0.02)
+        shown.press("F")
+        shown.until(lambda: "records checked" in shown.text())
+        shown.press("g")
+        seen = ""
+        for _ in range(150):
+            os.write(shown.ours, b"j")
+            shown.listen(0.02)
+            seen += shown.text()
+        assert EVIL in seen
+        for keys in ("r", "\x1b", "\r", "n", "F", "/", "\x1b[200~" + HOSTILE[8] + "\x1b[201~", "\x1b", "q"):
+            shown.press(keys)
+        shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+    assert acts(shown.heard) == []
+    for sign in (b"]52;", b"]0;EVIL", b"]8;", b"PEVIL", b"\xc2\x9b", b"\xc2\x9d", "\u202e".encode(), "\u200b".encode()):
+        assert b"\x1b" + sign not in shown.heard
+        assert sign not in shown.heard or sign[0] < 0x80
+
+
+def test_a_kill_of_the_screen_ends_the_process_that_runs_the_rules(tmp_path: Path) -> None:
+    path = captured(tmp_path, calls=300)
+    with terminal(tmp_path, str(path)) as shown:
+        shown.until(lambda: children(shown.process.pid))
+        (worker,) = children(shown.process.pid)
+        shown.process.kill()
+        shown.until(lambda: not is_running(worker))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that one has started."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    return [child for child, parent in pairs if parent == pid]
+
+
+def is_running(pid: int) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+    return state != "" and not state.startswith("Z")
+
+
 @pytest.mark.parametrize("size", [(1, 1), (2, 2), (20, 5), (80, 24), (200, 60)])
 def test_any_size_is_drawn_and_left(tmp_path: Path, size: tuple[int, int]) -> None:
     path = captured(tmp_path)
