@@ -1,0 +1,296 @@
+"""Tools: every tool that the server told of, what its definition costs, how it is used, and whether it was changed."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from mcpproxy.report import units
+from mcpproxy.report.text import Role, Span, count_text, fit
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.histogram import brief
+from mcpproxy.tui.live import Pulse
+from mcpproxy.tui.messages import Failed, Matched
+from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.tools import VERSIONS, Shown, Tool, Tools
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.table import Column, Line, Table
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
+
+COLUMNS: Final = (
+    Column("name", "tool", 16, stretch=True),
+    Column("size", "size", 8, right=True),
+    Column("tokens", "~tokens", 7, right=True, drop=3),
+    Column("calls", "calls", 7, right=True, drop=1),
+    Column("errors", "err", 5, right=True, drop=2),
+    Column("p95", "p95", 6, right=True, drop=5),
+    Column("note", "", 14, drop=4),
+)
+SORTS: Final = ("size", "calls", "err", "p95", "name")
+NAME: Final = 200
+"""Characters of a name that a row can show."""
+
+
+class ToolRows:
+    """The rows: tools, sorted."""
+
+    def __init__(self) -> None:
+        self.tools: Sequence[Tool] = ()
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def want(self, first: int, last: int) -> None:
+        """All of it is in memory."""
+
+    def line(self, row: int) -> Line:
+        """One tool."""
+        one = self.tools[row]
+        note, role = note_on(one)
+        return Line(
+            {
+                "name": (Span(sanitise(one.name, NAME) or '""'),),
+                "size": (Span(units.size(one.last.size) if one.last is not None else "–"),),
+                "tokens": (Span(f"~{one.last.tokens_estimate:,}" if one.last is not None else "–", "dim"),),
+                "calls": (Span(f"{one.calls:,}", "plain" if one.calls else "dim"),),
+                "errors": (Span(f"{one.errors:,}", "bad" if one.errors else "dim"),),
+                "p95": (Span(brief(one.p95_ns)),),
+                "note": (Span(note, role),),
+            }
+        )
+
+
+def note_on(tool: Tool) -> tuple[str, Role]:
+    """What is odd about a tool."""
+    if tool.last is None:
+        return "never listed", "bad"
+    if len(tool.versions) > 1:
+        times = len(tool.versions) - 1
+        return ("changed" if times == 1 else f"changed {times}{'+' if times + 1 >= VERSIONS else ''} times"), "bad"
+    return ("", "plain") if tool.calls else ("never called", "dim")
+
+
+class ToolsScreen(Screen[None]):
+    """The tools of one capture."""
+
+    DEFAULT_CSS = """
+    ToolsScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #tools { height: 1fr; }
+        & #below { height: 1; background: $panel; padding: 0 1; display: none; }
+        & #definition { height: 55%; padding: 0 1; display: none; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "calls", "calls", id="calls"),
+        Binding("left_square_bracket", "turn(-1)", "before", key_display="[ ]", id="before"),
+        Binding("right_square_bracket", "turn(1)", "after", show=False, id="after"),
+        Binding("s", "sort", "sort", id="sort"),
+        Binding("tab", "panes", "pane", show=False, priority=True, id="panes"),
+        Binding("escape", "back", "back", id="back"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
+    ]
+
+    def __init__(self, opened: Opened) -> None:
+        """The screen of a capture.
+
+        Args:
+            opened: the capture.
+        """
+        super().__init__()
+        self.reading = opened.reading
+        self.tools = Tools(opened.reading)
+        self._rows = ToolRows()
+        self._sort = SORTS[0]
+        self._version: int | None = None
+        """Which definition is wanted; None for the one that was told last."""
+        self._asked: object = None
+        self._shown: Shown | None = None
+        self._pulse: Pulse | None = None
+        self._has_moved = False
+
+    def compose(self) -> ComposeResult:
+        """The tools, and the definition of one of them."""
+        yield Words(id="title")
+        yield Table(COLUMNS, id="tools")
+        yield Words(id="below")
+        yield Pane(id="definition")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Start looking."""
+        self.table.show(self._rows)
+        self.table.focus()
+        self._refresh()
+        self._pulse = Pulse(self.tools.step, self._tell, self._tell_failed, "tools")
+
+    def on_unmount(self) -> None:
+        """Look no more."""
+        if self._pulse is not None:
+            self._pulse.stop()
+
+    @property
+    def table(self) -> Table:
+        """The tools."""
+        return self.query_one("#tools", Table)
+
+    @property
+    def pane(self) -> Pane:
+        """The definition."""
+        return self.query_one("#definition", Pane)
+
+    @property
+    def selected(self) -> Tool | None:
+        """The tool under the cursor."""
+        row = self.table.cursor
+        return self._rows.tools[row] if row < len(self._rows.tools) else None
+
+    # ---- what comes
+
+    def _tell(self) -> None:
+        self.post_message(Matched())
+
+    def _tell_failed(self, reason: str) -> None:
+        self.post_message(Failed(self.reading.path, reason))
+
+    @on(Failed)
+    def _failed(self, event: Failed) -> None:
+        notify(self.app, event.reason, bad=True)
+
+    @on(Matched)
+    def _refresh(self) -> None:
+        held = self.selected
+        self._rows.tools = sorted(self.tools.rows, key=self._order)
+        if self._has_moved and held is not None:
+            self.table.cursor = next((at for at, one in enumerate(self._rows.tools) if one.name == held.name), 0)
+        self.table.renew()
+        self._title()
+        self._show()
+
+    def _order(self, one: Tool) -> tuple[float, str]:
+        values: dict[str, int | None] = {
+            "size": one.last.size if one.last is not None else None,
+            "calls": one.calls,
+            "err": one.errors,
+            "p95": one.p95_ns,
+        }
+        value = values.get(self._sort, 0)
+        return -(value if value is not None else -1), one.name
+
+    def _title(self) -> None:
+        rows, reading = self._rows.tools, self.reading
+        told = [one for one in rows if one.last is not None]
+        size = sum(one.last.size for one in told if one.last is not None)
+        tokens = sum(one.last.tokens_estimate for one in told if one.last is not None)
+        name = fit(sanitise(reading.fold.name or reading.path.parent.name), 26)
+        spans = [Span("tools ", "accent"), Span(name), Span(f"  {count_text(len(told), 'tool')}")]
+        if told:
+            spans.append(Span(f"  {units.size(size)}  ~{tokens:,} tokens (estimate)"))
+        never, changed = sum(not one.calls for one in told), sum(len(one.versions) > 1 for one in told)
+        spans += [Span(f"  {changed:,} changed", "bad")] if changed else []
+        spans += [Span(f"  {never:,} never called", "dim")] if never else []
+        spans += [Span(f"  {self.tools.left_out:,} too many", "bad")] if self.tools.left_out else []
+        spans.append(Span(f"  by {self._sort}", "dim"))
+        self.query_one("#title", Words).say(spans)
+
+    # ---- the definition
+
+    def _show(self) -> None:
+        """Show the definition of what the cursor is on, where one is to be seen; ask for it where it is not there."""
+        one = self.selected
+        if not self.pane.display or one is None:
+            return
+        last = one.versions.index(one.last) if one.last in one.versions else len(one.versions) - 1
+        version = last if self._version is None else max(0, min(self._version, len(one.versions) - 1))
+        wanted = one.name, version
+        if wanted != self._asked:
+            self._asked = wanted
+            self.tools.choose(*wanted)
+        shown = self.tools.shown
+        if shown is None or (shown.name, shown.version) != wanted:
+            return
+        count = len(one.versions)
+        spans = [Span(sanitise(one.name, 60), "accent")]
+        if count:
+            seq = self.reading.index.entry(one.versions[version].row).seq
+            spans.append(Span(f"  told in frame {seq:,}", "dim"))
+        if count > 1:
+            spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
+        if shown.changed:
+            spans.append(Span(f"  changed: {sanitise(', '.join(shown.changed), 100)}", "bad"))
+        self.query_one("#below", Words).say(spans)
+        if shown is self._shown:
+            return
+        self._shown = shown
+        if shown.tree is not None:
+            self.pane.say_tree(shown.tree)
+        else:
+            word = "gone: its recorder has deleted this part of the capture" if count else "no list told of it"
+            self.pane.say_lines([[Span(word, "bad")]])
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        self._has_moved = True
+        self._version = None
+        self._show()
+
+    # ---- keys
+
+    @on(Table.Chosen)
+    def _choose(self) -> None:
+        """Show the definition, and go into it."""
+        if self.selected is None:
+            return
+        self.pane.display = self.query_one("#below").display = True
+        self._show()
+        self.pane.focus()
+
+    def action_turn(self, by: int) -> None:
+        """The definition before or after."""
+        one = self.selected
+        if one is None or not one.versions:
+            return
+        last = one.versions.index(one.last) if one.last in one.versions else len(one.versions) - 1
+        self._version = max(0, min((last if self._version is None else self._version) + by, len(one.versions) - 1))
+        self._choose()
+
+    def action_calls(self) -> None:
+        """Show the calls of a tool."""
+        one = self.selected
+        if one is None or one.number is None:
+            notify(self.app, "nobody has called it" if one is not None else "nothing is selected")
+            return
+        text = self.reading.calls.all[one.number].filter
+        if text is not None:
+            cast("TheApp", self.app).select(text)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self._refresh()
+
+    def action_panes(self) -> None:
+        """From the list to the definition, and back."""
+        if self.table.has_focus:
+            self._choose()
+        else:
+            self.table.focus()
+
+    def action_back(self) -> None:
+        """Out of the definition, out of the screen."""
+        if self.pane.display:
+            self.pane.display = self.query_one("#below").display = False
+            self.table.focus()
+        else:
+            self.app.pop_screen()
+
+
+ENTRY: Final = Entry("O", "tools", ToolsScreen, help="tools: definitions, sizes, tokens, calls, errors, changes")
