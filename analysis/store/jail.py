@@ -7,8 +7,8 @@ stop a query that takes too long, and killed when it does not.
 
 The child is not believed: one that was taken over can lie about rows, but neither fill our memory nor run anything
 here. Rows come as they are taken, a few hundred kilobytes at a time, so both sides can do with little memory for a
-result of any size. The time that the reader takes for them is not counted: a pager does not run a query out of it. The
-child dies with us, as its stdin ends.
+result of any size. The time that the reader takes for them is not counted unless that is asked for: a pager does not
+run a query out of it. The child dies with us, as its stdin ends.
 """
 
 import os
@@ -52,10 +52,12 @@ class Limits(NamedTuple):
 class Answer:
     """The rows of one statement, as they come; to be iterated once."""
 
-    def __init__(self, columns: list[Column], rows: Iterator[tuple[Value, ...]]) -> None:
+    def __init__(self, columns: list[Column], rows: Iterator[tuple[Value, ...]], until_s: float) -> None:
         """Made by `Jail.ask`."""
         self.columns = columns
         """None where the statement has no rows to give."""
+        self.until_s = until_s
+        """When, by the monotonic clock, it will have taken too long; later where the reader's time is not counted."""
         self._rows = rows
 
     def __iter__(self) -> Iterator[tuple[Value, ...]]:
@@ -96,6 +98,7 @@ class Jail:
         self._limits = limits or Limits()
         self._until_s: float | None = None
         """When the query will have taken too long; later by as much as the reader of its rows takes for himself."""
+        self._counts_reader = False
         self._turn = 0
         self._is_busy = False
         self._heard = bytearray()
@@ -151,14 +154,19 @@ class Jail:
         """Whether it can be asked: a query that had to be killed takes the child with it."""
         return self._process.poll() is None
 
-    def ask(self, sql: str) -> Answer:
+    def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
         """Run statements; the answer is that of the last. A query that is still being answered is stopped first.
+
+        Args:
+            sql: the statements.
+            counts_reader: whether the time counts in which its rows are used: where no person reads them.
 
         Raises:
             QueryError: it was refused, failed, or took more than it may.
         """
         self.stop()
         self._turn += 1
+        self._counts_reader = counts_reader
         self._until_s = time.monotonic() + self._limits.timeout_s
         self._send({"sql": sql})
         self._is_busy = True
@@ -166,7 +174,7 @@ class Jail:
             columns = [Column(str(name), str(type_)) for name, type_ in self._next("columns")]
         except (TypeError, ValueError):
             self._refuse()
-        return Answer(columns, self._rows(decoders(columns)))
+        return Answer(columns, self._rows(decoders(columns)), self._until_s)
 
     def stop(self) -> None:
         """Stop the query that is being answered, if any; the child survives it where it obeys in time."""
@@ -218,7 +226,7 @@ class Jail:
                 self._refuse()
             paused_s = time.monotonic()
             yield from batch
-            if turn == self._turn and self._until_s is not None:
+            if turn == self._turn and self._until_s is not None and not self._counts_reader:
                 self._until_s += time.monotonic() - paused_s
 
     def _next(self, wanted: str) -> Any:

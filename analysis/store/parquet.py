@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import islice
@@ -21,7 +22,13 @@ _OWN: Final = ("blob", "boolean", "float", "integer")
 _TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
 
 
-def write_parquet(path: Path, columns: Sequence[Column], names: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
+def write_parquet(
+    path: Path,
+    columns: Sequence[Column],
+    names: Sequence[str],
+    rows: Iterable[Sequence[Value]],
+    until_s: float | None = None,
+) -> None:
     """Write the rows into a new file, with the types that they have; lists, structs and maps are JSON text.
 
     Args:
@@ -29,17 +36,26 @@ def write_parquet(path: Path, columns: Sequence[Column], names: Sequence[str], r
         columns: of the rows.
         names: what to call them, each once.
         rows: taken once, a batch at a time.
+        until_s: when, by the monotonic clock, it is no longer worth while; None for never.
 
     Raises:
-        QueryError: a value has no place in its column, or the disk is full.
+        QueryError: a value has no place in its column, the disk is full, or it took too long.
     """
     try:
-        _write(path, columns, names, rows)
+        _write(path, columns, names, rows, until_s)
+    except duckdb.InterruptException as error:
+        raise QueryError("timeout", "stopped: the time of a query was over before its answer was written") from error
     except duckdb.Error as error:
         raise QueryError("parquet", f"cannot write Parquet: {str(error).partition(chr(10))[0]}") from error
 
 
-def _write(path: Path, columns: Sequence[Column], names: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
+def _write(
+    path: Path,
+    columns: Sequence[Column],
+    names: Sequence[str],
+    rows: Iterable[Sequence[Value]],
+    until_s: float | None,
+) -> None:
     fields = [f"c{number}" for number in range(len(columns))]
     staged = [column.type if column.kind in _OWN else "VARCHAR" for column in columns]
     with (
@@ -58,6 +74,9 @@ def _write(path: Path, columns: Sequence[Column], names: Sequence[str], rows: It
             f"{field}::{_type(column)} as {_quoted(name)}"
             for field, column, name in zip(fields, columns, names, strict=True)
         )
+        if until_s is not None:
+            left_ms = max(1, int(1000 * (until_s - time.monotonic())))
+            connection.execute(f"set max_execution_time = {left_ms}")
         target = str(path).replace("'", "''")
         # Every name in it is of a fixed list, or quoted. The file is there already, and keeps its mode.
         copy = f"copy (select {given} from answer) to '{target}' (format parquet, compression zstd, use_tmp_file false)"  # noqa: S608

@@ -65,10 +65,14 @@ class Asking:
             self._jail.close()
             self._jail = None
 
-    def ask(self, sql: str) -> Answer:
+    def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
         """Run statements; the answer is that of the last.
 
         The rules run when something is asked that needs findings, and not before.
+
+        Args:
+            sql: the statements.
+            counts_reader: whether the time counts in which its rows are used: where no person reads them.
 
         Raises:
             QueryError: it was refused, failed, or took more than it may.
@@ -78,7 +82,7 @@ class Asking:
             self.close()
             self._jail = self._opened(findings=findings)
             self._has_findings = findings
-        return self._jail.ask(sql)
+        return self._jail.ask(sql, counts_reader=counts_reader)
 
     @cached_property
     def _of_findings(self) -> set[str]:
@@ -184,8 +188,9 @@ def tell(error: QueryError) -> None:
     """Say why there is no answer."""
     for line in lines_of(error):
         say(line)
-    if error.kind in _ADVICE:
-        say(_ADVICE[error.kind])
+    kind = "permission" if _LOCKED.search(str(error)) else error.kind
+    if kind in _ADVICE:
+        say(_ADVICE[kind])
 
 
 def lines_of(error: QueryError) -> list[str]:
@@ -197,8 +202,11 @@ def lines_of(error: QueryError) -> list[str]:
     return lines
 
 
+# Not all that is refused is called so: secrets and functions of extensions are called unknown.
+_LOCKED: Final = re.compile(r"configuration has been locked|exists in the \w+ extension|non-existent secret")
 _ADVICE: Final = {
-    "permission": "a query reads captures and nothing else; `-o FILE` writes its answer to a file",
+    "permission": "a query reads captures and nothing else: it may SELECT, and make tables, views and macros in its "
+    "own memory, without files, network, settings, secrets and extensions; `-o FILE` writes its answer to a file",
     "memory": "ask for less at once, or allow more with --memory",
     "timeout": "ask for less at once, or allow more with --timeout",
 }

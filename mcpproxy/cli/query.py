@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
         type=_seconds,
         default=TIMEOUT_S,
         metavar="TIME",
-        help="how long a query may take, in seconds, or minutes with an m (default: 60)",
+        help="how long a query may take, its output to a file included: seconds, or minutes with an m (default: 60)",
     )
     return made
 
@@ -109,8 +109,8 @@ def run(arguments: list[str]) -> int:
         with selected(options.capture) as paths, Asking(paths, limits) as asking:
             if sql is None:
                 return converse(asking, lambda columns, rows: _write_stdout(columns, rows, options.format))
-            answer = asking.ask(sql)
-            _deliver(answer.columns, answer, options)
+            answer = asking.ask(sql, counts_reader=options.output is not None)
+            _deliver(answer.columns, answer, options, answer.until_s)
             return int(Exit.USAGE if asking.is_spoiled else Exit.FINE)
     except QueryError as error:
         tell(error)
@@ -241,7 +241,12 @@ def _harmless(line: str, form: str) -> str:
     return (for_stdout(text) if form == "json" else sanitise(text, None)) + "\n"
 
 
-def _deliver(columns: list[Column], rows: Iterable[tuple[Value, ...]], options: argparse.Namespace) -> None:
+def _deliver(
+    columns: list[Column],
+    rows: Iterable[tuple[Value, ...]],
+    options: argparse.Namespace,
+    until_s: float | None = None,
+) -> None:
     if options.output is None:
         _write_stdout(columns, rows, options.format)
         return
@@ -251,7 +256,7 @@ def _deliver(columns: list[Column], rows: Iterable[tuple[Value, ...]], options: 
 
             if not columns:
                 raise QueryError("empty", "the statement has no rows to write")
-            write_parquet(path, columns, names_of(columns), rows)
+            write_parquet(path, columns, names_of(columns), rows, until_s)
         else:
             with path.open("w", encoding="utf-8", newline="") as file:
                 file.writelines(_lines(columns, rows, options.format, Style()))

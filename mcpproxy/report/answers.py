@@ -297,7 +297,8 @@ def csv_text(value: Any) -> str:
     text = str(value)
     if text.startswith(_ACTIVE):
         text = f"'{text}"
-    # A program that splits at semicolons or tabs must not find a cell's end inside of text.
+    # Quoted, a cell is one for a program that splits at other signs, too, as long as it is the first of its line.
+    # About the others the documentation warns.
     return '"' + text.replace('"', '""') + '"' if not text or re.search(r"[^\w.:/ -]|^\s|\s$", text) else text
 
 

@@ -529,6 +529,18 @@ def test_time_in_which_nobody_takes_rows_is_not_counted(ground: Ground) -> None:
         assert (first[0], sum(1 for _ in answer)) == (0, 499)
 
 
+def test_time_in_which_a_program_takes_rows_is_counted_where_it_says_so(ground: Ground) -> None:
+    with Jail(ground.found, limits=Limits(timeout_s=0.5)) as own:
+        answer = iter(own.ask("select i, repeat('x', 1000) from range(5000) t(i)", counts_reader=True))
+        next(answer)
+        until = time.monotonic() + 0.6
+        while (left := until - time.monotonic()) > 0:
+            select.select([], [], [], left)
+        with pytest.raises(QueryError, match=r"stopped after 0\.5 s"):
+            list(answer)
+        assert list(own.ask("select 1")) == [(1,)]
+
+
 def test_whoever_stops_reading_stops_the_query(jail: Jail) -> None:
     answer = jail.ask("from range(1000000000000)")
     assert next(iter(answer)) == (0,)

@@ -275,6 +275,14 @@ def test_on_a_full_disk_nothing_is_left(home: Path, name: str) -> None:
     assert os.listdir() == []
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_the_limit_of_time_is_one_on_writing_as_well(home: Path, name: str) -> None:
+    said = refused("select range as a, range as b, range as c from range(20000000)", "--timeout", "1.5", "-o", name)
+    assert "stopped" in said
+    assert "allow more with --timeout" in said
+    assert os.listdir() == []
+
+
 # ---- mistakes and losses
 
 
@@ -293,6 +301,8 @@ def test_errors_point_at_the_place_and_name_what_is_near(home: Path) -> None:
         ([" "], "there is no SQL to run"),
         (["copy frames to 'x.csv'"], "`-o FILE` writes its answer to a file"),
         (["from read_text('/etc/passwd')"], "reads captures and nothing else"),
+        (["create secret (type s3)"], "without files, network, settings, secrets and extensions"),
+        (["set threads = 1"], "it may SELECT, and make tables, views and macros in its own memory"),
         (["select 1", "nowhere"], "there is no capture, folder or server called nowhere; looked in"),
         (["latency"], 'to ask that view: mcpproxy query "from latency"'),
         (["select 1", "gone.mcpcap"], "gone.mcpcap"),

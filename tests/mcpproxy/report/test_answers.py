@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import time
 from collections.abc import Sequence
 from decimal import Decimal
 from math import inf, nan
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.messages import Column, Value
+from analysis.store.messages import Column, QueryError, Value
 from analysis.store.parquet import write_parquet
 from mcpproxy.report.answers import (
     FEW,
@@ -251,6 +252,12 @@ def test_markdown_is_a_table() -> None:
 
 
 # ---- Parquet
+
+
+def test_parquet_is_not_written_when_its_time_is_over(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="the time of a query was over") as caught:
+        write_parquet(tmp_path / "a", [WHOLE], ["n"], ((n,) for n in range(500_000)), time.monotonic() - 1)
+    assert caught.value.kind == "timeout"
 
 
 def test_parquet_keeps_types_and_values(tmp_path: Path) -> None:
