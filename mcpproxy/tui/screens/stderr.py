@@ -1,0 +1,288 @@
+"""Stderr: the log of the server, line by line as it came, and beside each line what crossed at that time."""
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, ClassVar, Final, cast
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Footer, Input
+
+from mcpproxy.report.text import Span, cells, count_text, fit
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.live import Pulse
+from mcpproxy.tui.log import LogRows, LogSearch, beside, text_of
+from mcpproxy.tui.messages import Failed, Grown, Matched, RowsRead
+from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.rows import Times, TrafficRows
+from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.table import Column, Table
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
+
+LINES: Final = (Column("time", "time", 12, right=True, drop=1), Column("what", "stderr", 20, stretch=True))
+FRAMES: Final = (
+    Column("time", "time", 12, right=True, drop=2),
+    Column("way", "", 2),
+    Column("what", "meanwhile", 16, stretch=True),
+    Column("status", "status", 12, drop=1),
+)
+TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
+SIDE_BY_SIDE: Final = 110
+"""Columns from which the frames stand beside the lines."""
+LONGEST: Final = 1000
+"""Characters of a line that are shown in full."""
+
+
+class StderrScreen(Screen[None]):
+    """The log of one server."""
+
+    DEFAULT_CSS = """
+    StderrScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #log { width: 3fr; }
+        & #meanwhile { width: 2fr; display: none; border-left: solid $panel; }
+        & #full { height: auto; max-height: 5; display: none; padding: 0 1; background: $panel; }
+        & #nothing { padding: 1 2; display: none; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter", id="filter"),
+        Binding("f", "follow", "follow", id="follow"),
+        Binding("t", "times", "time", id="times"),
+        Binding("escape", "back", "back", id="back"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
+    ]
+
+    def __init__(self, opened: Opened) -> None:
+        """The screen of a capture.
+
+        Args:
+            opened: the capture; the line at the row that it names is shown first.
+        """
+        super().__init__()
+        self.reading = opened.reading
+        self._first = opened.row
+        self._rows = LogRows(self.reading, self._tell_rows)
+        self._frames = TrafficRows(self.reading, self._tell_rows)
+        self._search: LogSearch | None = None
+        self._searching: Pulse | None = None
+        self._beside: tuple[int, int] | None = None
+
+    def compose(self) -> ComposeResult:
+        """The lines, and the frames beside them."""
+        yield Words(id="title")
+        yield Words(id="nothing")
+        with Horizontal():
+            yield Table(LINES, id="log")
+            yield Table(FRAMES, id="meanwhile")
+        yield Words(id="full")
+        yield FilterBox("words that must stand in a line", id="filter")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show what is there."""
+        self.frames.can_focus = False
+        self.frames.show(self._frames)
+        self.table.show(self._rows)
+        self.table.focus()
+        self.table.following = self.reading.is_live and not self._first
+        self._grown()
+
+    def on_unmount(self) -> None:
+        """Read no more."""
+        self._end_search()
+        self._rows.close()
+        self._frames.close()
+
+    @property
+    def table(self) -> Table:
+        """The lines."""
+        return self.query_one("#log", Table)
+
+    @property
+    def frames(self) -> Table:
+        """The frames beside them."""
+        return self.query_one("#meanwhile", Table)
+
+    @property
+    def entry(self) -> int | None:
+        """The row of the line under the cursor."""
+        return self._rows.entry(self.table.cursor)
+
+    # ---- what comes
+
+    def _tell_rows(self) -> None:
+        self.post_message(RowsRead())
+
+    @on(RowsRead)
+    def _rows_read(self) -> None:
+        self.table.refresh()
+        self.frames.refresh()
+
+    @on(Grown)
+    def _grown(self) -> None:
+        if self._first is not None and len(self.reading.index) > self._first:
+            first, self._first = self._first, None
+            self.table.go(bisect_left(self.reading.stderr, first), keep_following=self.table.following)
+        self._frames.forget()
+        self._refresh()
+
+    @on(Matched)
+    def _refresh(self) -> None:
+        self.table.renew()
+        nothing = self.query_one("#nothing", Words)
+        nothing.display = not len(self.reading.stderr) and self.reading.index.has_ended
+        if nothing.display:
+            http = self.reading.fold.transport == "http"
+            nothing.say("over HTTP nobody sees the server's stderr" if http else "the server wrote nothing to stderr")
+        self._title()
+        self._show_beside()
+
+    @on(Failed)
+    def _failed(self, event: Failed) -> None:
+        notify(self.app, event.reason, bad=True)
+
+    def _title(self) -> None:
+        reading, table = self.reading, self.table
+        spans = [Span("stderr ", "accent"), Span(fit(sanitise(reading.fold.name or reading.path.parent.name), 26))]
+        if table.following:
+            spans.append(Span("  ● following", "accent"))
+        elif reading.is_live and reading.index.tail.is_at_end:
+            spans.append(Span("  ● live", "dim"))
+        if self._search is not None:
+            is_busy = self._searching is not None and self._searching.is_busy
+            spans.append(Span(f"  {sanitise(self._search.words, 60)}", "accent"))
+            spans.append(Span(f"  {len(self._search.rows):,} of {self._search.looked:,}{' …' if is_busy else ''}"))
+        else:
+            spans.append(Span(f"  {count_text(len(reading.stderr), 'line')}", "dim"))
+        self.query_one("#title", Words).say(spans)
+
+    # ---- beside a line
+
+    @on(Table.Moved)
+    def _moved(self, event: Table.Moved) -> None:
+        if event.table is self.table:
+            self._title()
+            self._show_beside()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """What stands beside needs room."""
+        self.frames.display = event.size.width >= SIDE_BY_SIDE
+        self._beside = None
+        self.call_after_refresh(self._show_beside)
+
+    def _show_beside(self) -> None:
+        """What crossed around the line under the cursor, and all of the line where it is cut."""
+        entry, full = self.entry, self.query_one("#full", Words)
+        wanted = None if entry is None else (entry, len(self.reading.shown))
+        if wanted == self._beside:
+            return
+        self._beside = wanted
+        if entry is None:
+            full.display = False
+            self._frames.view = ()
+            self.frames.renew()
+            return
+        self._show_full(entry)
+        if self.frames.display:
+            self._frames.view, at = beside(self.reading, entry)
+            self.frames.renew()
+            # Half of them above.
+            self.frames.go(at + self.frames.page // 2)
+            self.frames.go(at - self.frames.page // 2)
+            self.frames.go(at)
+
+    def _show_full(self, entry: int) -> None:
+        full = self.query_one("#full", Words)
+        size = self.reading.index.entry(entry).size
+        room = self.table.room.width - 14
+        if size <= room and room > 0:
+            full.display = False
+            return
+        try:
+            found = text_of(self.reading, entry, LONGEST)
+        except OSError:
+            found = None
+        full.display = found is not None and cells(found[0]) > room and self.size.height >= 12
+        if found is not None and full.display:
+            full.say(found[0])
+
+    # ---- keys
+
+    @on(Table.Chosen)
+    def _choose(self, event: Table.Chosen) -> None:
+        """Show the traffic at that time."""
+        entry = self.entry if event.table is self.table else self._frames.entry(event.row)
+        if entry is not None:
+            cast("TheApp", self.app).show(entry)
+
+    def action_follow(self) -> None:
+        """Go to the end and stay there, or stop that."""
+        table = self.table
+        table.following = not table.following
+        if table.following:
+            table.go(len(self._rows) - 1, keep_following=True)
+        self._title()
+
+    def action_times(self) -> None:
+        """Since the start, since the row above, wall clock."""
+        times = TIMES[(TIMES.index(self._rows.times) + 1) % len(TIMES)]
+        self._rows.times = self._frames.times = times
+        self._rows_read()
+
+    def action_filter(self) -> None:
+        """Type words that must stand in a line."""
+        self.query_one(FilterBox).open(self._search.words if self._search is not None else "")
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        text = event.value.strip()
+        self.query_one(FilterBox).keep(text)
+        self._leave_box()
+        self._select(text)
+
+    @on(FilterBox.Left)
+    def _leave_box(self) -> None:
+        self.query_one(FilterBox).display = False
+        self.table.focus()
+
+    def action_back(self) -> None:
+        """Out of the filter, out of the screen."""
+        if self._search is not None:
+            self._select("")
+        else:
+            self.app.pop_screen()
+
+    def _select(self, text: str) -> None:
+        """Show the lines with some words; all where there are none."""
+        entry, following = self.entry, self.table.following
+        self._end_search()
+        self._search = LogSearch(self.reading, text) if text else None
+        self._rows.view = self._search.rows if self._search is not None else self.reading.stderr
+        self.table.show(self._rows)
+        if self._search is not None:
+            self._searching = Pulse(self._search.step, self._tell_match, self._tell_failed, "stderr")
+        elif entry is not None:
+            self.table.go(bisect_left(self.reading.stderr, entry))
+        self.table.following = following
+        self._refresh()
+
+    def _end_search(self) -> None:
+        if self._searching is not None:
+            self._searching.stop()
+            self._searching = None
+
+    def _tell_match(self) -> None:
+        self.post_message(Matched())
+
+    def _tell_failed(self, reason: str) -> None:
+        self.post_message(Failed(self.reading.path, reason))
+
+
+ENTRY: Final = Entry("E", "stderr", StderrScreen, help="the server's stderr beside what crossed at that time")

@@ -1,0 +1,237 @@
+"""Stderr: the lines as they came, found by words, and what crossed beside them."""
+
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.record import members, seal, stderr_members
+from mcpproxy.tui.log import BESIDE, LogSearch, beside, text_of
+from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.screens.stderr import StderrScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.widgets.bar import FilterBox
+from tests.captures.samples import header, lines
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, Stage, play, record, said
+from tests.mcpproxy.tui.test_latency import HOSTILE
+
+
+def wrote(text: str | bytes, skipped: int = 0) -> tuple[str, bytes]:
+    """A line of stderr."""
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    return "stderr", stderr_members(raw, skipped=skipped)
+
+
+def talkative(calls: int = 20) -> Middles:
+    """A server that logs each call before it answers, with a word on every fifth."""
+    made: Middles = [("header", header(name="library")), wrote("Ready to lend")]
+    for n in range(1, calls + 1):
+        level = "WARNING low on shelves" if n % 5 == 0 else "info"
+        made += [said("c2s", CALL % (n, n)), wrote(f"{level} call {n}"), said("s2c", FINE % (n, n))]
+    return made
+
+
+def read(path: Path) -> Reading:
+    """A capture, read and understood."""
+    reading = Reading(path)
+    while not reading.has_ended:
+        reading.step()
+    return reading
+
+
+class TestLog:
+    """Lines."""
+
+    def test_lines_are_all_lines(self, tmp_path: Path) -> None:
+        reading = read(record(tmp_path / "x.mcpcap", [*talkative(), wrote(b"\xff\x1b[1mbold", skipped=1234), END]))
+        texts = [text_of(reading, row) for row in reading.stderr]
+        assert len(texts) == 22
+        assert texts[0] == ("Ready to lend", 0)
+        assert texts[5] == ("WARNING low on shelves call 5", 0)
+        assert texts[-1] == ("\\xff\\x1b[1mbold", 1234)
+        assert text_of(reading, reading.stderr[0], 5) == ("Read…", 0)
+        assert text_of(reading, 0) is None
+        reading.close()
+
+    def test_words_are_found_while_it_grows(self, tmp_path: Path) -> None:
+        made, known = CaptureFile(tmp_path / "x.mcpcap"), lines([*talkative(), END])
+        for line in known[:30]:
+            made.append(line)
+        reading = Reading(tmp_path / "x.mcpcap")
+        search = LogSearch(reading, "SHELVES  warning")
+        while reading.step() or search.step():
+            pass
+        assert 0 < search.looked < 21
+        for line in known[30:]:
+            made.append(line)
+        made.close()
+        while not reading.has_ended:
+            reading.step()
+        while search.step():
+            pass
+        assert search.looked == 21
+        found = [text_of(reading, row) for row in search.rows]
+        assert found == [(f"WARNING low on shelves call {n}", 0) for n in (5, 10, 15, 20)]
+        reading.close()
+
+    def test_what_stands_beside(self, tmp_path: Path) -> None:
+        reading = read(record(tmp_path / "x.mcpcap", [*talkative(200), END]))
+        row = reading.stderr[100]
+        rows, at = beside(reading, row)
+        assert len(rows) == 2 * BESIDE
+        assert list(rows) == sorted(rows)
+        assert rows[at - 1] < row < rows[at]
+        assert all(reading.index.sort(one) != "stderr" for one in rows)
+        first, at = beside(reading, reading.stderr[0])
+        assert (at, len(first)) == (0, BESIDE)
+        reading.close()
+
+
+class TestScreen:
+    """The keys."""
+
+    def test_alone_when_narrow_and_beside_frames_when_wide(self, tmp_path: Path) -> None:
+        path = record(tmp_path / "x" / "x.mcpcap", [*talkative(), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("E")
+            await stage.see("stderr library", "21 lines", "Ready to lend", "WARNING low on shelves call 5", "+0.003")
+            assert "tools/call" not in stage.text()
+            await stage.pilot.resize_terminal(140, 40)
+            await stage.see("meanwhile", "tools/call search", "ok")
+            screen = stage.app.screen
+            assert isinstance(screen, StderrScreen)
+            await stage.press("G", "up")
+            entry = screen.entry
+            assert entry is not None
+            beside_it = screen._frames.entry(screen.frames.cursor)
+            assert beside_it is not None
+            assert beside_it > entry
+            await stage.press("t")
+            await stage.press("t")
+            await stage.until(lambda: ":" in stage.text().splitlines()[3])
+            await stage.press("escape")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+
+        play(act, path, size=(80, 24))
+
+    def test_enter_goes_to_that_time(self, tmp_path: Path) -> None:
+        path = record(tmp_path / "x" / "x.mcpcap", [*talkative(), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("E", "down", "down")
+            screen = stage.app.screen
+            assert isinstance(screen, StderrScreen)
+            entry = screen.entry
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            assert stage.traffic.entry == entry
+            assert stage.traffic.reading.index.sort(stage.traffic.entry or 0) == "stderr"
+            # From there it opens where the cursor is.
+            await stage.press("G", "E")
+            await stage.see("21 lines")
+            screen = stage.app.screen
+            assert isinstance(screen, StderrScreen)
+            assert screen.table.cursor == 20
+
+        play(act, path)
+
+    def test_words(self, tmp_path: Path) -> None:
+        path = record(tmp_path / "x" / "x.mcpcap", [*talkative(), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.see("library")
+            await stage.press("E")
+            await stage.see("21 lines")
+            await stage.press("slash", *"low WARN", "enter")
+            await stage.see("low WARN  4 of 21", "shelves call 20")
+            assert "info call" not in stage.text()
+            await stage.press("down")
+            screen = stage.app.screen
+            assert isinstance(screen, StderrScreen)
+            assert screen.entry == screen.reading.stderr[10]
+            await stage.press("escape")
+            await stage.see("21 lines", "info call")
+            assert screen.entry == screen.reading.stderr[10]
+            await stage.press("slash", *"zzz", "enter")
+            await stage.see("zzz  0 of 21")
+            await stage.press("slash", "escape")
+            assert not screen.query_one(FilterBox).display
+            await stage.press("enter", "escape")
+            await stage.see("21 lines")
+            await stage.press("escape")
+            await stage.see("1 recorded")
+
+        play(act, path)
+
+    def test_it_follows(self, tmp_path: Path) -> None:
+        (tmp_path / "x").mkdir()
+        made = CaptureFile(tmp_path / "x" / "live.mcpcap")
+        for line in lines(talkative(40)):
+            made.append(line)
+
+        async def act(stage: Stage) -> None:
+            await stage.see("● library")
+            await stage.press("E")
+            await stage.see("● following", "call 40")
+            made.append(seal(500, 10**9, *wrote("something new")))
+            await stage.see("something new")
+            await stage.press("up")
+            await stage.see("● live")
+            made.append(seal(501, 10**9, *wrote("and newer")))
+            await stage.see("43 lines")
+            await stage.press("f")
+            await stage.see("● following", "and newer")
+            await stage.press("slash", *"new", "enter")
+            await stage.see("new  2 of 43")
+            made.append(seal(502, 10**9, *wrote("newest")))
+            await stage.see("new  3 of 44", "newest")
+
+        play(act, tmp_path / "x" / "live.mcpcap", size=(120, 30))
+        made.close()
+
+    @pytest.mark.parametrize("size", [(80, 24), (40, 10), (1, 1), (200, 60)])
+    def test_any_line_in_any_size(self, tmp_path: Path, size: tuple[int, int]) -> None:
+        made = [
+            ("header", header(name="\x1b]0;x\x07")),
+            *(wrote(text, skipped=n) for n, text in enumerate(HOSTILE)),
+            END,
+        ]
+        path = record(tmp_path / "x" / "x.mcpcap", made)
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("E")
+            screen = stage.app.screen
+            assert isinstance(screen, StderrScreen)
+            for _ in HOSTILE:
+                await stage.press("down")
+                assert not {"\x1b", "\u202e", "\x07", "\ud800"} & set(stage.text())
+                assert all(len(line) <= size[0] for line in stage.text().splitlines())
+            await stage.press("g", "down", "down", "down", "down")
+            if size == (80, 24):
+                # A line that is cut stands below in full.
+                assert stage.text().count("x" * 70) > 3
+            await stage.press("t", "f", "slash", *"gnp", "enter")
+            await stage.until(lambda: len(screen._rows.view) == 1)
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+
+        play(act, path, size=size)
+
+    @pytest.mark.parametrize("transport", ["stdio", "http"])
+    def test_nothing_was_written(self, tmp_path: Path, transport: str) -> None:
+        path = record(
+            tmp_path / "x" / "x.mcpcap", [("header", header(transport=transport)), ("close", members(ending="client"))]
+        )
+
+        async def act(stage: Stage) -> None:
+            await stage.see("1 recorded")
+            await stage.press("E")
+            await stage.see("0 lines", "over HTTP nobody sees" if transport == "http" else "wrote nothing to stderr")
+            await stage.press("enter", "down", "f", "t", "G", "slash", "a", "enter", "escape", "escape")
+            await stage.see("1 recorded")
+
+        play(act, path, size=(120, 30))
