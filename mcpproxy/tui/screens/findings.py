@@ -150,15 +150,15 @@ class FindingsScreen(Screen[None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter"),
-        Binding("r", "rule", "rule"),
-        Binding("left,h", "fold(True)", "fold"),
-        Binding("right,l", "fold(False)", "unfold", show=False),
-        Binding("c", "again", "check again", show=False),
-        Binding("tab", "panes", "pane", show=False, priority=True),
-        Binding("escape", "back", "back"),
-        Binding("q", "app.quit", "quit"),
-        Binding("question_mark", "app.help", "help"),
+        Binding("slash", "filter", "filter", id="filter"),
+        Binding("r", "rule", "rule", id="rule"),
+        Binding("left,h", "fold(True)", "fold", id="fold"),
+        Binding("right,l", "fold(False)", "unfold", show=False, id="unfold"),
+        Binding("c", "again", "check again", show=False, id="again"),
+        Binding("tab", "panes", "pane", show=False, priority=True, id="panes"),
+        Binding("escape", "back", "back", id="back"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
     ]
     app: "TheApp"
 
@@ -166,6 +166,7 @@ class FindingsScreen(Screen[None]):
         """The screen of a capture."""
         super().__init__()
         self.reading = opened.reading
+        self._row = opened.row
         self._rows = FoundRows()
         self._unfolded: set[Group] = set()
         self._words = ""
@@ -184,10 +185,16 @@ class FindingsScreen(Screen[None]):
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Show what is there."""
+        """Show what is there, with the cursor on what was found in the row from which this was opened."""
         self.table.show(self._rows)
         self.table.focus()
+        here = self.findings.kept_at(self._row) if self._row is not None else []
+        self._unfolded.update(Group(finding.level, finding.rule) for finding in here)
         self._renew()
+        where = next((n for n, item in enumerate(self._rows.items) if item.finding in here), None)
+        if where is not None:
+            self._has_moved = True
+            self.table.go(where)
 
     @property
     def table(self) -> Table:
@@ -286,7 +293,8 @@ class FindingsScreen(Screen[None]):
     def _more(self, group: Group) -> None:
         kept = sum(Group(finding.level, finding.rule) == group for finding in self.findings.kept)
         if group in self._unfolded or kept <= AT_FIRST:
-            notify(self.app, f"of these it is known where they are: rule:{group.rule} in the traffic shows them")
+            # Of these it is known where they are, and no more.
+            self.app.select(f"rule:{group.rule}")
             return
         self._unfolded.add(group)
         self._arrange()

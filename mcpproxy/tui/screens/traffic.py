@@ -16,8 +16,9 @@ from captures.errors import CaptureError
 from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.completing import completed_filter
 from mcpproxy.tui.detail import VIEWS, Detail, detail, exchange_lines
-from mcpproxy.tui.entries import Opened, of
+from mcpproxy.tui.entries import Opened, bind
 from mcpproxy.tui.live import Pulse
 from mcpproxy.tui.messages import Checked, DetailRead, Failed, Grown, Matched, RowsRead
 from mcpproxy.tui.pages import how_far, losses_text, short_lines
@@ -30,6 +31,8 @@ from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
 
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
+OFFERED: Final = 300
+"""Cells of what Tab offers."""
 NAME: Final = 26
 """Cells of a name in the title."""
 BESIDE: Final = 41
@@ -54,27 +57,27 @@ class TrafficScreen(ActingScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter"),
-        Binding("p", "pair", "pair"),
-        Binding("f", "follow", "follow"),
-        Binding("n", "found(1)", "next"),
-        Binding("N", "found(-1)", "previous", show=False),
-        Binding("x", "exchanges", "exchanges"),
-        Binding("t", "times", "time"),
-        Binding("tab", "panes", "pane", show=False, priority=True),
-        Binding("1", "view(0)", "pretty", show=False),
-        Binding("2", "view(1)", "raw", show=False),
-        Binding("3", "view(2)", "hex", show=False),
-        Binding("4", "view(3)", "headers", show=False),
-        Binding("5", "view(4)", "exchange", show=False),
-        Binding("6", "view(5)", "findings", show=False),
-        Binding("left_square_bracket", "turn(-1)", "page before", show=False),
-        Binding("right_square_bracket", "turn(1)", "next page", show=False),
-        Binding("right,l", "into", "detail", show=False),
-        Binding("left,h", "outof", "list", show=False),
-        Binding("escape", "back", "back"),
-        Binding("q", "app.quit", "quit"),
-        Binding("question_mark", "app.help", "help"),
+        Binding("slash", "filter", "filter", id="filter"),
+        Binding("p", "pair", "pair", id="pair"),
+        Binding("f", "follow", "follow", id="follow"),
+        Binding("n", "found(1)", "next", id="next"),
+        Binding("N", "found(-1)", "previous", show=False, id="previous"),
+        Binding("x", "exchanges", "exchanges", id="exchanges"),
+        Binding("t", "times", "time", id="times"),
+        Binding("tab", "panes", "pane", show=False, priority=True, id="panes"),
+        Binding("1", "view(0)", "pretty", show=False, id="view-1"),
+        Binding("2", "view(1)", "raw", show=False, id="view-2"),
+        Binding("3", "view(2)", "hex", show=False, id="view-3"),
+        Binding("4", "view(3)", "headers", show=False, id="view-4"),
+        Binding("5", "view(4)", "exchange", show=False, id="view-5"),
+        Binding("6", "view(5)", "findings", show=False, id="view-6"),
+        Binding("left_square_bracket", "turn(-1)", "page before", show=False, id="before"),
+        Binding("right_square_bracket", "turn(1)", "next page", show=False, id="after"),
+        Binding("right,l", "into", "detail", show=False, id="detail"),
+        Binding("left,h", "outof", "list", show=False, id="list"),
+        Binding("escape", "back", "back", id="back"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
     ]
 
     def __init__(self, opened: Opened) -> None:
@@ -88,12 +91,13 @@ class TrafficScreen(ActingScreen):
         self._rows = TrafficRows(self.reading, self._tell_rows)
         self._scan: Scan | None = None
         self._filtered = False
+        self._found = 0
+        """How many findings are drawn."""
         self._scanning: Pulse | None = None
         self._view, self._page, self._pages = VIEWS[0], 0, 1
         self._detailed: tuple[object, ...] = ()
         self._thread = ThreadPoolExecutor(1, "detail")
-        for entry in of("traffic"):
-            self._bindings.bind(entry.key, f"app.enter('{entry.key}')", entry.word)
+        bind(self._bindings, "traffic")
 
     def compose(self) -> ComposeResult:
         """The list, and the detail below."""
@@ -165,7 +169,10 @@ class TrafficScreen(ActingScreen):
 
     @on(Checked)
     def _checked(self) -> None:
-        self.table.refresh()
+        count = sum(self.reading.findings.tally)
+        if count != self._found:
+            self._found = count
+            self.table.refresh()
         self._title()
         self._show_detail()
 
@@ -344,6 +351,16 @@ class TrafficScreen(ActingScreen):
         wrong.display = False
         return None
 
+    def _complete(self) -> None:
+        box, wrong = self.query_one(FilterBox), self.query_one("#wrong", Words)
+        term, found = completed_filter(box.before, self.reading.calls.all)
+        if found is not None and found.text != term:
+            box.complete(term, found.text)
+        if found is not None and found.options:
+            wrong.say([Span(fit("  ".join(map(sanitise, found.options)), OFFERED), "dim")])
+            # The box tells that it has changed, which would show what is wrong with it so far.
+            self.call_after_refresh(setattr, wrong, "display", True)
+
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         text = event.value.strip()
@@ -361,7 +378,7 @@ class TrafficScreen(ActingScreen):
             self._show_all()
             return
         try:
-            self._scan = Scan(self.reading, parse(text))
+            self._scan = Scan(self.reading, parse(text), self.marks.notes)
         except (FilterError, CaptureError) as error:
             notify(self.app, str(error), bad=True)
             return
@@ -419,9 +436,9 @@ class TrafficScreen(ActingScreen):
         self.table.focus()
 
     def action_panes(self) -> None:
-        """From the list to the detail, and back."""
+        """From the list to the detail, and back; in the filter, complete the term."""
         if self.query_one(FilterBox).display:
-            self._leave_box()
+            self._complete()
         elif self.table.has_focus:
             self.action_into()
         else:

@@ -67,6 +67,13 @@ class TestScreen:
             await stage.press("down", "down", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             assert stage.traffic.entry == 7
+            # Opened from a row with a finding, the list begins there.
+            await stage.press("F")
+            await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+            await stage.see("frame 7")
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            assert stage.traffic.entry == 7
 
         play(act, wrong(tmp_path))
 
@@ -109,7 +116,29 @@ class TestScreen:
             assert sum(item.finding is not None for item in screen._rows.items) == 52
             await stage.until(lambda: "more" not in stage.text())
 
+        async def far(stage: Stage) -> None:
+            await stage.open()
+            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+            stage.traffic.reach(50)
+            await stage.press("F")
+            await stage.see("frame 50")
+
         play(act, wrong(tmp_path, 50))
+        play(far, wrong(tmp_path, 50))
+
+    def test_those_whose_text_is_not_kept_are_shown_in_the_traffic(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            screen = await opened(stage)
+            findings = screen.findings
+            del findings.kept[1:]
+            screen._words = ""
+            screen._arrange()
+            await stage.see("… 4 more")
+            await stage.press("g", "down", "down", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.see("rule:framing/stdout-not-json", "5 of 14")
+
+        play(act, wrong(tmp_path, 5))
 
     def test_the_page_of_the_rule(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
