@@ -12,8 +12,9 @@ or that are so small that no cache pays, are read afresh.
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from filecmp import cmp
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -56,6 +57,8 @@ class Sources(NamedTuple):
     found: list[Source]
     refused: list[tuple[Path, Exception]]
     """Captures of which nothing can be had, and why: no capture, a newer format."""
+    doubles: list[str]
+    """A line for each capture of which there are several files, and what was done about it."""
 
 
 def open(  # noqa: A001 - `analysis.open(…)` is how it is called
@@ -83,8 +86,8 @@ def open(  # noqa: A001 - `analysis.open(…)` is how it is called
         raise found.refused[0][1] if found.refused else NotACapture("cannot open captures: none was given")
     connection = duckdb.connect()
     gone = prepare(connection, found.found, findings=findings)
-    for _, error in (*found.refused, *gone):
-        warnings.warn(str(error), stacklevel=2)
+    for told in (*found.doubles, *(str(error) for _, error in (*found.refused, *gone))):
+        warnings.warn(told, stacklevel=2)
     _describe(connection)
     return connection
 
@@ -93,14 +96,16 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
     """Find the rows of captures, and load into the cache what is not there yet.
 
     Args:
-        paths: the captures. One that comes twice is taken once; another one with the same id gets one of its own.
+        paths: the captures. One that comes twice is taken once, and so is a copy of one, byte for byte. Another one
+            with the same id gets one of its own.
         findings: whether the table `findings` is to be filled.
         progress: is told how far it is.
     """
     found: dict[Path, Source] = {}
     sizes: list[int] = []
     refused: list[tuple[Path, Exception]] = []
-    ids: set[str] = set()
+    known: dict[str, list[Capture]] = {}
+    copies: dict[str, list[Path]] = {}
     for path in paths:
         place = first_segment(path.resolve())
         if place in found:
@@ -111,13 +116,36 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
             refused.append((path, error))
             continue
         id_ = capture_id(capture)
-        if id_ in ids:
-            id_ = path_id(path)
-        ids.add(id_)
-        found[place] = Source(path, id_, None)
+        states = known.setdefault(id_, [])
+        if any(_is_copy(capture, state) for state in states):
+            copies.setdefault(id_, []).append(path)
+            continue
+        states.append(capture)
+        found[place] = Source(path, id_ if len(states) == 1 else path_id(path), None)
         sizes.append(_sum(capture.segments))
     sized = list(zip(found.values(), sizes, strict=True))
-    return Sources(_cached(sized, refused, findings=findings, progress=progress), refused)
+    doubles = [line for id_, states in known.items() for line in _doubles(states, copies.get(id_, []))]
+    return Sources(_cached(sized, refused, findings=findings, progress=progress), refused, doubles)
+
+
+def _is_copy(one: Capture, other: Capture) -> bool:
+    """Whether all files of two captures are the same, byte for byte."""
+    files = list(zip(one.segments, other.segments, strict=False))
+    try:
+        return len(one.segments) == len(other.segments) and all(cmp(*pair, shallow=False) for pair in files)
+    except OSError:
+        return False
+
+
+def _doubles(states: list[Capture], copies: list[Path]) -> Iterator[str]:
+    first = states[0].path
+    if copies:
+        more = f" and {len(copies) - 1:,} more" if len(copies) > 1 else ""
+        yield f"{len(copies) + 1:,} files hold the same capture, and one is counted: {first}, {copies[0]}{more}"
+    if len(states) > 1:
+        more = f" and {len(states) - 2:,} more" if len(states) > 2 else ""
+        others = f"{first}, {states[1].path}{more}"
+        yield f"{len(states):,} files hold one capture in different states, and what they share counts twice: {others}"
 
 
 def _cached(

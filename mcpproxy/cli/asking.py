@@ -48,6 +48,7 @@ class Asking:
         self._paths = list(paths)
         self._limits = limits
         self._hear, self._progress = hear, progress
+        self._told: set[str] = set()
         self._jail: Jail | None = None
         self._has_findings = False
         self.is_spoiled = False
@@ -90,31 +91,30 @@ class Asking:
         return {"findings"} | {name for name, text in view_texts().items() if re.search(r"\bfindings\b", text)}
 
     def _opened(self, *, findings: bool) -> Jail:
-        is_first, self.is_spoiled = not self.is_spoiled, False
         shown = Progress()
         tell = self._progress or shown.tell
         with shown if self._progress is None else nullcontext():
-            found, refused = sources(self._paths, findings=findings, progress=tell)
+            found, refused, doubles = sources(self._paths, findings=findings, progress=tell)
             jail = Jail(found, findings=findings, limits=self._limits, progress=tell)
         try:
             reasons = [*(str(error) for _, error in refused), *(why for _, why in jail.refused)]
             self.is_spoiled = bool(reasons)
-            for reason in reasons if is_first else ():
-                self._hear(reason)
+            for reason in (*doubles, *reasons):
+                self._hear_once(reason)
             if self._paths and len(found) == len(jail.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to ask")
-            self._tell_of_losses(jail, aloud=is_first)
+            losses = [Loss(*row) for row in jail.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
+            self.is_spoiled = tell_of_losses(losses, "answers are about the rest", self._hear_once) or self.is_spoiled
         except BaseException:
             jail.close()
             raise
         return jail
 
-    def _tell_of_losses(self, jail: Jail, *, aloud: bool) -> None:
-        """Say what is missing in the answers to come."""
-        losses = [Loss(*row) for row in jail.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
-        self.is_spoiled = any(one.damage for one in losses) or self.is_spoiled
-        if aloud:
-            tell_of_losses(losses, "answers are about the rest", self._hear)
+    def _hear_once(self, line: str) -> None:
+        """Tell of a capture what was not told before: at the prompt they are opened more than once."""
+        if line not in self._told:
+            self._told.add(line)
+            self._hear(line)
 
 
 def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:

@@ -49,7 +49,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
     from mcpproxy.cli.asking import Progress, tell_of_losses
 
     with Progress() as progress:
-        found, refused = sources(paths, findings=options.findings, progress=progress.tell)
+        found, refused, doubles = sources(paths, findings=options.findings, progress=progress.tell)
         if found:
             done = export(
                 found,
@@ -59,8 +59,8 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
                 force=options.force,
                 progress=progress.tell,
             )
-    for _, error in refused:
-        say(str(error))
+    for told in (*doubles, *(str(error) for _, error in refused)):
+        say(told)
     if not found:
         return fail("no capture could be read, so nothing was written")
     for _, error in done.refused:

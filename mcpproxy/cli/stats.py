@@ -65,6 +65,8 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
             stats = gathered(asked, options.by, has_findings=asks)
             losses = asked.losses()
             refused = [*first.refused, *asked.refused]
+    for told in first.doubles:
+        say(told)
     _tell(refused)
     if options.format == "json":
         sys.stdout.writelines(json_line(row) for row in as_objects(stats))

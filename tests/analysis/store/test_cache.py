@@ -144,10 +144,31 @@ def test_changed_captures_are_loaded_anew_and_their_old_file_goes(capture: Path,
 
 
 def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) -> None:
-    other = Path(shutil.copy(capture, tmp_path / "b.mcpcap"))
+    other = tmp_path / "b.mcpcap"
+    other.write_bytes(b"".join(capture.read_bytes().splitlines(keepends=True)[:-1]))
     found = sources([capture, other, tmp_path / "." / "a.mcpcap"])
     assert len({one.id for one in found.found}) == 2
     assert counts(found) == (4 * MANY, 2 * MANY, 0)
+    assert found.doubles == [
+        f"2 files hold one capture in different states, and what they share counts twice: {capture}, {other}"
+    ]
+
+
+def test_a_copy_of_a_capture_counts_once(capture: Path, tmp_path: Path) -> None:
+    copies = [Path(shutil.copy(capture, tmp_path / f"b{number}.mcpcap")) for number in range(3)]
+    found = sources([capture, *copies])
+    assert counts(found) == (2 * MANY, MANY, 0)
+    assert found.doubles == [f"4 files hold the same capture, and one is counted: {capture}, {copies[0]} and 2 more"]
+
+
+def test_copies_of_segments_are_copies_of_one_capture(tmp_path: Path) -> None:
+    corpus = Path(__file__).parents[2] / "corpus/captures"
+    for name in ("two-segments", "two-segments.2"):
+        shutil.copy(corpus / f"{name}.mcpcap", tmp_path / f"{name.replace('two', 'x')}.mcpcap")
+    found = sources([corpus / "two-segments.mcpcap", tmp_path / "x-segments.mcpcap"])
+    assert (len(found.found), len(found.doubles)) == (1, 1)
+    (tmp_path / "x-segments.2.mcpcap").unlink()
+    assert len(sources([corpus / "two-segments.mcpcap", tmp_path / "x-segments.mcpcap"]).found) == 2
 
 
 # ---- files that are not what they should be

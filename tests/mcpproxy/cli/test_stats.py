@@ -1,6 +1,7 @@
 """`mcpproxy stats`: figures of any number of captures, and what is said where they are not whole."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,18 @@ def test_damage_is_told_and_the_rest_is_counted() -> None:
     told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B are no records, 4 records lost; figures are about the rest"
     assert done.stderr.decode().startswith(told)
     assert done.stdout.startswith(b"1 capture ")
+
+
+@pytest.mark.parametrize("name", ["stats", "query", "export"])
+def test_a_copy_is_told_and_counts_once(name: str, capture: Path, tmp_path: Path) -> None:
+    copy = capture.with_name("two.mcpcap")
+    copy.write_bytes(capture.read_bytes())
+    more: dict[str, list[str | Path]] = {"stats": [], "query": ["from captures"], "export": [tmp_path / "out"]}
+    done = mcpproxy(name, *more[name], tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.startswith(b"mcpproxy: 2 files hold the same capture, and one is counted: ")
+    assert done.stderr.count(b"\n") == 1
+    assert re.search(rb"^1 capture |1 row$|^captures +1 row ", done.stdout, re.MULTILINE)
 
 
 def test_what_the_recorder_lost_is_told_and_no_damage() -> None:
