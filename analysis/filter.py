@@ -58,6 +58,8 @@ class Facts:
     """Number of its session in the capture, from 1."""
     exchange: int | None = None
     """Number of the HTTP exchange that carried it."""
+    is_marked: bool = False
+    """Whether the user has marked it."""
     raw: bytes = b""
     """What crossed; of a message in a batch: the whole batch."""
 
@@ -287,6 +289,7 @@ KEYS: Final[dict[str, Key]] = {
             "error": lambda facts: facts.is_error,
             "problem": lambda facts: facts.problem is not None,
             "finding": lambda facts: bool(facts.rules),
+            "mark": lambda facts: facts.is_marked,
         }
     ),
     "latency": _numbers(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from analysis.baseline import Baseline, BaselineError, read
 from analysis.catalogue import catalogue
-from analysis.filter import FilterError, parse
+from analysis.filter import Filter, FilterError, parse
 from analysis.finding import Level
 from analysis.rules import rules
 from captures.errors import CaptureError
@@ -90,12 +90,19 @@ def run(arguments: list[str]) -> int:
         wanted = Wanted(
             lambda rule: _is_picked(rule, options),
             _baseline(options.baseline),
-            None if options.filter is None else parse(options.filter),
+            None if options.filter is None else _filter(options.filter),
         )
     except FilterError as error:
         say_of_filter(error)
         return int(Exit.USAGE)
     return _Check(options, wanted).run()
+
+
+def _filter(text: str) -> Filter:
+    only = parse(text)
+    if "has:mark" in only.keys:
+        raise FilterError("`check` knows no marks, which are of `mcpproxy tui`", text, only.keys["has:mark"])
+    return only
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:

@@ -83,8 +83,8 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-_UNTOLD: Final = OF_FINDINGS | {"has:answer"}
-"""What of a message is not known when it is printed: no rules run here, and an answer comes after its request."""
+_UNTOLD: Final = OF_FINDINGS | {"has:answer", "has:mark"}
+"""What of a message is not known when it is printed: no rules run, answers come later, marks are of the screens."""
 
 
 def _filter(text: str) -> Filter:

@@ -30,6 +30,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from captures.errors import CaptureError
+from mcpproxy.tui import keys
 from mcpproxy.tui.asking import Asker
 from mcpproxy.tui.checking import Checking
 from mcpproxy.tui.entries import Opened, entries
@@ -77,7 +78,7 @@ class TheApp(App[None]):
 
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "interrupt", "quit", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
     ]
 
     def __init__(self, find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> None:
@@ -91,6 +92,7 @@ class TheApp(App[None]):
         super().__init__()
         self.shelf = Shelf(find)
         self.asker = Asker()
+        self.keys = keys.Keys({})
         self.checking = Checking(self._tell_checked)
         self._nothing, self._first = nothing, first
         self._opened: tuple[Reading, Pulse] | None = None
@@ -101,9 +103,13 @@ class TheApp(App[None]):
     def on_mount(self) -> None:
         """Show the sessions, or the capture that was named."""
         sys.setswitchinterval(SWITCH_S)
+        self.keys = keys.read()
+        self.set_keymap(dict(self.keys.keymap))
         self.push_screen(SessionsScreen(self.shelf, self._nothing))
         if self._first is not None:
             self.open(self._first)
+        if self.keys.wrong:
+            notify(self, self.keys.wrong, bad=True)
 
     def on_unmount(self) -> None:
         """Read no more."""

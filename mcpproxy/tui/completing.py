@@ -1,9 +1,25 @@
 """Completion: what Tab makes of the word before the cursor."""
 
+import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from analysis.filter import KEYS
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.calls import Call
+
 MOST: Final = 200
+VALUES: Final = {
+    "dir": ("c2s", "s2c"),
+    "kind": ("request", "response", "error", "notification", "invalid", "unjudged", "batch"),
+    "has": ("id", "answer", "error", "problem", "finding", "mark"),
+    "level": ("note", "warning", "error"),
+}
+"""What can stand behind these keys of a filter."""
+
+_TERMS: Final = re.compile(r'[\s()]++|(?:[^\s()"]|"(?:[^"\\]|\\.)*+"?+)++', re.DOTALL)
+_KEYED: Final = re.compile(r"([a-z]+)([:=]|[<>]=?)(.*)", re.DOTALL)
+_BARE: Final = re.compile(r"[\w./:@+-]+")
 
 
 class Completion(NamedTuple):
@@ -27,3 +43,35 @@ def completed(word: str, candidates: Iterable[str]) -> Completion | None:
     size = next((at for at, char in enumerate(least) if most[at] != char), len(least))
     common = least[:size]
     return Completion(common if len(common) > len(word) else word, tuple(fitting))
+
+
+def completed_filter(before: str, calls: Iterable[Call]) -> tuple[str, Completion | None]:
+    """Complete the last term of a filter.
+
+    Args:
+        before: the text up to the cursor.
+        calls: which requests there were: their methods and names are offered.
+
+    Returns:
+        The term, and what can be done about it.
+    """
+    term = ["", *_TERMS.findall(before)][-1].lstrip(" \t()")
+    keyed = _KEYED.fullmatch(term)
+    if keyed is None:
+        keys = [f"{key}{'>' if KEYS[key].is_ordered and key != 'level' else ':'}" for key in KEYS]
+        return term, completed(term, [*keys, "and", "or", "not"])
+    key, operator = keyed[1], keyed[2]
+    if key == "method":
+        values = [_written(call.method) for call in calls if not call.is_rest]
+    elif key == "name":
+        values = [_written(call.name) for call in calls if call.name is not None]
+    else:
+        values = list(VALUES.get(key, ()))
+    return term, completed(term, [f"{key}{operator}{value}" for value in sorted(set(values)) if value])
+
+
+def _written(text: str) -> str:
+    """A name as a filter takes it; empty where it cannot be typed."""
+    if _BARE.fullmatch(text):
+        return text
+    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"' if text and sanitise(text) == text else ""

@@ -6,8 +6,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
 
 from mcpproxy.tui.reading import Reading
@@ -62,3 +63,16 @@ def _found() -> Iterator[Entry]:
 def of(whence: Whence) -> Iterator[Entry]:
     """The entries that open from a screen."""
     return (entry for entry in entries() if entry.whence in (whence, "both"))
+
+
+FIRST: Final = ("slash", "question_mark")
+"""Keys that stand in the footer before those that open screens; all others behind, as far as there is room."""
+
+
+def bind(bindings: BindingsMap, whence: Whence) -> None:
+    """Add the keys that open screens."""
+    keys = bindings.key_to_bindings
+    opening = {
+        entry.key: [Binding(entry.key, f"app.enter('{entry.key}')", entry.word, id=entry.word)] for entry in of(whence)
+    }
+    bindings.key_to_bindings = {key: keys[key] for key in FIRST if key in keys} | opening | keys | opening

@@ -11,7 +11,7 @@ was checked long ago. Such a row is read and asked again.
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Final, TypedDict
 
@@ -41,14 +41,16 @@ class _Found(TypedDict, total=False):
 class Scan:
     """One filter over one capture."""
 
-    def __init__(self, reading: Reading, only: Filter) -> None:
+    def __init__(self, reading: Reading, only: Filter, marks: Container[int] = ()) -> None:
         """Nothing is selected yet.
 
         Args:
             reading: the capture, and where its rows are.
             only: the filter.
+            marks: the numbers of the records that are marked.
         """
         self.only = only
+        self._marks = marks if "has:mark" in only.keys else None
         self.rows = array("I")
         """What it has selected, rising."""
         self.has_ended = False
@@ -109,11 +111,11 @@ class Scan:
             at = row if len(message.frames) == 1 else self._row_of(message.seq)
             if seen.exchange is not None:
                 self._ask(seen.exchange.request.seq, seen.exchange)
-            if self.only.matches(facts_of(seen, **self._found_at(at))):
+            if self._matches(facts_of(seen, **self._found_at(at)), message.seq):
                 self._select(at)
         if isinstance(found, Frame) and found.verdict.kind == "batch":
             facts = facts_of_batch(found)
-            if self.only.matches(replace(facts, **self._found_at(row)) if self.only.needs_findings else facts):
+            if self._matches(replace(facts, **self._found_at(row)) if self.only.needs_findings else facts, found.seq):
                 self._select(row)
         self._row += 1
 
@@ -123,7 +125,7 @@ class Scan:
         if exchange.session is None or not isinstance(request, Request):
             return
         row = self._row_of(seq)
-        if self.only.matches(facts_of(Seen(request, exchange.session), exchange, **self._found_at(row))):
+        if self._matches(facts_of(Seen(request, exchange.session), exchange, **self._found_at(row)), seq):
             self._select(row)
         elif request.index is None:
             self._drop(row)
@@ -155,11 +157,17 @@ class Scan:
             if row >= min(self._row, self._reading.understood):
                 break
             self._late += 1
-            if any(map(self.only.matches, facts_at(self._reading, row, self._found_at(row)))):
+            seq = self._reading.index.entry(row).seq
+            if any(self._matches(facts, seq) for facts in facts_at(self._reading, row, self._found_at(row))):
                 self._select(row)
             else:
                 self._drop(row)
         return self._late > start
+
+    def _matches(self, facts: Facts, seq: int) -> bool:
+        if self._marks is not None:
+            facts = replace(facts, is_marked=seq in self._marks)
+        return self.only.matches(facts)
 
     def _row_of(self, seq: int) -> int:
         row = self._reading.index.of_seq(seq)

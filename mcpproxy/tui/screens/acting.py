@@ -29,11 +29,11 @@ class ActingScreen(Screen[None]):
     """A screen with rows of a capture, and a cursor on one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "mark", "mark"),
-        Binding("M", "note", "note", show=False),
-        Binding("apostrophe", "next_mark", "next mark", show=False),
-        Binding("c", "copy", "copy"),
-        Binding("e", "export", "export"),
+        Binding("m", "mark", "mark", id="mark"),
+        Binding("M", "note", "note", show=False, id="note"),
+        Binding("apostrophe", "next_mark", "next mark", show=False, id="next-mark"),
+        Binding("c", "copy", "copy", id="copy"),
+        Binding("e", "export", "export", id="export"),
     ]
 
     def __init__(self, reading: Reading) -> None:

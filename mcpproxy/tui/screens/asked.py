@@ -65,7 +65,7 @@ class ChoiceScreen(ModalScreen[Form | None]):
     ChoiceScreen { align: center bottom; background: $background 30%; }
     ChoiceScreen Words { height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back", id="back")]
 
     def __init__(self, label: str, forms: Sequence[Form]) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ KEYS: Final = (
     ("↑ ↓  j k", "move"),
     ("PgUp PgDn  space", "a screenful"),
     ("g G  Home End", "first, last"),
-    ("/", "filter; Enter takes it, Esc leaves it, ↑ ↓ go through those before"),
+    ("/", "filter; Enter takes it, Esc leaves it, Tab completes, ↑ ↓ go through those before"),
     ("?", "this page"),
     ("ctrl+p", "all commands, and light or dark"),
     ("Esc", "back"),
@@ -34,6 +34,9 @@ KEYS: Final = (
     ("n N", "next and previous match of the filter; without one, errors and findings"),
     ("x", "frames or exchanges"),
     ("t", "time: since the start, since the row above, wall clock"),
+    ("m M '", "mark, note, next mark"),
+    ("c", "copy as JSON, raw text, a line of JSON, or a command that sends it again"),
+    ("e", "export what is shown as JSON lines"),
     ("findings", ""),
     ("Enter", "to the frame; of a rule: fold"),
     ("r", "the page of the rule"),
@@ -47,6 +50,7 @@ KEYS: Final = (
     ("Enter", "of latency: the traffic of that kind; of tools: the definition"),
     ("[ ]  c", "of tools: the definition before and after, the calls"),
     ("marks", ""),
+    ("◆", "a marked row"),
     ("● ○ ✝ ▲", "live, ended, died, lost records"),
     ("✗ ! ·", "findings: errors, warnings, notes, and how many"),
     ("→ ←", "to the server, to the client; ! breaks a rule, ✗ is no message"),
@@ -71,7 +75,8 @@ class HelpScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Fill it."""
         more = [(entry.key, entry.help or entry.word) for entry in entries()]
-        rows = [*KEYS, *([("more", "")] if more else []), *more]
+        own = [(keys, name) for name, keys in getattr(getattr(self.app, "keys", None), "keymap", {}).items()]
+        rows = [*KEYS, *([("more", "")] if more else []), *more, *([("yours, of keys.toml", "")] if own else []), *own]
         pane = self.query_one("#help", Pane)
         pane.say_lines(
             [[Span(keys, "accent")] if not text else [Span(f"  {keys:<20}"), Span(text, "dim")] for keys, text in rows]

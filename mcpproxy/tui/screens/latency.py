@@ -85,11 +85,11 @@ class LatencyScreen(Screen[None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "sort", "sort"),
-        Binding("tab", "panes", "pane", show=False, priority=True),
-        Binding("escape", "app.pop_screen", "back"),
-        Binding("q", "app.quit", "quit"),
-        Binding("question_mark", "app.help", "help"),
+        Binding("s", "sort", "sort", id="sort"),
+        Binding("tab", "panes", "pane", show=False, priority=True, id="panes"),
+        Binding("escape", "app.pop_screen", "back", id="back"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
     ]
 
     def __init__(self, opened: Opened) -> None:

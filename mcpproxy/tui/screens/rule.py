@@ -18,7 +18,7 @@ class RuleScreen(ModalScreen[None]):
     RuleScreen { align: center middle; }
     RuleScreen Pane { width: 84; max-width: 96%; height: 90%; border: round $accent; padding: 0 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,r", "app.pop_screen", "back")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,r", "app.pop_screen", "back", id="back")]
 
     def __init__(self, rule: str) -> None:
         """The page of a rule, by its id."""

@@ -16,7 +16,7 @@ from analysis.summary import Summary
 from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span
 from mcpproxy.tui.checking import Counting
-from mcpproxy.tui.entries import of
+from mcpproxy.tui.entries import bind
 from mcpproxy.tui.found import Findings
 from mcpproxy.tui.live import Book, Pulse, Shelf, short_name
 from mcpproxy.tui.messages import Checked, Failed, ShelfChanged, Wanted
@@ -179,11 +179,11 @@ class SessionsScreen(Screen[None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter"),
-        Binding("s", "sort", "sort"),
-        Binding("q", "app.quit", "quit"),
-        Binding("question_mark", "app.help", "help"),
-        Binding("escape", "unfilter", "all", show=False),
+        Binding("slash", "filter", "filter", id="filter"),
+        Binding("s", "sort", "sort", id="sort"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
+        Binding("escape", "unfilter", "all", show=False, id="back"),
     ]
 
     def __init__(self, shelf: Shelf, nothing: str) -> None:
@@ -203,8 +203,7 @@ class SessionsScreen(Screen[None]):
         self._pulse: Pulse | None = None
         self._has_moved = False
         """Whether the user has chosen a row: until then the cursor stays on top, whatever comes in there."""
-        for entry in of("sessions"):
-            self._bindings.bind(entry.key, f"app.enter('{entry.key}')", entry.word)
+        bind(self._bindings, "sessions")
 
     def compose(self) -> ComposeResult:
         """The list."""

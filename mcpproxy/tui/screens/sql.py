@@ -111,13 +111,13 @@ class SqlScreen(Screen[None]):
         Binding("enter", "run", "run"),
         Binding("ctrl+j", "new_line", "new line"),
         Binding("tab", "turn", "complete, rows"),
-        Binding("ctrl+r", "anew", "load anew"),
-        Binding("left,h", "shift(-1)", "columns", show=False),
-        Binding("right,l", "shift(1)", "columns", show=False),
-        Binding("v", "views", "views", show=False),
-        Binding("escape", "back", "stop, back"),
-        Binding("q", "app.quit", "quit", show=False),
-        Binding("question_mark", "app.help", "help", show=False),
+        Binding("ctrl+r", "anew", "load anew", id="anew"),
+        Binding("left,h", "shift(-1)", "columns", show=False, id="earlier-columns"),
+        Binding("right,l", "shift(1)", "columns", show=False, id="later-columns"),
+        Binding("v", "views", "views", show=False, id="views"),
+        Binding("escape", "back", "stop, back", id="back"),
+        Binding("q", "app.quit", "quit", show=False, id="quit"),
+        Binding("question_mark", "app.help", "help", show=False, id="help"),
     ]
 
     def __init__(self, paths: Sequence[Path], what: str) -> None:

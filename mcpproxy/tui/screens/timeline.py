@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -31,6 +31,8 @@ MOST_BARS: Final = 200
 """Exchanges of a lane that get a row each; more are drawn by their density."""
 SHORTEST_NS: Final = 10_000
 """The shortest stretch that is drawn."""
+LEGIBLE: Final = 14
+"""Lines of a terminal from which the signs are explained."""
 NAME: Final = 26
 HEAD: Final = -1
 MANY: Final = -2
@@ -129,17 +131,17 @@ class TimelineScreen(Screen[None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("plus,equals_sign", "zoom(1)", "zoom", key_display="+ -"),
-        Binding("minus,underscore", "zoom(-1)", "zoom out", show=False),
-        Binding("left,h", "pan(-1)", "pan", key_display="← →", priority=True),
-        Binding("right,l", "pan(1)", "later", show=False, priority=True),
-        Binding("z", "fit", "fit"),
-        Binding("u", "startup", "start-up"),
-        Binding("0", "whole", "all"),
-        Binding("f", "follow", "follow", show=False),
-        Binding("escape", "app.pop_screen", "back"),
-        Binding("q", "app.quit", "quit"),
-        Binding("question_mark", "app.help", "help"),
+        Binding("plus,equals_sign", "zoom(1)", "zoom", key_display="+ -", id="zoom-in"),
+        Binding("minus,underscore", "zoom(-1)", "zoom out", show=False, id="zoom-out"),
+        Binding("left,h", "pan(-1)", "pan", key_display="← →", priority=True, id="earlier"),
+        Binding("right,l", "pan(1)", "later", show=False, priority=True, id="later"),
+        Binding("z", "fit", "fit", id="fit"),
+        Binding("u", "startup", "start-up", id="startup"),
+        Binding("0", "whole", "all", id="whole"),
+        Binding("f", "follow", "follow", show=False, id="follow"),
+        Binding("escape", "app.pop_screen", "back", id="back"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
     ]
 
     def __init__(self, opened: Opened) -> None:
@@ -208,8 +210,9 @@ class TimelineScreen(Screen[None]):
     def _failed(self, event: Failed) -> None:
         notify(self.app, event.reason, bad=True)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Other cells."""
+        self.query_one("#legend", Words).display = event.size.height >= LEGIBLE
         self.call_after_refresh(self._refresh)
 
     @on(Matched)
@@ -248,9 +251,10 @@ class TimelineScreen(Screen[None]):
         spans.append(Span(f"  {units.duration(max(0, high - low))} shown", "dim"))
         if self._follows:
             spans.append(Span("  ● following", "accent"))
-        is_reading = not all(lane.reading.has_ended or lane.reading.is_live for lane in lanes.all)
-        if not lanes.has_looked or is_reading:
-            spans.append(Span("  …", "dim"))
+        behind = [lane.reading for lane in lanes.all if not (lane.is_cut or lane.reading.has_ended)]
+        rows, known = sum(len(one.index) for one in behind), sum(one.understood for one in behind)
+        if not lanes.has_looked or known + 1000 < rows:
+            spans.append(Span(f"  understood {100 * known // max(1, rows)}% …", "dim"))
         self.query_one("#title", Words).say(spans)
 
     @on(Table.Moved)

@@ -90,7 +90,7 @@ class TrafficScreen(ActingScreen):
         self._first, self._only = opened.row, opened.only
         self._rows = TrafficRows(self.reading, self._tell_rows)
         self._scan: Scan | None = None
-        self._filtered = False
+        self._filtered, self._offered = False, ""
         self._found = 0
         """How many findings are drawn."""
         self._scanning: Pulse | None = None
@@ -336,7 +336,10 @@ class TrafficScreen(ActingScreen):
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        self._point(event.value)
+        # What Tab has offered is not hidden again by what is wrong with the expression so far.
+        if event.value != self._offered:
+            self._offered = ""
+            self._point(event.value)
 
     def _point(self, text: str) -> str | None:
         """Show where an expression is wrong; what is wrong."""
@@ -358,8 +361,8 @@ class TrafficScreen(ActingScreen):
             box.complete(term, found.text)
         if found is not None and found.options:
             wrong.say([Span(fit("  ".join(map(sanitise, found.options)), OFFERED), "dim")])
-            # The box tells that it has changed, which would show what is wrong with it so far.
-            self.call_after_refresh(setattr, wrong, "display", True)
+            wrong.display = True
+            self._offered = box.value
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

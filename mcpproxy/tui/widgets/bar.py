@@ -51,6 +51,17 @@ class FilterBox(Input):
         if text:
             self.history.appendleft(text)
 
+    @property
+    def before(self) -> str:
+        """The text up to the cursor."""
+        return self.value[: self.cursor_position]
+
+    def complete(self, word: str, text: str) -> None:
+        """Put a text in the place of the word before the cursor."""
+        at = self.cursor_position
+        self.value = self.value[: at - len(word)] + sanitise(text, LONGEST) + self.value[at:]
+        self.cursor_position = at - len(word) + len(text)
+
     def action_leave(self) -> None:
         """Want nothing."""
         self.post_message(self.Left())

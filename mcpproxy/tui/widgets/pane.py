@@ -30,15 +30,15 @@ class Pane(ScrollView, can_focus=True):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup,ctrl+u,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+d,ctrl+f,space", "page(1)", "Page down", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
-        Binding("left,h", "fold(True)", "Fold", show=False),
-        Binding("right,l", "fold(False)", "Unfold", show=False),
-        Binding("enter", "turn", "Fold", show=False),
+        Binding("up,k", "move(-1)", "Up", show=False, id="up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="down"),
+        Binding("pageup,ctrl+u,ctrl+b", "page(-1)", "Page up", show=False, id="page-up"),
+        Binding("pagedown,ctrl+d,ctrl+f,space", "page(1)", "Page down", show=False, id="page-down"),
+        Binding("home,g", "edge(-1)", "First", show=False, id="first"),
+        Binding("end,G", "edge(1)", "Last", show=False, id="last"),
+        Binding("left,h", "fold(True)", "Fold", show=False, id="fold"),
+        Binding("right,l", "fold(False)", "Unfold", show=False, id="unfold"),
+        Binding("enter", "turn", "Fold", show=False, id="fold-or-unfold"),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name

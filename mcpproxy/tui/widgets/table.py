@@ -112,13 +112,13 @@ class Table(ScrollView, can_focus=True):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup,ctrl+u,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+d,ctrl+f,space", "page(1)", "Page down", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
-        Binding("enter", "choose", "open"),
+        Binding("up,k", "move(-1)", "Up", show=False, id="up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="down"),
+        Binding("pageup,ctrl+u,ctrl+b", "page(-1)", "Page up", show=False, id="page-up"),
+        Binding("pagedown,ctrl+d,ctrl+f,space", "page(1)", "Page down", show=False, id="page-down"),
+        Binding("home,g", "edge(-1)", "First", show=False, id="first"),
+        Binding("end,G", "edge(1)", "Last", show=False, id="last"),
+        Binding("enter", "choose", "open", id="open"),
     ]
 
     cursor: reactive[int] = reactive(0, repaint=False)

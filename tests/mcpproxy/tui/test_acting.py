@@ -10,13 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.filter import KEYS, parse
 from mcpproxy.marks import CannotMark, Marks, marks_path
 from mcpproxy.tui import copying
+from mcpproxy.tui.calls import Call
+from mcpproxy.tui.completing import completed_filter
 from mcpproxy.tui.copying import curl, pretty, shown, to_stdin
 from mcpproxy.tui.exporting import Export
 from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.widgets.bar import FilterBox
 from tests.captures.samples import CAPTURE, header
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -67,6 +71,23 @@ class TestMarks:
 
         play(again, path, size=(140, 30))
         assert not beside.exists()
+
+    def test_marked_rows_can_be_asked_for(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("down", "m", "down", "down", "down", "down", "m")
+            await stage.until(lambda: stage.text().count("◆") == 2)
+            await stage.press("slash", *"has:mark method:tools/*", "enter")
+            await stage.see("1 of 19")
+            assert list(stage.traffic.rows_shown()) == [6]
+
+        play(act, path)
+        for command in ("show", "check"):
+            done = mcpproxy(command, "--filter", "not has:mark", str(path))
+            assert done.returncode == 2
+            assert b"has:mark" in done.stderr or b"marks" in done.stderr
 
     def test_what_cannot_be_kept_is_told_and_nothing_is_lost(self, tmp_path: Path) -> None:
         path = captured(tmp_path)
@@ -258,6 +279,43 @@ class TestCopying:
         ]
         assert pretty(b'"x"') == '"x"'
         assert pretty(b"{") == pretty(b"\xff") == ""
+
+
+class TestCompletion:
+    """Tab in the filter."""
+
+    def test_terms_methods_and_names(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            box = stage.app.screen.query_one(FilterBox)
+            await stage.press("slash", *"me", "tab")
+            assert box.value == "method:"
+            await stage.press("tab")
+            await stage.see("method:initialize  method:tools/call")
+            await stage.press("t", "tab", *" na", "tab", "s", "tab", *" or h", "tab", "e", "tab")
+            assert box.value == "method:tools/call name:search or has:error"
+            await stage.press("enter")
+            await stage.see("of 19")
+
+        play(act, path)
+
+    def test_all_that_is_offered_is_a_filter(self) -> None:
+        calls = [
+            Call("client", method, name)
+            for method in ("a/b", 'q"uo te\\', "e\x1b", "größe")
+            for name in (None, "x y", "")
+        ]
+        for key in KEYS:
+            term, found = completed_filter(f'"some (text" or ({key}:', calls)
+            assert term == f"{key}:"
+            for option in found.options if found is not None else ():
+                assert parse(option).keys
+        _, found = completed_filter("", calls)
+        assert found is not None
+        assert set(found.options) >= {"latency>", "method:", "not"}
+        assert completed_filter('method:"q', calls)[1] == ('method:"q\\"uo te\\\\"', ())
 
 
 class TestExport:

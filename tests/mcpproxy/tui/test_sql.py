@@ -23,11 +23,6 @@ from tests.mcpproxy.tui.stage import CALL, Stage, captured, conversation, play, 
 RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
 
 
-@pytest.fixture(autouse=True)
-def own_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
 def screen_of(stage: Stage) -> SqlScreen:
     assert isinstance(stage.app.screen, SqlScreen)
     return stage.app.screen

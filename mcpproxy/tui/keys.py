@@ -1,0 +1,90 @@
+"""Keys of the user: `keys.toml` in the configuration directory says which keys do what is called by a name.
+
+    [keys]
+    pair = "P"
+    next = ["n", "ctrl+n"]
+
+The names are the ids of the bindings, so what can be bound is what the screens bind. A line that makes no sense is
+told of, and the others hold.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Final, NamedTuple
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+from captures.places import config_directory
+from mcpproxy.tui.entries import entries
+
+LARGEST: Final = 64 << 10
+_KEY: Final = re.compile(r"(?:(?:ctrl|alt|shift|super|meta|hyper)\+)*(?:\S|[a-z][a-z0-9_]*)")
+
+
+class Keys(NamedTuple):
+    """What the user wants."""
+
+    keymap: Mapping[str, str]
+    """Keys by names, as Textual takes them."""
+    wrong: str = ""
+    """What makes no sense; empty where all does."""
+
+
+def keys_path() -> Path | None:
+    """Where the file lies; None where nothing names a home."""
+    directory = config_directory()
+    return Path(directory, "keys.toml") if directory is not None else None
+
+
+def read() -> Keys:
+    """The user's keys; none where there is no such file."""
+    path = keys_path()
+    try:
+        if path is None:
+            return Keys({})
+        with path.open("rb") as file:
+            text = file.read(LARGEST).decode()
+        table = tomllib.loads(text)
+    except FileNotFoundError:
+        return Keys({})
+    except OSError as error:
+        return Keys({}, f"cannot read {path}: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        return Keys({}, f"{path}: {error}")
+    wanted = table.get("keys", {})
+    if not isinstance(wanted, dict) or set(table) - {"keys"}:
+        return Keys({}, f"{path}: expected one table, [keys]")
+    known, keymap, wrong = names(), {}, []
+    for name, value in wanted.items():
+        given = value if isinstance(value, list) else [value]
+        if name not in known:
+            wrong.append(f"nothing is called {name}")
+        elif not given or not all(isinstance(key, str) and _KEY.fullmatch(key) and key != "," for key in given):
+            wrong.append(f'{name} wants a key such as "P" or ["n", "ctrl+n"]')
+        else:
+            keymap[name] = ",".join(given)
+    return Keys(keymap, f"{path.name}: {'; '.join(wrong)}" if wrong else "")
+
+
+def names() -> dict[str, str]:
+    """What can be bound, with the keys that it has by itself."""
+    found: dict[str, str] = {}
+    for binding in _bindings():
+        if binding.id:
+            found.setdefault(binding.id, binding.key)
+    return found | {entry.word: entry.key for entry in entries()}
+
+
+def _bindings() -> Iterator[Binding]:
+    for place in ("mcpproxy.tui.screens", "mcpproxy.tui.widgets"):
+        for module in iter_modules(import_module(place).__path__):
+            for one in vars(import_module(f"{place}.{module.name}")).values():
+                if isinstance(one, type) and issubclass(one, DOMNode) and one.__module__.startswith(place):
+                    for bound in vars(one).get("BINDINGS", ()):
+                        if isinstance(bound, Binding):
+                            yield bound

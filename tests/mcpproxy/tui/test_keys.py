@@ -1,0 +1,104 @@
+"""Keys of the user's own: by the names of the bindings, told of where they make no sense, all of them in the page."""
+
+import os
+from pathlib import Path
+
+import pytest
+from textual.binding import Binding
+
+from mcpproxy.tui.keys import _bindings, keys_path, names, read
+from mcpproxy.tui.screens.help import HelpScreen
+from mcpproxy.tui.screens.sql import SqlScreen
+from tests.harness import ROOT
+from tests.mcpproxy.tui.stage import Stage, captured, play
+
+FIXED = {"leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
+"""Actions of places where text is typed: their keys are no characters, and stay."""
+
+
+def write(text: str) -> None:
+    path = keys_path()
+    assert path is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_every_binding_has_a_name_that_says_the_same_everywhere() -> None:
+    actions: dict[str, set[str]] = {}
+    for binding in _bindings():
+        assert isinstance(binding, Binding)
+        if binding.action not in FIXED:
+            assert binding.id, binding
+            actions.setdefault(binding.id, set()).add(binding.key)
+    assert {"pair", "mark", "quit", "findings", "sql"} <= set(names())
+
+
+def test_the_page_tells_every_name() -> None:
+    page = (ROOT / "docs/commands/tui.md").read_text()
+    assert [name for name in names() if f"`{name}`" not in page] == []
+
+
+def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
+    write('[keys]\npair = "P"\nmark = ["ctrl+n", "*"]\nquit = "Q"\n')
+
+    async def act(stage: Stage) -> None:
+        await stage.see("recorded")
+        # What had the key before has none on that screen, and does not show one.
+        assert "Q quit" in stage.text()
+        assert "Q sql" not in stage.text()
+        await stage.open()
+        await stage.press("down", "p")
+        assert stage.traffic.entry == 2
+        await stage.press("P")
+        assert stage.traffic.entry == 1
+        await stage.press("asterisk")
+        await stage.see("◆+0.001")
+        await stage.press("ctrl+n")
+        await stage.until(lambda: "◆" not in stage.text())
+        await stage.press("question_mark")
+        assert isinstance(stage.app.screen, HelpScreen)
+        await stage.press("G")
+        await stage.see("yours, of keys.toml", "ctrl+n,*")
+        await stage.press("escape", "Q")
+        assert not isinstance(stage.app.screen, SqlScreen)
+        await stage.until(lambda: stage.app._exit)
+
+    play(act, captured(tmp_path), size=(100, 60))
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('[keys]\nfly = "f"\npair = "P"', "keys.toml: nothing is called fly"),
+        ("[keys]\npair = 5", 'pair wants a key such as "P"'),
+        ('[keys]\npair = ["a b"]', "pair wants a key"),
+        ("[keys]\npair = []", "pair wants a key"),
+        ("[keys\n", "keys.toml: "),
+        ("keys = 5", "expected one table"),
+        ("[other]", "expected one table"),
+        ("\x00", "keys.toml: "),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_a_line_and_the_rest_holds(text: str, wrong: str) -> None:
+    write(text)
+    found = read()
+    assert wrong in found.wrong
+    assert "\n" not in found.wrong
+    assert found.keymap == ({"pair": "P"} if "fly" in text else {})
+
+
+def test_it_is_told_on_the_screen(tmp_path: Path) -> None:
+    write("[keys]\nfly = 'f'")
+
+    async def act(stage: Stage) -> None:
+        await stage.see("nothing is called fly")
+
+    play(act, captured(tmp_path))
+
+
+def test_no_file_is_no_wish() -> None:
+    assert read() == ({}, "")
+    path = keys_path()
+    assert path is not None
+    os.makedirs(path)
+    assert "cannot read" in read().wrong
