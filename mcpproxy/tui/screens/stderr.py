@@ -91,7 +91,8 @@ class StderrScreen(Screen[None]):
         self.frames.show(self._frames)
         self.table.show(self._rows)
         self.table.focus()
-        self.table.following = self.reading.is_live and not self._first
+        is_at_end = self._first is None or self._first >= len(self.reading.index) - 1
+        self.table.following = self.reading.is_live and is_at_end
         self._grown()
 
     def on_unmount(self) -> None:

@@ -50,7 +50,8 @@ def served(name: str, mono_ms: int = 0, capture: str = "a", **more: object) -> b
         "capture": capture * 32,
         "name": name,
     }
-    return header(1, **{**fields, **more})
+    segment = more.pop("segment", 1)
+    return header(int(str(segment)), **{**fields, **more})
 
 
 def timed(path: Path, head: bytes, records: list[Timed], *, is_closed: bool = True) -> Path:
@@ -136,6 +137,8 @@ class TestKin:
         strange = timed(tmp_path / "one" / "x.mcpcap", served("x", capture="d", parents=other), [])
         again = timed(tmp_path / "one" / "y.mcpcap", served("one", capture="a"), [])
         (tmp_path / "one" / "broken.mcpcap").write_bytes(b"nothing")
+        for path in (own, beside):
+            timed(path.with_suffix(".2.mcpcap"), served("one", 5, "b" if path == beside else "a", segment=2), [])
         torn = tmp_path / "one" / "torn.mcpcap"
         torn.write_bytes(strange.read_bytes()[5:] + again.read_bytes())
         kin = Kin(own, header_of(own), lambda: [listed, own, tmp_path / "gone.mcpcap"])
