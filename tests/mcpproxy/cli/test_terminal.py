@@ -47,13 +47,16 @@ ACTS = re.compile(
 )
 """Controls but for the ends of lines, bidirectional and invisible characters, and marks that paint over other lines."""
 
-COMMANDS = ["show", "show --color always", "show --time abs", "show --json", "info", "verify", "ls"]
+COMMANDS = ["show", "show --color always", "show --time abs", "show --json", "info", "verify", "ls", "stats"]
+COMMANDS += ["stats --json", "stats --by client", "export OUT"]
+SQL = ["from frames", "from stderr", "from errors", "select client, server from sessions", "from findings"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_payload_controls_the_terminal(tmp_path: Path, command: str) -> None:
-    capture = hostile_capture(tmp_path / "hostile.mcpcap")
-    output = on_terminal(*command.split(), str(capture)).decode("utf-8")
+@pytest.mark.parametrize("command", [command.split() for command in COMMANDS] + [["query", sql] for sql in SQL])
+def test_no_payload_controls_the_terminal(tmp_path: Path, command: list[str]) -> None:
+    capture = hostile_capture(tmp_path / "\x1b]0;owned\x07.mcpcap")
+    words = [str(tmp_path / "out") if word == "OUT" else word for word in command]
+    output = on_terminal(*words, str(capture)).decode("utf-8")
     screen = pyte.Screen(80, 40)
     pyte.Stream(screen).feed(output)
     assert screen.title == ""
