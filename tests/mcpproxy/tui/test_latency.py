@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import analysis
 from analysis.exchange import Outcome
 from analysis.filter import parse
 from captures.file import CaptureFile
@@ -36,6 +37,7 @@ from tests.mcpproxy.tui.stage import (
     said,
 )
 
+CORPUS = Path(__file__).parents[2] / "corpus/captures"
 HOSTILE = [
     *("\x1b]52;c;aGk=\x07", "[/][@click=app.quit]x", "\u202egnp", "漢字" * 40, "x" * 10_000),
     *("", 'a b"c\\d', "\ud800"),
@@ -129,6 +131,24 @@ class TestCounts:
         (first,) = (one for one in latencies.rows if one.call.method == "initialize")
         assert (first.asked, first.answered, first.call.name) == (1, 1, None)
         assert sum(one.asked for one in latencies.rows) == len(reading.exchanges)
+        reading.close()
+
+    @pytest.mark.parametrize("name", ["demo", "every-type", "gaps", "good", "http", "killed", "ring.3", "damaged"])
+    def test_they_are_those_of_the_sql_views(self, name: str) -> None:
+        path = CORPUS / f"{name}.mcpcap"
+        latencies, reading = counted(path)
+        with analysis.open(path) as connection:
+            rows = connection.execute(
+                """
+                select asked_by, method, name, count(*), count(*) filter (is_error), count(answer_ms), max(answer_ms)
+                from calls group by all
+                """
+            ).fetchall()
+        figures = [
+            (*one.call[:3], one.asked, one.errors, one.answered, None if one.most_ns is None else one.most_ns / 1e6)
+            for one in latencies.rows
+        ]
+        assert sorted(figures, key=str) == sorted(rows, key=str)
         reading.close()
 
     def test_a_cancelled_request_counts_as_no_answer(self, tmp_path: Path) -> None:

@@ -170,7 +170,8 @@ def test_a_filter_selects_what_the_facts_say(tmp_path: Path, text: str) -> None:
 def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
     reading = read(captured(tmp_path, calls=20_000))
     columns = (reading.exchange_of, reading.shown, reading.exchanges.request, reading.exchanges.response,
-               reading.exchanges.latency_ns, reading.exchanges.outcome)  # fmt: skip
+               reading.exchanges.latency_ns, reading.exchanges.outcome, reading.exchanges.call,
+               reading.exchanges.is_cancelled, reading.exchanges.end, reading.exchanges.settled)  # fmt: skip
     size = reading.index.nbytes + sum(len(column) * column.itemsize for column in columns)
     assert size / len(reading.index) < 60
     reading.close()
