@@ -20,16 +20,15 @@ def problems_of(seen: Seen) -> list[Problem]:
     method = method_of(seen)
     if method not in METHODS:
         return []
-    is_result = isinstance(message, Response)
     ranks = _ranks(method, (asked or message).sender, seen.rank, seen.era)
     if not ranks:
         return []  # refused for its direction already
-    part = part_of(seen)
+    is_result = isinstance(message, Response)
+    part = _part(method, is_result=is_result)
     value = seen.body.get("result" if is_result else "params", MISSING)
     params = asked.params if is_result and asked is not None else None
-    first, *rest = ranks
-    found = problems(part, method, first, value, params)
-    for other in rest:
+    found = problems(part, method, ranks[0], value, params)
+    for other in ranks[1:]:
         if not found:
             break
         refused = {(one.pointer, one.kind) for one in problems(part, method, other, value, params)}
@@ -46,10 +45,15 @@ def method_of(seen: Seen) -> str:
 
 
 def part_of(seen: Seen) -> Part:
-    """Which body of its method a message has; a notification that carries an id by mistake is one all the same."""
-    if isinstance(seen.message, Response):
+    """Which body of its method a message has."""
+    return _part(method_of(seen), is_result=isinstance(seen.message, Response))
+
+
+def _part(method: str, *, is_result: bool) -> Part:
+    if is_result:
         return "result"
-    return "notification" if method_of(seen).startswith("notifications/") else "params"
+    # One that carries an id by mistake is a notification all the same.
+    return "notification" if method.startswith("notifications/") else "params"
 
 
 @cache

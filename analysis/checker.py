@@ -25,6 +25,7 @@ from analysis.http import HttpExchange
 from analysis.message import Invalid, Notification, Request, Response, is_as_written
 from analysis.methods import METHODS, REQUESTS, UNPREFIXED
 from analysis.rules import Ending, Later, Rule, rules
+from analysis.rules.eras import lacks
 from analysis.session import Seen, Session
 from captures.frame import Frame
 from captures.limits import MEMBERS
@@ -307,7 +308,8 @@ def is_odd(seen: Seen) -> bool:
     """Whether something beside the meaning of a message is odd; of nearly all it is not.
 
     Envelope, id or line are not as they should be, an id is used again, nothing is answered, a request comes without
-    an id, an object may name a member twice, or it is very large; it is one of a batch, spans lines, or is an error.
+    an id, an object may name a member twice, or it is very large; it is one of a batch, spans lines, or is an error; or
+    its request is of the modern era and does not say all that every one must.
     """
     message = seen.message
     frame = message.frames[0]
@@ -321,10 +323,12 @@ def is_odd(seen: Seen) -> bool:
     ):
         return True
     if isinstance(message, Request):
-        return seen.earlier is not None
+        return seen.earlier is not None or (seen.era == "modern" and lacks(message) is not None)
     if isinstance(message, Notification):
         return message.method in REQUESTS
-    return seen.exchange is None or message.is_error
+    if seen.exchange is None or message.is_error:
+        return True
+    return seen.era == "modern" and lacks(seen.exchange.request) is not None
 
 
 def _is_usual(message: Request | Notification | Response) -> bool:

@@ -7,7 +7,7 @@ and quotes no value.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from math import inf
 from types import UnionType
@@ -67,12 +67,9 @@ class Look:
         self.has_json = False
         """Whether there is JSON of any depth in a place that the types descend into."""
         self.found: list[Problem] = []
-        self.is_proven = True
-        """Whether everything is of the declared type and in its range, so that the types cannot refuse it."""
 
     def tell(self, path: Path, text: str, kind: Kind) -> None:
         """Something is wrong at a place."""
-        self.is_proven = False
         if len(self.found) < MOST:
             self.found.append(Problem(pointer_of(self.at, path), text, kind))
 
@@ -90,6 +87,10 @@ class Form:
     words = "something else"
     plain: frozenset[type] = frozenset()
     """Types of which every value is right, so that nobody has to look."""
+
+    def proves(self, value: Any) -> bool:
+        """Whether all of a value is of the declared type, format and range, so that neither pass can refuse it."""
+        raise NotImplementedError
 
     def look(self, value: Any, path: Path, look: Look) -> None:
         """The first pass over a value."""
@@ -114,17 +115,25 @@ class Scalar(Form):
         self.plain = frozenset() if format_ or (low, high) != (-inf, inf) else self.exact
         self.words = _listed([_WORDS[type_] for type_ in _WORDS if type_ in types - {int if float in types else None}])
 
+    def proves(self, value: Any) -> bool:
+        type_ = type(value)
+        if type_ not in self.exact:
+            return False
+        return self._wrong(value) is None if type_ is str else self.low <= value <= self.high
+
+    def _wrong(self, value: str) -> str | None:
+        """What is wrong with a string of its format."""
+        if self.format is None:
+            return None
+        return _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
+
     def look(self, value: Any, path: Path, look: Look) -> None:
         type_ = type(value)
         if type_ in self.exact:
-            if self.format is not None and type_ is str:
-                text = _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
-                if text is not None:
-                    look.tell(path, f"{name_of(path)} {text}", self.format)
-            elif type_ is not str and not self.low <= value <= self.high:
-                look.is_proven = False
+            text = self._wrong(value) if type_ is str else None
+            if text is not None and self.format is not None:
+                look.tell(path, f"{name_of(path)} {text}", self.format)
             return
-        look.is_proven = False
         if _is_lax(value, type_, self.types):
             look.tell(path, f"{name_of(path)} is {_WORDS.get(type_, 'a number')} and should be {self.words}", "scalar")
 
@@ -139,13 +148,15 @@ class _Choice(Form):
         self.values = frozenset(value for value in values if isinstance(value, str))
         self.words = _listed([f'"{value}"' for value in values])
 
-    def look(self, value: Any, _path: Path, look: Look) -> None:
-        if type(value) is not str or value not in self.values:
-            look.is_proven = False
+    def proves(self, value: Any) -> bool:
+        return type(value) is str and value in self.values
 
 
 class Json(Form):
     """Any JSON, of which mcp-types looks at every level: it gets null instead."""
+
+    def proves(self, value: Any) -> bool:
+        return value is not None
 
     def look(self, value: Any, _path: Path, look: Look) -> None:
         look.has_json = look.has_json or isinstance(value, dict | list)
@@ -162,9 +173,13 @@ class List(Form):
     def __init__(self, item: Form | None) -> None:
         self.item = item
 
+    def proves(self, value: Any) -> bool:
+        if type(value) is not list or len(value) > ELEMENTS:
+            return False
+        return self.item is None or _are_proved(self.item, value)
+
     def look(self, value: Any, path: Path, look: Look) -> None:
         if not isinstance(value, list):
-            look.is_proven = False
             return
         if self.item is None:
             look.left -= len(value)
@@ -192,6 +207,14 @@ class List(Form):
         return isinstance(step, str) and step.startswith("list[")
 
 
+def _are_proved(form: Form, values: Iterable[Any]) -> bool:
+    plain = form.plain
+    for value in values:  # noqa: SIM110 - a generator for each of millions of lists costs more than what it does
+        if type(value) not in plain and not form.proves(value):
+            return False
+    return True
+
+
 class Map(Form):
     """An object whose members have any names and one form."""
 
@@ -200,11 +223,13 @@ class Map(Form):
     def __init__(self, item: Form | None) -> None:
         self.item = item
 
+    def proves(self, value: Any) -> bool:
+        if type(value) is not dict or len(value) > ELEMENTS:
+            return False
+        return self.item is None or _are_proved(self.item, value.values())
+
     def look(self, value: Any, path: Path, look: Look) -> None:
-        if not isinstance(value, dict):
-            look.is_proven = False
-            return
-        if self.item is None:
+        if self.item is None or not isinstance(value, dict):
             return
         plain = self.item.plain
         for name, one in value.items():
@@ -249,14 +274,25 @@ class Object(Form):
     def __init__(self, name: str, members: dict[str, Member], required: frozenset[str]) -> None:
         self.name, self.members, self.required = name, members, required
         self.ours = tuple(member for member in required if (name, member) in REQUIRED)
+        self.open = {name: (member.form, member.plain) for name, member in members.items() if member.form is not None}
 
     def likeness(self, value: dict[str, Any]) -> float:
         """How much of what this requires a value has, from 0 to 1."""
         return sum(name in value for name in self.required) / (len(self.required) or 1)
 
+    def proves(self, value: Any) -> bool:
+        if type(value) is not dict or not self.required <= value.keys():
+            return False
+        open_ = self.open
+        for name, inner in value.items():
+            if name in open_:
+                form, plain = open_[name]
+                if type(inner) not in plain and not form.proves(inner):
+                    return False
+        return not self.ours or all(value[name] is not None for name in self.ours)
+
     def look(self, value: Any, path: Path, look: Look) -> None:
         if not isinstance(value, dict):
-            look.is_proven = False
             return
         members = self.members
         for name, inner in value.items():
@@ -268,12 +304,8 @@ class Object(Form):
                     look.tell((path, name), f"{name} is null: leave it out", "null")
                 elif isinstance(member.form, Alternatives):
                     member.form.look(None, (path, name), look)
-                elif member.form is not None:
-                    look.is_proven = False
             elif member.form is not None:
                 member.form.look(inner, (path, name), look)
-        if not self.required <= value.keys():
-            look.is_proven = False
         for name in self.ours:
             if value.get(name) is None:
                 look.tell((path, name), f"{name} is missing", "shape")
@@ -327,6 +359,12 @@ class Alternatives(Form):
         if tag is MISSING:
             return self.untagged
         return self.tagged.get(tag) if isinstance(tag, str) else None
+
+    def proves(self, value: Any) -> bool:
+        arm = self.pick(value)
+        if arm is None or not arm.proves(value):
+            return False
+        return not self.has_both or value.get("text") is None or value.get("blob") is None
 
     def look(self, value: Any, path: Path, look: Look) -> None:
         arm = self.pick(value)

@@ -3,7 +3,6 @@
 Everything here takes any JSON in any place, and says None or nothing where a thing is not what it should be.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from analysis.http import VERSION_FIELD
@@ -105,7 +104,7 @@ def result_type(response: Response) -> str | None:
 
 def member(value: object, name: str) -> Any:
     """A member of what may be an object."""
-    return value.get(name) if isinstance(value, Mapping) else None
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def short(text: str) -> str:

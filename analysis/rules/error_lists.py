@@ -1,6 +1,6 @@
 """Errors about tools and prompts by name, which need to know what the server has listed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from analysis.finding import Finding
@@ -70,10 +70,10 @@ class _Listed(Rule):
         kept: Listing = self.memory(seen.session, Listing)
         return kept
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == f"{self.lists}/list":
             self.listing(seen).take(seen, self.lists)
-        return iter(())
+        return ()
 
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
         if seen.message.sender == "server":
@@ -133,13 +133,17 @@ class UnknownToolAsResult(_Listed):
     methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
     source = "2024-11-05 server/tools"
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        yield from super().on_result(seen)
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
         request, result = seen.request, seen.body.get("result")
-        if request is None or request.method != "tools/call" or not isinstance(result, dict):
-            return
+        if request is None or request.method != "tools/call":
+            return super().on_result(seen)
+        if not isinstance(result, dict) or result.get("isError") is not True:
+            return ()
+        return self._failed(seen, request)
+
+    def _failed(self, seen: Seen, request: Request) -> Iterator[Finding]:
         name, listing = params_of(request).get("name"), self.listing(seen)
-        if result.get("isError") is not True or not isinstance(name, str) or name in listing:
+        if not isinstance(name, str) or name in listing:
             return
         if listing.is_known(request, seen):
             text = "a call of a tool that is not listed gets a result with isError, not -32602"

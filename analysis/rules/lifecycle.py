@@ -32,8 +32,7 @@ class _Handshake(Rule):
         """Clients over HTTP → the session of their handshake; 0 where there were several."""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        method = _method(seen.message)
-        if method == "initialize" and seen.http is not None:
+        if seen.http is not None and _method(seen.message) == "initialize":
             client = seen.http.client
             if client in self.begun or len(self.begun) < _CLIENTS:
                 self.begun[client] = 0 if client in self.begun else seen.session.number
@@ -76,9 +75,10 @@ class RequestBeforeInitialize(_Handshake):
         # `initialize` has no observed start there.
         self.needs_start = False  # type: ignore[misc]
 
-    def asked(self, seen: Seen) -> Iterator[Finding]:
-        if seen.session.observed_start and _is_work(seen) and _is_untouched(seen):
-            yield self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
+    def asked(self, seen: Seen) -> Iterable[Finding]:
+        if not _is_untouched(seen) or not seen.session.observed_start or not _is_work(seen):
+            return ()
+        return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")]
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         is_refused = http.status is not None and 400 <= http.status < 500 and http.status not in _NO_REFUSAL
@@ -122,8 +122,8 @@ class NotificationBeforeInitialize(Rule):
         elif seen.era is None:
             _put_off(self, seen, self._found(seen))
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        yield from _due(self, seen)
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return _due(self, seen)
 
     def _found(self, seen: Seen) -> Finding:
         return self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
@@ -147,9 +147,10 @@ class RequestBeforeInitializeResult(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def asked(self, seen: Seen) -> Iterator[Finding]:
-        if seen.state == "init-sent" and _is_work(seen) and self.is_sure(seen) and not _is_settled_elsewhere(seen):
-            yield self.finding(seen, f"{short(_method(seen.message))} was sent before initialize was answered")
+    def asked(self, seen: Seen) -> Iterable[Finding]:
+        if seen.state != "init-sent" or not _is_work(seen) or not self.is_sure(seen) or _is_settled_elsewhere(seen):
+            return ()
+        return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize was answered")]
 
 
 class EarlyInitialized(_Handshake):
@@ -171,14 +172,14 @@ class EarlyInitialized(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def asked(self, seen: Seen) -> Iterator[Finding]:
-        yield from self._look(seen)
+    def asked(self, seen: Seen) -> Iterable[Finding]:
+        return () if _method(seen.message) != _INITIALIZED else self._look(seen)
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        yield from self._look(seen)
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self.asked(seen)
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
-        if seen.message.sender != "client" or _method(seen.message) != _INITIALIZED or seen.era == "modern":
+        if seen.message.sender != "client" or seen.era == "modern":
             return
         if not self.is_sure(seen) or _is_settled_elsewhere(seen):
             return
@@ -206,8 +207,11 @@ class InitializedMissing(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def asked(self, seen: Seen) -> Iterator[Finding]:
-        if seen.state != "init-answered" or not _is_work(seen) or _method(seen.message) == "initialize":
+    def asked(self, seen: Seen) -> Iterable[Finding]:
+        return self._asked(seen) if seen.state == "init-answered" else ()
+
+    def _asked(self, seen: Seen) -> Iterator[Finding]:
+        if not _is_work(seen) or _method(seen.message) == "initialize":
             return
         if seen.session.has_initialized or not self.is_sure(seen):
             return
@@ -218,11 +222,11 @@ class InitializedMissing(_Handshake):
         if len(waiting) < _KEPT:
             waiting[seen.message.seq, seen.message.index] = self._found(seen)
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        return () if seen.http is None or seen.exchange is None else self._answered(seen, seen.exchange.request)
+
+    def _answered(self, seen: Seen, request: Request) -> Iterator[Finding]:
         session = seen.session
-        if seen.http is None or seen.exchange is None:
-            return
-        request = seen.exchange.request
         found = self.memory(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
         if found is None or session.state != "init-answered" or session.has_initialized:
             return
@@ -341,12 +345,10 @@ class ServerFrameBeforeInitialize(Rule):
     needs_start = True
     source = _LIFECYCLE
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        if seen.message.sender == "server":
-            if _is_request(seen.message):
-                yield from self._look(seen)
-            return
-        yield from _due(self, seen)
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if seen.message.sender == "client":
+            return _due(self, seen)
+        return self._look(seen) if _is_request(seen.message) else ()
 
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
         if seen.message.sender == "server" and _method(seen.message) != "notifications/message":
@@ -408,10 +410,11 @@ class ContinuedAfterFailedInitialize(_Handshake):
     replaces = ("lifecycle/request-before-initialize",)
     source = _LIFECYCLE
 
-    def asked(self, seen: Seen) -> Iterator[Finding]:
+    def asked(self, seen: Seen) -> Iterable[Finding]:
         is_refused = seen.state == "new" and seen.session.epoch > 0
-        if is_refused and _is_work(seen) and _method(seen.message) != "initialize" and self.is_sure(seen):
-            yield self.finding(seen, f"{short(_method(seen.message))} was sent although initialize was refused")
+        if not is_refused or not _is_work(seen) or _method(seen.message) == "initialize" or not self.is_sure(seen):
+            return ()
+        return [self.finding(seen, f"{short(_method(seen.message))} was sent although initialize was refused")]
 
 
 # ---- what the rules ask
@@ -458,9 +461,9 @@ def _put_off(rule: Rule, seen: Seen, finding: Finding) -> None:
 
 def _due(rule: Rule, seen: Seen) -> list[Finding]:
     """What was put off, now that the client speaks as in the handshake era."""
-    if seen.message.sender != "client" or seen.era != "handshake":
+    early: list[Finding] | None = seen.session.memory.get(rule.id)
+    if not early or seen.message.sender != "client" or seen.era != "handshake":
         return []
-    early: list[Finding] = rule.memory(seen.session, list)
     due = early[:]
     early.clear()
     return due

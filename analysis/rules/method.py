@@ -30,11 +30,12 @@ class UnprefixedNotification(Rule):
     id = "method/unprefixed-notification"
     source = _SCHEMA
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        told = seen.message
-        if isinstance(told, Notification) and told.method in UNPREFIXED:
-            text = f"{told.method} is no method: {UNPREFIXED[told.method]} is meant"
-            yield self.finding(seen, text, pointer="/method")
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method not in UNPREFIXED:
+            return ()
+        return [
+            self.finding(seen, f"{seen.method} is no method: {UNPREFIXED[seen.method]} is meant", pointer="/method")
+        ]
 
 
 class UnknownRequest(Rule):
@@ -51,15 +52,14 @@ class UnknownRequest(Rule):
     level = NOTE
     source = _SCHEMA
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.message
-        if isinstance(request, Request) and request.method not in METHODS:
-            if request.method.startswith("notifications/"):
-                return
-            text = f"no revision has the request {short(request.method)}"
-            if "/" not in request.method:
-                text += "; names of MCP look like tools/list"
-            yield self.finding(seen, text, pointer="/method")
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        method = seen.method
+        if method in METHODS or method.startswith("notifications/"):
+            return ()
+        text = f"no revision has the request {short(method)}"
+        if "/" not in method:
+            text += "; names of MCP look like tools/list"
+        return [self.finding(seen, text, pointer="/method")]
 
 
 class UnknownNotification(Rule):
@@ -76,10 +76,10 @@ class UnknownNotification(Rule):
     level = NOTE
     source = _SCHEMA
 
-    def on_notification(self, seen: Seen) -> Iterator[Finding]:
-        told = seen.message
-        if isinstance(told, Notification) and told.method not in METHODS and told.method not in UNPREFIXED:
-            yield self.finding(seen, f"no revision has the notification {short(told.method)}", pointer="/method")
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method in METHODS or seen.method in UNPREFIXED:
+            return ()
+        return [self.finding(seen, f"no revision has the notification {short(seen.method)}", pointer="/method")]
 
 
 class NotInVersion(Rule):

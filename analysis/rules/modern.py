@@ -1,6 +1,6 @@
 """The group `modern`: the envelope of every request since 2026-07-28, and who may send what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from analysis.finding import Finding
@@ -38,37 +38,41 @@ _NESTED: Final = 8
 """How deep capabilities are compared."""
 
 
-class _Request(Rule):
-    """What the rules about requests of the modern era have in common."""
+class _Envelope(Rule):
+    """What the rules about the envelope of a request of the modern era have in common: to lack a part of it is odd."""
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    sender = "client"
+    era = "modern"
+
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
         request = seen.message
-        if not isinstance(request, Request) or request.sender != "client" or not speaks_modern(seen):
-            return
-        if not request.method.startswith("notifications/"):
-            yield from self.asked(seen, request)
+        if not isinstance(request, Request) or not speaks_modern(seen) or request.method.startswith("notifications/"):
+            return ()
+        return self.asked(seen, request)
 
     def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
         """A request of the modern era."""
         raise NotImplementedError
 
 
-class _Answer(Rule):
-    """What the rules about answers to requests of the modern era have in common."""
+class _Accepted(Rule):
+    """What the rules about answers to such requests have in common."""
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    sender = "server"
+    era = "modern"
+
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
         response, exchange = seen.message, seen.exchange
-        if exchange is None or not isinstance(response, Response) or response.sender != "server":
-            return
-        if speaks_modern(seen):
-            yield from self.answered(seen, exchange.request, response)
+        if exchange is None or not isinstance(response, Response) or not speaks_modern(seen):
+            return ()
+        return self.answered(seen, exchange.request, response)
 
     def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
         """A result or an error."""
         raise NotImplementedError
 
 
-class MissingMeta(_Request):
+class MissingMeta(_Envelope):
     """A request of the modern era has no `params._meta`.
 
     **Why it matters.** Without it the server knows neither the version nor what the client can do, and there is no
@@ -90,7 +94,7 @@ class MissingMeta(_Request):
             yield self.finding(seen, f"{short(request.method)} has no params._meta", pointer="/params")
 
 
-class MissingProtocolVersion(_Request):
+class MissingProtocolVersion(_Envelope):
     """A request of the modern era does not say which version it is of.
 
     **Why it matters.** The server has to refuse it, or take it for a request of the handshake era.
@@ -110,7 +114,7 @@ class MissingProtocolVersion(_Request):
             yield self.finding(seen, f"{short(request.method)} names no protocol version", pointer="/params/_meta")
 
 
-class MissingClientCapabilities(_Request):
+class MissingClientCapabilities(_Envelope):
     """A request of the modern era does not say what the client can do.
 
     **Why it matters.** Capabilities hold for one request: what an earlier one declared does not count.
@@ -131,7 +135,7 @@ class MissingClientCapabilities(_Request):
             yield self.finding(seen, f"{short(request.method)} declares no capabilities", pointer="/params/_meta")
 
 
-class MissingClientInfo(_Request):
+class MissingClientInfo(Rule):
     """A request of the modern era does not say which program sends it.
 
     **Why it matters.** The server's log cannot tell clients apart, and nothing else names them.
@@ -146,15 +150,20 @@ class MissingClientInfo(_Request):
     versions = MODERN_ERA
     level = WARNING
     once = True
+    sender = "client"
+    era = "modern"
     source = _INDEX
 
-    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
-        meta = envelope(request)
-        if meta is not None and CLIENT_INFO not in meta:
-            yield self.finding(seen, f"{short(request.method)} does not name the client", pointer="/params/_meta")
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or CLIENT_INFO in request.meta or request.method.startswith("notifications/"):
+            return ()
+        if envelope(request) is None or not speaks_modern(seen):
+            return ()
+        return [self.finding(seen, f"{short(request.method)} does not name the client", pointer="/params/_meta")]
 
 
-class IncompleteAccepted(_Answer):
+class IncompleteAccepted(_Accepted):
     """The server serves a request whose envelope is incomplete.
 
     **Why it matters.** It guessed what the client can do. Other servers will refuse the same client.
@@ -177,7 +186,7 @@ class IncompleteAccepted(_Answer):
             yield self.finding(seen, text, related=(request.seq,))
 
 
-class IncompleteWrongCode(_Answer):
+class IncompleteWrongCode(_Accepted):
     """The server refuses a request whose envelope is incomplete, but not with -32602.
 
     **Why it matters.** The client looks for the mistake elsewhere.
@@ -205,7 +214,7 @@ class IncompleteWrongCode(_Answer):
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
-class MissingResultType(_Answer):
+class MissingResultType(Rule):
     """A result of a modern server has no `resultType`.
 
     **Why it matters.** The client cannot tell a complete result from one that asks for more.
@@ -219,16 +228,20 @@ class MissingResultType(_Answer):
     who = "server"
     versions = MODERN_ERA
     source = _INDEX
+    sender = "server"
+    era = "modern"
 
-    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
-        if response.is_error or not isinstance(response.result, dict) or result_type(response) is not None:
-            return
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result, request = seen.body["result"], seen.request
+        if not isinstance(result, dict) or isinstance(result.get("resultType"), str) or request is None:
+            return ()
         # A server of both eras takes a request without a version for one of the handshake era.
-        if seen.session.server_is_modern and PROTOCOL_VERSION in request.meta:
-            yield self.finding(seen, "the result has no resultType", pointer="/result", related=(request.seq,))
+        if not seen.session.server_is_modern or PROTOCOL_VERSION not in request.meta:
+            return ()
+        return [self.finding(seen, "the result has no resultType", pointer="/result", related=(request.seq,))]
 
 
-class UnknownResultType(_Answer):
+class UnknownResultType(Rule):
     """`resultType` is a word that the revision does not know.
 
     **Why it matters.** The client does not know whether the result is complete, and has to give up.
@@ -242,18 +255,20 @@ class UnknownResultType(_Answer):
     who = "server"
     versions = MODERN_ERA
     source = _INDEX
+    sender = "server"
+    era = "modern"
 
-    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
-        type_ = None if response.is_error else result_type(response)
-        if type_ is None or type_ in _TYPES:
-            return
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        type_, request = member(seen.body["result"], "resultType"), seen.request
+        if not isinstance(type_, str) or type_ in _TYPES or request is None or not speaks_modern(seen):
+            return ()
         extensions = member(request.meta.get(CLIENT_CAPABILITIES), "extensions")
         is_extended = isinstance(extensions, dict) and any(name != _TASKS for name in extensions)
         text = f"resultType is {short(type_)!r}"
-        yield self.finding(seen, text, pointer="/result/resultType", level=NOTE if is_extended else None)
+        return [self.finding(seen, text, pointer="/result/resultType", level=NOTE if is_extended else None)]
 
 
-class MissingServerInfo(_Answer):
+class MissingServerInfo(Rule):
     """A result of a modern server does not say which program sends it.
 
     **Why it matters.** Without a handshake it is the only place where the server is named.
@@ -270,14 +285,19 @@ class MissingServerInfo(_Answer):
     level = WARNING
     once = True
     source = _INDEX
+    sender = "server"
+    era = "modern"
 
-    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
-        if response.is_error or not isinstance(response.result, dict) or not seen.session.server_is_modern:
-            return
-        is_modern = result_type(response) is not None or PROTOCOL_VERSION in request.meta
-        meta = response.result.get("_meta")
-        if is_modern and (not isinstance(meta, dict) or SERVER_INFO not in meta):
-            yield self.finding(seen, "the result does not name the server", pointer="/result")
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result, request = seen.body["result"], seen.request
+        if not isinstance(result, dict) or request is None or not seen.session.server_is_modern:
+            return ()
+        meta = result.get("_meta")
+        if (isinstance(meta, dict) and SERVER_INFO in meta) or not speaks_modern(seen):
+            return ()
+        if not isinstance(result.get("resultType"), str) and PROTOCOL_VERSION not in request.meta:
+            return ()
+        return [self.finding(seen, "the result does not name the server", pointer="/result")]
 
 
 class ServerRequest(Rule):
@@ -293,11 +313,12 @@ class ServerRequest(Rule):
     id = "modern/server-request"
     who = "server"
     versions = Everywhere(*MODERN_ERA)
+    sender = "server"
     source = "2026-07-28 basic/patterns/index, basic/transports/stdio, streamable-http"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         request = seen.message
-        if not isinstance(request, Request) or request.sender != "server" or not _is_modern_connection(seen):
+        if not isinstance(request, Request) or not _is_modern_connection(seen):
             return
         if not request.method.startswith("notifications/"):
             text = f"the server sends the request {short(request.method)}"
@@ -318,11 +339,10 @@ class ClientResponse(Rule):
     id = "modern/client-response"
     who = "client"
     versions = Everywhere(*MODERN_ERA)
+    sender = "client"
     source = "2026-07-28 basic/transports/stdio, streamable-http"
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
-        if seen.message.sender != "client":
-            return
         if seen.http is None:
             is_modern = _is_modern_connection(seen)
         else:
@@ -331,7 +351,7 @@ class ClientResponse(Rule):
             yield self.finding(seen, "the client sends an answer, and nobody asks in this revision")
 
 
-class MissingCapabilityErrorShape(_Answer):
+class MissingCapabilityErrorShape(Rule):
     """An error says that a capability is missing, but not which.
 
     **Why it matters.** The client cannot tell its user what to switch on, nor whether a second attempt is worth it.
@@ -345,9 +365,14 @@ class MissingCapabilityErrorShape(_Answer):
     who = "server"
     versions = MODERN_ERA
     source = "2026-07-28 basic/index, schema MissingRequiredClientCapabilityError"
+    sender = "server"
+    era = "modern"
 
-    def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
-        if not response.is_error or code_of(response) != _MISSING_CAPABILITY:
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        response, request = seen.message, seen.exchange.request if seen.exchange is not None else None
+        if request is None or not isinstance(response, Response) or code_of(response) != _MISSING_CAPABILITY:
+            return
+        if not speaks_modern(seen):
             return
         required = data_of(response).get("requiredCapabilities")
         if not isinstance(required, dict):
@@ -370,20 +395,21 @@ class ExtensionId(Rule):
 
     id = "modern/extension-id"
     versions = MODERN_ERA
+    era = "modern"
     source = "2026-07-28 basic/versioning"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.message
-        if isinstance(request, Request) and request.sender == "client" and seen.era == "modern":
-            pointer = f"/params/_meta/{_escaped(CLIENT_CAPABILITIES)}/extensions"
-            yield from self._look(seen, member(request.meta.get(CLIENT_CAPABILITIES), "extensions"), pointer)
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        declared = seen.request.meta.get(CLIENT_CAPABILITIES) if seen.request is not None else None
+        if seen.message.sender != "client" or not isinstance(declared, dict) or "extensions" not in declared:
+            return ()
+        pointer = f"/params/_meta/{_escaped(CLIENT_CAPABILITIES)}/extensions"
+        return self._look(seen, declared["extensions"], pointer)
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        response = seen.message
-        asked = seen.exchange.request.method if seen.exchange is not None else ""
-        if isinstance(response, Response) and asked == "server/discover" and seen.era == "modern":
-            extensions = member(member(response.result, "capabilities"), "extensions")
-            yield from self._look(seen, extensions, "/result/capabilities/extensions")
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method != "server/discover":
+            return ()
+        extensions = member(member(seen.body["result"], "capabilities"), "extensions")
+        return self._look(seen, extensions, "/result/capabilities/extensions")
 
     def _look(self, seen: Seen, extensions: object, pointer: str) -> Iterator[Finding]:
         if not isinstance(extensions, dict):

@@ -3,7 +3,7 @@
 What is wrong is found once a message, by analysis.bodies; most rules here pick out what is theirs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from analysis.bodies import method_of, part_of
 from analysis.declared import Kind
@@ -184,13 +184,12 @@ class MetaProgressToken(Rule):
     id = "schema/meta-progress-token"
     source = "2024-11-05 basic/utilities/progress"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        params = seen.body.get("params")
-        meta = params.get("_meta") if isinstance(params, dict) else None
-        if not isinstance(meta, dict) or "progressToken" not in meta or _is_token(meta["progressToken"]):
-            return
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        meta = seen.request.meta if seen.request is not None else {}
+        if "progressToken" not in meta or _is_token(meta["progressToken"]):
+            return ()
         text = f"the progress token is {_kind(meta['progressToken'])}, not a string or an integer"
-        yield self.finding(seen, text, pointer="/params/_meta/progressToken")
+        return [self.finding(seen, text, pointer="/params/_meta/progressToken")]
 
 
 class NonEmptyResult(Rule):

@@ -156,12 +156,13 @@ class PingUnanswered(_AtEnd):
     level = WARNING
     versions = HANDSHAKE_ERA
     needs_time = True
+    methods = frozenset({"ping"})
     replaces = ("timeout/unanswered",)
     source = "2024-11-05 basic/utilities/ping"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
-        if request is None or request.method != "ping" or not request.id.pairs:
+        if request is None or not request.id.pairs:
             return ()
         pings: _Pings = self.memory(seen.session, _Pings)
         if pings.watched < _WATCHED:
@@ -217,8 +218,10 @@ class Slow(Rule):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
-        token = request.meta.get("progressToken") if request is not None else None
-        if request is not None and (isinstance(token, str) or type(token) is int):
+        if request is None or "progressToken" not in request.meta:
+            return ()
+        token = request.meta["progressToken"]
+        if isinstance(token, str) or type(token) is int:
             tokens: _Tokens = self.memory(seen.session, OrderedDict)
             tokens[request.sender, id_of(token)] = (request.seq, request.t_ns)
             if len(tokens) > _KEPT:

@@ -68,11 +68,14 @@ class DiscoverMissing(Rule):
         self._is_modern = False
         self._refused: list[Finding] = []
 
-    def on_result(self, seen: Seen) -> Iterator[Finding]:
-        if seen.era == "modern" and isinstance(seen.message, Response) and result_type(seen.message) is not None:
-            self._is_modern = True
-            yield from self._refused[:]
-            self._refused.clear()
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if self._is_modern or seen.era != "modern" or not isinstance(seen.message, Response):
+            return ()
+        if result_type(seen.message) is None:
+            return ()
+        self._is_modern = True
+        due, self._refused = self._refused, []
+        return due
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         response = seen.message
@@ -110,7 +113,7 @@ class FallbackDespiteModern(Rule):
         self._told: dict[int, Told] = {}
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        if seen.era == "modern" and seen.exchange is not None:
+        if seen.era == "modern" and seen.exchange is not None and _may_list(seen):
             self._learn(seen, seen.exchange)
         return ()
 
@@ -161,10 +164,10 @@ class Fallback(Rule):
         self._probed: dict[str, int] = {}
         self._heard: dict[str, None] = {}  # clients that a modern server has answered: what they send is no probe
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.message
         if not isinstance(request, Request) or request.sender != "client":
-            return
+            return ()
         if seen.era == "modern":
             if _client(seen) not in self._heard:
                 _keep(self._probed, _client(seen), request.seq)
@@ -172,7 +175,8 @@ class Fallback(Rule):
             probe = self._probed.pop(_client(seen), None)
             if probe is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
-                yield self.finding(seen, text, related=(probe,))
+                return [self.finding(seen, text, related=(probe,))]
+        return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         if not self._probed or seen.era != "modern" or seen.exchange is None:
@@ -239,7 +243,13 @@ class UnsupportedNotRejected(Rule):
         self._listed: tuple[str, ...] = ()
         self._listed_at = 0
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.exchange.request if seen.exchange is not None else None
+        # Of nearly all the version is of the list.
+        is_usual = request is None or not self._listed or version_of(request) in self._listed
+        return () if is_usual and not _may_list(seen) else self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
         response, exchange = seen.message, seen.exchange
         if not isinstance(response, Response) or exchange is None:
             return
@@ -338,27 +348,28 @@ class RetryUnlisted(Rule):
         super().__init__()
         self._told: dict[int, Told] = {}
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.message
-        if not isinstance(request, Request):
-            return
-        told, version = self._told.get(_connection(seen)), version_of(request)
-        if request.sender != "client" or told is None or version is None or version in told.versions:
-            return
+        told = self._told.get(_connection(seen))
+        if told is None or not isinstance(request, Request) or request.sender != "client":
+            return ()
+        version = version_of(request)
+        if version is None or version in told.versions:
+            return ()
         # Other requests may have been under way when the refusal came.
         is_next = not told.method or request.method == told.method
-        if (is_next and told.is_read(request.t_ns)) or request.t_ns - told.t_ns > RACE_NS:
-            text = f"{short(version)} is sent to a server that has not listed it"
-            yield self.finding(seen, text, related=(told.seq,))
+        if not (is_next and told.is_read(request.t_ns)) and request.t_ns - told.t_ns <= RACE_NS:
+            return ()
+        return [self.finding(seen, f"{short(version)} is sent to a server that has not listed it", related=(told.seq,))]
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
         response, exchange = seen.message, seen.exchange
-        if isinstance(response, Response) and exchange is not None:
+        if _may_list(seen) and isinstance(response, Response) and exchange is not None:
             versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
             is_list = is_refusal if response.is_error else exchange.request.method == "server/discover"
             if versions and is_list:
                 _keep(self._told, _connection(seen), _told(seen, response, versions))
-        yield from ()
+        return ()
 
 
 class MixedOnConnection(Rule):
@@ -380,16 +391,16 @@ class MixedOnConnection(Rule):
     once = True
     source = _VERSIONING
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.message
-        if not isinstance(request, Request) or seen.http is not None:
-            return
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if seen.http is not None:
+            return ()
         if len(seen.session.eras) > 1:
-            yield self.finding(seen, "requests of both eras come over one connection")
-        elif seen.era == "modern":
-            version, memory = version_of(request), self.memory(seen.session, dict)
-            if version is not None and version != memory.setdefault("version", version):
-                yield self.finding(seen, "requests of one connection name different versions")
+            return [self.finding(seen, "requests of both eras come over one connection")]
+        if seen.era == "modern" and isinstance(seen.message, Request):
+            version, memory = version_of(seen.message), seen.session.memory
+            if version is not None and version != memory.setdefault(self.id, version):
+                return [self.finding(seen, "requests of one connection name different versions")]
+        return ()
 
 
 class StdioNoProbe(Rule):
@@ -412,21 +423,20 @@ class StdioNoProbe(Rule):
     once = True
     source = "2026-07-28 basic/transports/stdio"
 
-    def on_request(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.message
-        if isinstance(request, Request) and request.sender == "client" and seen.http is None:
-            self.memory(seen.session, dict).setdefault("first", (request.seq, request.index))
-        yield from ()
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request, memory = seen.message, seen.session.memory
+        if self.id not in memory and request.sender == "client" and seen.http is None:
+            memory[self.id] = request
+        return ()
 
-    def on_response(self, seen: Seen) -> Iterator[Finding]:
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
         exchange = seen.exchange
-        request = exchange.request if exchange is not None else None
-        first = self.memory(seen.session, dict).get("first")
-        if exchange is None or request is None or (request.seq, request.index) != first:
-            return
-        if request.method != "server/discover" and not _is_modern_answer(exchange.response):
-            text = "the first request of the modern era is no probe, and the server does not understand it"
-            yield self.finding(seen, text, related=(request.seq,))
+        if exchange is None or exchange.request is not seen.session.memory.get(self.id):
+            return ()
+        if exchange.request.method == "server/discover" or _is_modern_answer(exchange.response):
+            return ()
+        text = "the first request of the modern era is no probe, and the server does not understand it"
+        return [self.finding(seen, text, related=(exchange.request.seq,))]
 
 
 # ---- what the rules ask
@@ -440,6 +450,11 @@ def _connection(seen: Seen) -> int:
 def _client(seen: Seen) -> str:
     """Who speaks, as far as it can be told."""
     return seen.http.client if seen.http is not None else ""
+
+
+def _may_list(seen: Seen) -> bool:
+    """Whether an answer may say which versions the server speaks: that to a probe, or an error."""
+    return "error" in seen.body or seen.method == "server/discover"
 
 
 def _told(seen: Seen, response: Response, versions: tuple[str, ...] | None) -> Told:

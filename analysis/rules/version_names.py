@@ -1,8 +1,8 @@
 """The group `version`, its first half: the versions that are named, and what the handshake makes of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from analysis.finding import Finding
 from analysis.http import VERSION_FIELD
@@ -26,8 +26,8 @@ class _Unpublished(Rule):
         request = seen.message
         if request.sender != "client" or not isinstance(request, Request):
             return ()
-        version = version_of(request)
-        is_usual = seen.http is None and (version is None or is_known(version))
+        # On a pipe, what a request names is what is in force for it.
+        is_usual = seen.http is None and (is_known(seen.revision) or version_of(request) is None)
         return () if is_usual else self._look(seen)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
@@ -218,22 +218,25 @@ class NewerMember(Rule):
         return self._look(seen, "result", seen.request.method if seen.request is not None else None)
 
     def _look(self, seen: Seen, part: Literal["params", "result"], method: object) -> Iterable[Finding]:
-        rank = seen.rank
-        if rank is None or rank >= MODERN or seen.era == "modern" or method not in METHODS:
+        rank, value = seen.rank, seen.body.get(part)
+        if rank is None or rank >= MODERN or method not in METHODS or not isinstance(value, dict):
             return ()
         newer = _newer(part, str(method), rank)
-        return self._newer(seen, part, rank, seen.body.get(part), newer) if newer else ()
-
-    def _newer(
-        self, seen: Seen, part: str, rank: int, value: object, newer: tuple[tuple[str, dict[str, int]], ...]
-    ) -> Iterator[Finding]:
         for path, members in newer:
-            for place, where in _at(value, path, f"/{part}"):
+            for place in _places(value, path):
                 if not members.keys().isdisjoint(place):
-                    name = next(name for name in members if name in place)
+                    return self._found(seen, rank, value, newer)
+        return ()
+
+    def _found(self, seen: Seen, rank: int, value: dict[str, Any], newer: "_Newer") -> Iterator[Finding]:
+        part = "result" if isinstance(seen.message, Response) else "params"
+        for path, members in newer:
+            for index, place in enumerate(_places(value, path)):
+                name = next((name for name in members if name in place), None)
+                if name is not None:
+                    where = "/".join(["", part, *_steps(path, index)])
                     text = f"{name} is of {REVISIONS[members[name]]}, not of {REVISIONS[rank]}"
                     yield self.finding(seen, text, pointer=f"{where}/{name}")
-                    break
 
 
 _ABOUT_SELF: Final = {"title": 2, "description": 3, "icons": 3, "websiteUrl": 3}
@@ -272,8 +275,11 @@ _RESULTS: Final[dict[str, dict[str, dict[str, int]]]] = {
 }
 
 
+_Newer: TypeAlias = tuple[tuple[str, dict[str, int]], ...]
+
+
 @cache
-def _newer(part: Literal["params", "result"], method: str, rank: int) -> tuple[tuple[str, dict[str, int]], ...]:
+def _newer(part: Literal["params", "result"], method: str, rank: int) -> _Newer:
     """The rows for a body, with those members alone that came after a revision."""
     tables = [_PARAMS.get(method, {})] if part == "params" else [_ANY_RESULT, _RESULTS.get(method, {})]
     rows = [(path, members) for table in tables for path, members in table.items()]
@@ -281,19 +287,19 @@ def _newer(part: Literal["params", "result"], method: str, rank: int) -> tuple[t
     return tuple((path, members) for path, members in newer if members)
 
 
-def _at(value: object, path: str, pointer: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """The objects at a path of the tables, each with its pointer."""
+def _places(value: dict[str, Any], path: str) -> Sequence[dict[str, Any]]:
+    """The objects at a path of the tables; nothing stands in what is none."""
     if not path:
-        found: list[tuple[object, str]] = [(value, pointer)]
-    elif path.endswith("*"):
-        items = member(value, path[:-1])
-        listing = items[:_ITEMS] if isinstance(items, list) else []
-        found = [(item, f"{pointer}/{path[:-1]}/{index}") for index, item in enumerate(listing)]
-    else:
-        found = [(member(value, path), f"{pointer}/{path}")]
-    for place, where in found:
-        if isinstance(place, dict):
-            yield place, where
+        return (value,)
+    inner = value.get(path.removesuffix("*"))
+    if path.endswith("*"):
+        return [item if isinstance(item, dict) else {} for item in inner[:_ITEMS]] if isinstance(inner, list) else ()
+    return (inner,) if isinstance(inner, dict) else ()
+
+
+def _steps(path: str, index: int) -> list[str]:
+    """A path of the tables as parts of a JSON Pointer."""
+    return [path.removesuffix("*"), str(index)] if path.endswith("*") else [path] if path else []
 
 
 def _named(seen: Seen) -> list[tuple[str, str]]:
