@@ -88,7 +88,9 @@ class Checker:
                 item = item._replace(skipped=0)
             found = self.advance(item.t_ns)
         seen = self.fold.feed(item)
-        if seen:
+        if len(seen) == 1:
+            found += self._settled(self._look_at(seen[0]))
+        elif seen:
             found += self._look(seen, item)
         if isinstance(item, Record):
             found += self._look_at_record(item)
@@ -203,8 +205,10 @@ class Checker:
         for rule, call in calls:
             # `_ask`, written out: nearly all that a check does is to ask rules that have nothing to say.
             try:
-                for one in call(what):
-                    found.append(one)  # noqa: PERF402 - what came before an exception stays
+                said = call(what)
+                if said:
+                    for one in said:
+                        found.append(one)  # noqa: PERF402 - what came before an exception stays
             except Exception as error:  # noqa: BLE001 - what a rule gets wrong must not hide what the others find
                 self._switch_off(rule, error)
         return found

@@ -110,6 +110,11 @@ class Waiting:
     """The conversation in which it was sent."""
     cancelled_ns: int | None = None
 
+    @property
+    def state(self) -> IdState:
+        """What is known of its id."""
+        return IdState.OPEN if self.cancelled_ns is None else IdState.CANCELLED
+
     def closed(self, response: Response | None, waited_ns: int) -> Exchange:
         """The exchange that it is, now that `response` has come, or with None that no answer is awaited any more.
 
@@ -175,8 +180,8 @@ class RequestTable:
         self._doubtful: set[Key] = set()
         # Those of them whose id was used again: no answer can mean them any more.
         self._given_up: deque[Waiting] = deque(maxlen=GIVEN_UP_LIMIT)
-        # By number of the frame: how many of its requests are open, and its bytes. The elements of a batch share one.
-        self._frames: dict[int, tuple[int, int]] = {}
+        # Of frames that hold several requests, by number: how many of these are open. They share the frame's bytes.
+        self._frames: dict[int, int] = {}
         self._count = self._bytes = 0
 
     def __len__(self) -> int:
@@ -191,20 +196,31 @@ class RequestTable:
         era: Era | None = None,
         http: "HttpExchange | None" = None,
         session: "Session | None" = None,
-    ) -> None:
-        """A request was sent. One that nobody can answer (id null or an object) is not entered."""
+    ) -> IdState:
+        """A request was sent. One that nobody can answer (id null or an object) is not entered.
+
+        Returns:
+            What was known about its key before.
+        """
+        state = self.state(key)
         if not request.id.pairs:
-            return
-        self._answered.pop(key, None)
+            return state
+        if state is IdState.ANSWERED:
+            del self._answered[key]
         if key in self._doubtful:
             self._doubtful.discard(key)
             while key in self._open:
                 self._given_up.append(self._release(key))
-        self._open.setdefault(key, deque()).append(Waiting(request, revision, era, http, session))
+        waiting = Waiting(request, revision, era, http, session)
+        if key in self._open:
+            self._open[key].append(waiting)
+        else:
+            self._open[key] = deque((waiting,))
         self._hold(request)
         while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
             self._release(next(iter(self._open)))
             self.evicted += 1
+        return state
 
     def answer(self, key: Key | None) -> Waiting | None:
         """An answer came: the request that it answers, which is open no longer. None where it fits nothing."""
@@ -258,17 +274,18 @@ class RequestTable:
         waiting = self.get(key)
         if waiting is None:
             return IdState.ANSWERED if key in self._answered else IdState.NEVER_SEEN
-        return IdState.OPEN if waiting.cancelled_ns is None else IdState.CANCELLED
+        return waiting.state
 
     def waiting(self) -> list[Waiting]:
         """All that wait, or did when records were lost, in the order in which they were sent."""
         return sorted([*self._given_up, *(one for queue in self._open.values() for one in queue)], key=_order)
 
     def _hold(self, request: Request) -> None:
-        frame = request.frames[0]
-        users, size = self._frames.get(frame.seq, (0, len(frame.raw)))
-        self._frames[frame.seq] = users + 1, size
-        self._bytes += 0 if users else size
+        frame, users = request.frames[0], 0
+        if request.index is not None:
+            users = self._frames.get(frame.seq, 0)
+            self._frames[frame.seq] = users + 1
+        self._bytes += 0 if users else len(frame.raw)
         self._count += 1
 
     def _release(self, key: Key) -> Waiting:
@@ -280,10 +297,12 @@ class RequestTable:
         if not queue:
             del self._open[key]
             self._cancelled.pop(key, None)
-        users, size = self._frames.pop(waiting.request.seq)
-        if users > 1:
-            self._frames[waiting.request.seq] = users - 1, size
-        self._bytes -= 0 if users > 1 else size
+        frame, users = waiting.request.frames[0], 1
+        if waiting.request.index is not None:
+            users = self._frames.pop(frame.seq)
+            if users > 1:
+                self._frames[frame.seq] = users - 1
+        self._bytes -= 0 if users > 1 else len(frame.raw)
         self._count -= 1
         return waiting
 

@@ -187,7 +187,6 @@ class Fold:
     def _request(self, request: Request, session: Session, http: HttpExchange | None) -> Seen:
         table = self.tables[request.sender]
         key = self._addressing.request(request.sender, request.frames[0], request.id)
-        state = table.state(key)
         by_client = request.sender == "client"
         revision, era = asking(request, session, http) if by_client else self._around(request, session)
         is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
@@ -197,9 +196,9 @@ class Fold:
         earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
         session.used[request.sender, request.id] = request.seq, request.frames[0].conn, key
         if len(session.used) > _USED:
-            session.used.pop(next(iter(session.used)))
+            session.used.popitem(last=False)
         session.last_request[request.sender] = request.seq
-        table.open(request, key, revision, era, http, session)
+        state = table.open(request, key, revision, era, http, session)
         return Seen(
             request,
             session,
@@ -237,12 +236,12 @@ class Fold:
                 asked = table.get(key) if key is not None else None
                 is_converted = asked is not None and asked.request.seq > session.lost_seq
                 key = key if is_converted else None  # the request that it answers may be lost
-        if key is not None and response.id is not None:
-            state = table.state(key)
         waiting = table.answer(key)
         if waiting is None:
             revision, era = self._around(response, session)
             return Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
+        if response.id is not None:
+            state = waiting.state
         if waiting.request.seq > session.received[response.sender]:
             session.received[response.sender] = waiting.request.seq
         revision = waiting.revision

@@ -4,6 +4,7 @@ Its own key is a number; the session id of MCP exists in some revisions only. Wh
 all that one connection (stdio) or one peer (HTTP, inferred) says.
 """
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.addressing import Key
@@ -106,7 +107,7 @@ class Session:
         """When a side closed its stream."""
         self.process: dict[str, Any] | None = None
         """The record of how the server's process ended."""
-        self.used: dict[tuple[Side, Id], tuple[int, int, Key]] = {}
+        self.used: OrderedDict[tuple[Side, Id], tuple[int, int, Key]] = OrderedDict()
         """The last request of a side with an id: number, connection, key; since the last `initialize` on a pipe."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""

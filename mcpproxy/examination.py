@@ -62,15 +62,17 @@ class Examination:
         """How many there were so far."""
         return self._checker.fold.routing.count
 
-    def feed(self, item: Record | Damage) -> Iterator[Found]:
+    def feed(self, item: Record | Damage) -> Iterable[Found]:
         """The next item of the capture."""
         self._sites.note(item)
-        self.is_damaged = self.is_damaged or (isinstance(item, Damage) and item.cause != "torn")
-        if isinstance(item, Record):
-            self._count_missing(item)
+        if isinstance(item, Damage):
+            self.is_damaged = self.is_damaged or item.cause != "torn"
+        else:
+            self.missing += item.skipped
+            if self.missing and item.rec == "gap":
+                self._count_accounted(item)
         assembled = self._assembler.feed(item)
-        if assembled is not None:
-            yield from self._feed(assembled)
+        return self._feed(assembled) if assembled is not None else ()
 
     def finish(self, *, still_open: bool) -> Iterator[Found]:
         """No more will come, at least not now.
@@ -94,16 +96,16 @@ class Examination:
         """What is known at the end."""
         return Ended(self.path, self._checker.counts, self._checker.faults, self.is_damaged or self.missing > 0)
 
-    def _count_missing(self, record: Record) -> None:
-        self.missing += record.skipped
-        if self.missing and record.rec == "gap":
-            first, last = record.members.get("first"), record.members.get("last")
-            if type(first) is int and type(last) is int and first <= last < record.seq - 1:
-                self.missing -= min(self.missing, last - first + 1)  # this gap accounts for earlier ones
+    def _count_accounted(self, gap: Record) -> None:
+        """A gap may account for records before it."""
+        first, last = gap.members.get("first"), gap.members.get("last")
+        if type(first) is int and type(last) is int and first <= last < gap.seq - 1:
+            self.missing -= min(self.missing, last - first + 1)
 
-    def _feed(self, item: Frame | Record | Damage) -> Iterator[Found]:
+    def _feed(self, item: Frame | Record | Damage) -> Iterable[Found]:
         self.frames += isinstance(item, Frame)
-        yield from self._told(self._checker.feed(item))
+        findings = self._checker.feed(item)
+        return self._told(findings) if findings else ()
 
     def _told(self, findings: Iterable[Finding]) -> Iterator[Found]:
         for finding in findings:
