@@ -239,6 +239,7 @@ class Checker:
             and (rule.states is None or where.state in rule.states)
             and rule.sender in (None, where.message.sender)
             and rule.era in (None, era)
+            and rule.concerns(hook, method, where)
         )
 
     def _hooks(self, hook: str, session: Session) -> list[tuple[Rule, Hook]]:
@@ -311,9 +312,9 @@ class _Plan(NamedTuple):
 def is_odd(seen: Seen) -> bool:
     """Whether something beside the meaning of a message is odd; of nearly all it is not.
 
-    Envelope, id or line are not as they should be, an id is used again, nothing is answered, a request comes without
-    an id, an object may name a member twice, or it is very large; it is one of a batch, spans lines, or is an error; or
-    its request is of the modern era and does not say all that every one must.
+    Envelope, id or line are not as they should be, an id is used again or has changed its type, nothing is answered, a
+    request comes without an id, an object may name a member twice, or it is very large; it is one of a batch, spans
+    lines, or is an error; or its request is of the modern era and does not say all that every one must.
     """
     message = seen.message
     frame = message.frames[0]
@@ -332,7 +333,7 @@ def is_odd(seen: Seen) -> bool:
         return message.method in REQUESTS
     if seen.exchange is None or message.is_error:
         return True
-    return seen.era == "modern" and lacks(seen.exchange.request) is not None
+    return seen.is_converted or (seen.era == "modern" and lacks(seen.exchange.request) is not None)
 
 
 def _is_usual(message: Request | Notification | Response) -> bool:

@@ -100,6 +100,17 @@ class Rule:
         self.watch: Callable[[Session, bool], None] = lambda _session, _is_on: None
         """Has `on_message` asked about each message of a session from the next one on, or no more."""
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        """Whether it may have something to say about messages of a kind; asked once for each kind, and remembered.
+
+        Args:
+            hook: `request`, `response`, …, as the hooks are called.
+            method: of the request, the notification or what is answered; the one that is meant.
+            like: a message of the kind. Its sender, revision, era, state and transport are those of all of them, and
+                nothing else may be looked at.
+        """
+        return True
+
     # ---- hooks
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:

@@ -201,7 +201,7 @@ class TypeChanged(Rule):
     id = "id/type-changed"
     source = "2024-11-05 basic/messages"
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
         if not seen.is_converted or seen.request is None:
             return ()
         text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
@@ -244,12 +244,17 @@ class EchoedFrame(Rule):
     replaces = ("method/wrong-direction", "lifecycle/*", "modern/server-request", "id/*", "schema/*")
     source = "2024-11-05 basic/transports (stdio)"
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        # What could come from either side: two pings that cross are no echo.
+        known, sender = METHODS.get(method), like.message.sender
+        return known is not None and not (known.is_defined(like.rank) and sender in known.senders(like.rank))
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request, table = seen.request, seen.session.tables["server" if seen.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
         asked = table.get(Key(request.frames[0].exchange, request.id))
-        if asked is None or asked.request.body != request.body or _may_send(seen, request.method):
+        if asked is None or asked.request.body != request.body:
             return ()
         text = f"the request {_id(seen)} comes back as it was sent: an echo, no peer"
         return [self.finding(seen, text, related=(asked.request.seq,))]
@@ -264,12 +269,6 @@ def _asked(seen: Seen) -> Request | None:
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
         return None
     return request
-
-
-def _may_send(seen: Seen, method: str) -> bool:
-    """Whether a request could come from either side: two pings that cross are no echo."""
-    known = METHODS.get(method)
-    return known is None or (known.is_defined(seen.rank) and seen.message.sender in known.senders(seen.rank))
 
 
 def _number(request: Request) -> str | None:

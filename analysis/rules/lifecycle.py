@@ -1,7 +1,7 @@
 """The group `lifecycle`: the handshake of the revisions up to 2025-11-25."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from analysis.finding import Finding
 from analysis.http import VERSION_FIELD, HttpExchange
@@ -10,7 +10,7 @@ from analysis.methods import MODERN_METHODS, UNPREFIXED
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import Everywhere, code_of, listed, short
-from analysis.session import PROTOCOL_VERSION, Seen, Session
+from analysis.session import PROTOCOL_VERSION, Seen, Session, State
 
 _INITIALIZED: Final = "notifications/initialized"
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
@@ -30,6 +30,12 @@ class _Handshake(Rule):
         super().__init__()
         self.begun: dict[str, int] = {}
         """Clients over HTTP → the session of their handshake; 0 where there were several."""
+
+    begins: ClassVar[frozenset[State] | None] = None
+    """States in which it may have something to say of a request on a pipe; None for all."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the state tells
+        return hook != "request" or self.begins is None or like.session.is_http or like.state in self.begins
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.http is not None and _method(seen.message) == "initialize":
@@ -64,6 +70,7 @@ class RequestBeforeInitialize(_Handshake):
     """
 
     id = "lifecycle/request-before-initialize"
+    begins = frozenset({"new"})
     who = "client"
     versions = HANDSHAKE_ERA
     needs_start = True
@@ -141,6 +148,7 @@ class RequestBeforeInitializeResult(_Handshake):
     """
 
     id = "lifecycle/request-before-initialize-result"
+    begins = frozenset({"init-sent"})
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
@@ -172,6 +180,10 @@ class EarlyInitialized(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        is_named = method == _INITIALIZED or (method == "initialize" and like.session.is_http)
+        return is_named and super().concerns(hook, method, like)
+
     def asked(self, seen: Seen) -> Iterable[Finding]:
         return () if _method(seen.message) != _INITIALIZED else self._look(seen)
 
@@ -202,6 +214,7 @@ class InitializedMissing(_Handshake):
     """
 
     id = "lifecycle/initialized-missing"
+    begins = frozenset({"init-answered"})
     who = "client"
     versions = HANDSHAKE_ERA
     needs_start = True
@@ -404,6 +417,7 @@ class ContinuedAfterFailedInitialize(_Handshake):
     """
 
     id = "lifecycle/continued-after-failed-initialize"
+    begins = frozenset({"new"})
     who = "client"
     versions = HANDSHAKE_ERA
     needs_start = True

@@ -52,9 +52,12 @@ class UnknownRequest(Rule):
     level = NOTE
     source = _SCHEMA
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the name tells
+        return method not in METHODS
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         method = seen.method
-        if method in METHODS or method.startswith("notifications/"):
+        if method.startswith("notifications/"):
             return ()
         text = f"no revision has the request {short(method)}"
         if "/" not in method:
@@ -76,9 +79,10 @@ class UnknownNotification(Rule):
     level = NOTE
     source = _SCHEMA
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the name tells
+        return method not in METHODS
+
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        if seen.method in METHODS or seen.method in UNPREFIXED:
-            return ()
         return [self.finding(seen, f"no revision has the notification {short(seen.method)}", pointer="/method")]
 
 
@@ -126,20 +130,19 @@ class WrongDirection(Rule):
     id = "method/wrong-direction"
     source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
-        method = _method(seen)
-        return () if method is None or seen.message.sender == method.sender else self._look(seen, method)
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - either hook
+        return method in METHODS and METHODS[method].sender != like.message.sender
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self.on_request(seen)
-
-    def _look(self, seen: Seen, method: Method) -> Iterator[Finding]:
-        rank = _rank(seen)
-        if seen.message.sender in method.senders(rank):
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        method, rank = _method(seen), _rank(seen)
+        if method is None or seen.message.sender in method.senders(rank):
             return
         # What the revision does not have is `method/not-in-version`.
         if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             yield self.finding(seen, f"the {seen.message.sender} must not send {method.name}", pointer="/method")
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        return self.on_request(seen)
 
 
 # ---- what the rules ask

@@ -112,14 +112,17 @@ class FallbackDespiteModern(Rule):
         super().__init__()
         self._told: dict[int, Told] = {}
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.era == "modern" if hook == "response" else method == "initialize"
+
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        if seen.era == "modern" and seen.exchange is not None and _may_list(seen):
+        if seen.exchange is not None and _may_list(seen):
             self._learn(seen, seen.exchange)
         return ()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
-        if request is None or request.method != "initialize" or request.sender != "client":
+        if request is None or request.sender != "client":
             return ()
         told = self._told.get(_connection(seen))
         if told is None or not told.is_read(request.t_ns):
@@ -164,6 +167,9 @@ class Fallback(Rule):
         self._probed: dict[str, int] = {}
         self._heard: dict[str, None] = {}  # clients that a modern server has answered: what they send is no probe
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.era == "modern" or (hook == "request" and method == "initialize")
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.message
         if not isinstance(request, Request) or request.sender != "client":
@@ -171,7 +177,7 @@ class Fallback(Rule):
         if seen.era == "modern":
             if _client(seen) not in self._heard:
                 _keep(self._probed, _client(seen), request.seq)
-        elif request.method == "initialize":
+        else:
             probe = self._probed.pop(_client(seen), None)
             if probe is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
@@ -179,7 +185,7 @@ class Fallback(Rule):
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        if not self._probed or seen.era != "modern" or seen.exchange is None:
+        if not self._probed or seen.exchange is None:
             return ()
         if _is_modern_answer(seen.exchange.response):
             self._probed.pop(_client(seen), None)
@@ -207,8 +213,11 @@ class InitializeRefusedSilently(Rule):
         super().__init__()
         self._is_modern = False
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.era == "modern" if hook == "response" else method == "initialize"
+
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        if seen.era == "modern" and seen.exchange is not None and not self._is_modern:
+        if seen.exchange is not None and not self._is_modern:
             self._is_modern = seen.message.sender == "server" and _is_modern_answer(seen.exchange.response)
         return ()
 

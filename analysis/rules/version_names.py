@@ -22,19 +22,21 @@ _ITEMS: Final = 100
 class _Unpublished(Rule):
     """What the rules have in common about versions that are named and were never published."""
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if hook == "result":
+            return method == "initialize"
+        # On a pipe, what a request names is what is in force for it. Over HTTP the header names one, too.
+        is_usual = not like.session.is_http and (hook == "notification" or is_known(like.revision))
+        return like.message.sender == "client" and not is_usual
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        request = seen.message
-        if request.sender != "client" or not isinstance(request, Request):
-            return ()
-        # On a pipe, what a request names is what is in force for it.
-        is_usual = seen.http is None and (is_known(seen.revision) or version_of(request) is None)
-        return () if is_usual else self._look(seen)
+        return self._look(seen)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self._look(seen) if seen.http is not None else ()  # where the header names one
+        return self._look(seen)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self._look(seen) if seen.request is not None and seen.request.method == "initialize" else ()
+        return self._look(seen)
 
     def _look(self, seen: Seen) -> Iterable[Finding]:
         odd = [(version, pointer) for version, pointer in _named(seen) if not is_known(version)]
@@ -206,6 +208,12 @@ class NewerMember(Rule):
     level = NOTE
     once = True
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        rank = like.rank
+        if rank is None or rank >= MODERN or like.era == "modern" or method not in METHODS:
+            return False
+        return bool(_newer("result" if hook == "result" else "params", method, rank))
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         return self._look(seen, "params", seen.body.get("method"))
