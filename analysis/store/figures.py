@@ -23,12 +23,13 @@ LONGEST: Final = 1000
 """Rows of one figure that are read, the most important first."""
 
 # What tells rows apart: (server, what). Nothing of it comes from outside.
-_KEYS: Final[dict[By, str]] = {
-    "call": "server, concat_ws(' ', method, name)",
-    "server": "server, null",
-    "client": "null, client",
-    "tool": "server, name",
-    "day": "null, strftime(time, '%Y-%m-%d')",
+_SERVER: Final = "nullif(server, '')"
+_KEYS: Final[dict[By, tuple[str, str]]] = {
+    "call": (_SERVER, "concat_ws(' ', method, name)"),
+    "server": (_SERVER, "null"),
+    "client": ("null", "nullif(client, '')"),
+    "tool": (_SERVER, "name"),
+    "day": ("null", "strftime(time, '%Y-%m-%d')"),
 }
 
 
@@ -149,7 +150,7 @@ class Figures:
 
     def latency(self, by: By = "call") -> list[Latency]:
         """A row for each kind of call, the most frequent first; of tools, only calls of tools."""
-        server, what = _KEYS[by].split(", ", 1)
+        server, what = _KEYS[by]
         return [
             _latency(row)
             for row in self._rows(

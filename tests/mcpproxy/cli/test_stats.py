@@ -73,6 +73,26 @@ def test_latencies_by_what_is_asked_for(capture: Path, by: str, rows: list[Any])
     assert sum(row["calls"] for row in found) == (12 if by == "tool" else 13)
 
 
+@pytest.mark.parametrize("by", ["call", "server", "client", "tool"])
+def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path, by: str) -> None:
+    for number, name in enumerate(("", None)):
+        one = Written(tmp_path / f"{number}.mcpcap", name, number)  # type: ignore[arg-type]  # as a stranger writes it
+        info = {} if name is None else {"clientInfo": {"name": name, "version": "1"}}
+        one.ask(0, 0, "initialize", protocolVersion="2025-06-18", capabilities={}, **info)
+        one.call(20, 1, "")
+        one.answer(21, 1, content=[])
+        one.ask(30, 2, "tools/call")
+        one.answer(31, 2, content=[])
+        one.close()
+    rows = [
+        (row["server"], row["what"], row["calls"])
+        for row in objects("--by", by, tmp_path)
+        if row["figure"] == "latency"
+    ]
+    wanted = {"call": [(None, "tools/call", 4), (None, "initialize", 2)], "tool": [(None, None, 4)]}
+    assert rows == wanted.get(by, [(None, None, 6)])
+
+
 def test_several_captures_are_one_screen(capture: Path) -> None:
     other = Written(capture.with_name("two.mcpcap"), "other", 2)
     other.call(1, 1, "forecast")
