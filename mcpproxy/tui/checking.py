@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 from analysis.finding import Finding, Level
 from analysis.tally import Tally
@@ -28,6 +28,13 @@ GRACE_S: Final = 0.5
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from mcpproxy.tui.worker import main; main()"
 
 
+class _Job(NamedTuple):
+    """A capture that is being checked, and by whom."""
+
+    findings: Findings
+    worker: "subprocess.Popen[bytes]"
+
+
 class Checking:
     """Checks captures in a process of its own."""
 
@@ -35,12 +42,12 @@ class Checking:
         """Nothing is started yet.
 
         Args:
-            tell: is called from a thread when there is something new, ten times a second and capture at most.
+            tell: is called from a thread when there is something new, some times a second and capture.
         """
         self._tell = tell
         self._lock = threading.Lock()
         self._worker: subprocess.Popen[bytes] | None = None
-        self._jobs: dict[int, Findings] = {}
+        self._jobs: dict[int, _Job] = {}
         self._number = 0
 
     @property
@@ -58,23 +65,25 @@ class Checking:
         """
         with self._lock:
             self._number += 1
-            self._jobs[self._number] = findings
             order = {"n": self._number, "path": os.fsencode(path.absolute()).hex(), "in_full": in_full}
             try:
                 if self._worker is None or self._worker.poll() is not None:
                     self._worker = _started()
                     # Waits for what is said, so it is a thread of its own, and no step of a pulse.
                     threading.Thread(target=self._hear, args=(self._worker,), name="findings", daemon=True).start()
+                self._jobs[self._number] = _Job(findings, self._worker)
                 self._say(order)
+            except BrokenPipeError:
+                # It has died just now, and the thread that hears it will say so.
+                pass
             except OSError as error:
-                del self._jobs[self._number]
                 findings.trouble = f"the process that runs the rules cannot be started: {error.strerror}"
 
     def drop(self, findings: Findings) -> None:
         """Check a capture no longer."""
         with self._lock:
             for number, job in list(self._jobs.items()):
-                if job is findings:
+                if job.findings is findings:
                     del self._jobs[number]
                     with suppress(OSError):
                         self._say({"n": number})
@@ -115,20 +124,21 @@ class Checking:
             if worker.stdin is not None:
                 with suppress(OSError):
                     worker.stdin.close()
-            if self._worker is not worker:
-                return
-            self._worker = None
-            left, self._jobs = list(self._jobs.values()), {}
-        for findings in left:
-            findings.trouble = f"the process that runs the rules has ended: {why or _ending(status)}"
-        self._tell()
+            left = {number: job for number, job in self._jobs.items() if job.worker is worker}
+            for number in left:
+                del self._jobs[number]
+            self._worker = None if self._worker is worker else self._worker
+        for job in left.values():
+            job.findings.trouble = f"the process that runs the rules has ended: {why or _ending(status)}"
+        if left:
+            self._tell()
 
     def _take_all(self, said: IO[bytes]) -> None:
         while line := said.readline(LONGEST_LINE):
             told = json.loads(line)
-            findings = self._jobs.get(told["n"])
-            if findings is not None:
-                self._take(told, findings)
+            job = self._jobs.get(told["n"])
+            if job is not None:
+                self._take(told, job.findings)
 
     def _take(self, told: dict[str, Any], findings: Findings) -> None:
         if "found" in told:

@@ -34,7 +34,9 @@ from captures.tail import Tail
 
 STEP: Final = 64 << 10
 """Bytes that are checked at a time: some 20 ms."""
-TELL_S: Final = 0.1
+TELL_S: Final = 0.25
+"""How often it is told how far a check is that lags; more than a poll, so that what comes one by one is told of when it
+has been checked, and not before."""
 POLL_S: Final = 0.1
 KINDNESS: Final = 10
 WHOLE: Final = 10_000
@@ -71,7 +73,8 @@ class Task:
         self._whole = 0
         self._of_rule: Counter[str] = Counter()
         self._told_s = 0.0
-        self._is_even = False
+        self._told = -1
+        """How many entries were checked when that was told, as all there were; -1 where they were not."""
 
     def step(self) -> bool:
         """Check a little more; False where there is no more at present."""
@@ -83,8 +86,12 @@ class Task:
         if self._tail.has_ended:
             self._finish()
         is_even = self._tail.is_at_end or self.has_ended
-        if (items and time.monotonic() - self._told_s >= TELL_S) or is_even != self._is_even or self.has_ended:
-            self._tell_progress(is_even=is_even)
+        if is_even and (self._told != self._entries or self.has_ended):
+            self._tell_progress(is_even=True)
+        elif not is_even and time.monotonic() - self._told_s >= TELL_S:
+            self._tell_progress(is_even=False)
+        elif is_even:
+            self._told_s = time.monotonic()
         return bool(items) or not is_even
 
     def close(self) -> None:
@@ -125,7 +132,7 @@ class Task:
             tell({"n": self.number, "more": [finding.rule, finding.level, finding.frame]})
 
     def _tell_progress(self, *, is_even: bool) -> None:
-        self._told_s, self._is_even = time.monotonic(), is_even
+        self._told_s, self._told = time.monotonic(), self._entries if is_even else -1
         tell(
             {
                 "n": self.number,

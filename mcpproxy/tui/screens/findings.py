@@ -248,7 +248,9 @@ class FindingsScreen(Screen[None]):
 
     def _title(self) -> None:
         findings, tally = self.findings, self.findings.tally
-        spans = [Span("findings", "accent"), Span(f"  {sums(tally.errors, tally.warnings, tally.notes)}")]
+        spans = [Span("findings", "accent")]
+        if sum(tally):
+            spans.append(Span(f"  {sums(tally.errors, tally.warnings, tally.notes)}"))
         if self._words:
             spans.append(Span(f"  filter: {self._words}", "accent"))
         if findings.trouble:
@@ -385,7 +387,7 @@ def _is_same(item: Item, held: Item) -> bool:
 def sums(errors: int, warnings: int, notes: int) -> str:
     """How many findings of each level."""
     parts = ((errors, "error"), (warnings, "warning"), (notes, "note"))
-    return " · ".join(count_text(count, noun) for count, noun in parts if count) or NOTHING
+    return " · ".join(count_text(count, noun) for count, noun in parts if count)
 
 
 ENTRY: Final = Entry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
