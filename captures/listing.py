@@ -8,7 +8,9 @@ import re
 import sys
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from captures.places import (
     STAMP_FORM,
@@ -22,6 +24,8 @@ from captures.places import (
 )
 
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
+_SETTLED_NS: Final = 3_000_000_000
+"""After which a folder's stamp tells every later change; some file systems keep stamps of two seconds."""
 
 
 def search_roots() -> list[Path]:
@@ -64,11 +68,33 @@ def segments(path: Path) -> list[Path]:
     if not found:
         return [path]
     try:
-        numbers = segment_numbers(path.parent, found[0])
+        numbers = _numbers(path.parent, found[0])
     except OSError:
         return [path]
     first = path.with_name(found[0] + SUFFIX)
     return [Path(segment_path(first, number)) for number in numbers] or [path]
+
+
+def _numbers(folder: Path, stem: str) -> list[int]:
+    """Which segments of a capture stand in a folder, in order."""
+    # A folder may hold a thousand captures, and to look through it for each of them takes a million steps. What is in a
+    # folder shows in its stamp, but for what comes within the same tick of the clock.
+    stamp = folder.stat().st_mtime_ns
+    if time.time_ns() - stamp < _SETTLED_NS:
+        return segment_numbers(folder, stem)
+    return _by_stem(folder, stamp).get(stem, [])
+
+
+@lru_cache(maxsize=16)
+def _by_stem(folder: Path, _stamp: int) -> dict[str, list[int]]:
+    """Which segments stand in a folder, by the stem of their capture."""
+    found: dict[str, set[int]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            own = segment_of(entry.name)
+            if own:
+                found.setdefault(own[0], set()).add(own[1])
+    return {stem: sorted(numbers) for stem, numbers in found.items()}
 
 
 def find_captures(root: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from captures.places import (
     segment_path,
 )
 
+ROOT = Path(__file__).parents[2]
 VARIABLES = ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "MCPPROXY_CAPTURES")
 
 
@@ -138,6 +140,31 @@ class TestSegments:
         for name in ("x.mcpcap", "x.2.mcpcap", "x.77.mcpcap"):
             assert segments(tmp_path / name) == expected
         assert segments(tmp_path / "x.2x.mcpcap") == [tmp_path / "x.2x.mcpcap"]
+
+    def test_a_folder_is_looked_through_once_for_all_that_is_in_it(self, tmp_path: Path) -> None:
+        for number in range(100):
+            (tmp_path / f"{number}x.mcpcap").touch()
+        os.utime(tmp_path, (1_000_000_000, 1_000_000_000))
+        count = """
+import sys
+from pathlib import Path
+from captures.listing import segments
+seen = []
+sys.addaudithook(lambda event, _: seen.append(event) if event == "os.scandir" else None)
+found = [segments(Path(path)) for path in sys.argv[1:]]
+print(len(found), sum(map(len, found)), len(seen))
+"""
+        command = [sys.executable, "-c", count, *map(str, tmp_path.iterdir())]
+        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert told.split() == ["100", "100", "1"]
+
+    def test_a_new_segment_shows_at_once(self, tmp_path: Path) -> None:
+        (tmp_path / "x.mcpcap").touch()
+        os.utime(tmp_path, (1_000_000_000, 1_000_000_000))
+        assert len(segments(tmp_path / "x.mcpcap")) == 1
+        for number in range(2, 9):
+            (tmp_path / f"x.{number}.mcpcap").touch()
+            assert len(segments(tmp_path / "x.mcpcap")) == number
 
     def test_a_foreign_or_missing_name_is_its_own_only_segment(self, tmp_path: Path) -> None:
         for path in (tmp_path / "x.json", tmp_path / "none.mcpcap", tmp_path / "nowhere/none.mcpcap"):
