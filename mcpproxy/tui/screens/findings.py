@@ -371,8 +371,8 @@ class FindingsScreen(Screen[None]):
 
     def _show(self) -> None:
         item = self.item
-        if item is not None and (item, self.size.width) != self._about:
-            self._about = item, self.size.width
+        if item is not None and (item.group, item.finding, self.size.width) != self._about:
+            self._about = item.group, item.finding, self.size.width
             width = max(10, self.size.width - 4)
             lines = (
                 finding_lines(item.finding, width) if item.finding is not None else rule_lines(item.group.rule, width)

@@ -173,6 +173,7 @@ class TrafficScreen(ActingScreen):
         if count != self._found:
             self._found = count
             self.table.refresh()
+            self._show_beside()
         self._title()
         self._show_detail()
 
@@ -482,7 +483,9 @@ class TrafficScreen(ActingScreen):
             return
         number = self.reading.exchange(entry)
         settled = self.reading.outcome(number) if number is not None else None
-        found = (self.reading.findings.at(entry), entry < self.reading.findings.checked)
+        # A tree that is being read stays as it is folded, whatever is found meanwhile.
+        findings = self.reading.findings
+        found = (findings.at(entry), entry < findings.checked) if self._view == "findings" else None
         wanted = (entry, self._view, self._page, self.size.width, settled, entry < self.reading.understood, found)
         if wanted == self._detailed:
             return
@@ -507,10 +510,7 @@ class TrafficScreen(ActingScreen):
             self.pane.say_tree(shown.tree)
         else:
             self.pane.say_lines(shown.lines)
-        note = self.marks.notes.get(self.reading.index.entry(event.row).seq)
-        noted = [[Span(f"◆ {note}", "accent")]] if note else []
-        beside = [*noted, *exchange_lines(self.reading, event.row), *short_lines(self.reading, event.row, BESIDE)]
-        self.query_one("#beside", Words).say_lines(beside)
+        note = self._show_beside()
         tabs = [Span(f"frame {self.reading.index.entry(event.row).seq:,}  ", "dim")]
         for number, view in enumerate(VIEWS, 1):
             tabs.append(Span(f"{number} {view}  ", "accent" if view == self._view else "dim"))
@@ -519,3 +519,14 @@ class TrafficScreen(ActingScreen):
         if note:
             tabs.append(Span(f"◆ {note}", "accent"))
         self.query_one("#tabs", Words).say(tabs)
+
+    def _show_beside(self) -> str | None:
+        """What else is known of the row under the cursor; gives back the user's own note."""
+        entry = self.entry
+        if entry is None:
+            return None
+        note = self.marks.notes.get(self.reading.index.entry(entry).seq)
+        noted = [[Span(f"◆ {note}", "accent")]] if note else []
+        beside = [*noted, *exchange_lines(self.reading, entry), *short_lines(self.reading, entry, BESIDE)]
+        self.query_one("#beside", Words).say_lines(beside)
+        return note

@@ -264,6 +264,28 @@ class TestTraffic:
 
         play(act, wrong(tmp_path), size=(140, 40))
 
+    def test_what_is_folded_stays_folded_when_the_check_comes_by(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.press("enter")
+            pid = stage.app.checking.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                await stage.until(lambda: stage.traffic.reading.has_ended)
+                stage.traffic.reach(8)
+                await stage.press("enter")
+                await stage.see('"method": "ping"')
+                await stage.press("left")
+                await stage.see("▸ { jsonrpc, id, method }")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            await stage.see("· 1  ping", "· id/float-integer")
+            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+            assert "▸ { jsonrpc, id, method }" in stage.text()
+
+        play(act, wrong(tmp_path), size=(140, 40))
+
     def test_n_goes_to_findings_too(self, tmp_path: Path) -> None:
         odd = said("c2s", b'{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}')
         path = record(tmp_path / "odd" / "a.mcpcap", [*conversation(0)[:4], odd, said("s2c", UNKNOWN), END])
