@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import duckdb
 
-from analysis.store import cache
+from analysis.store import cache, filling
 from analysis.store.load import Loader, capture_id, path_id
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES, creation, definition
@@ -165,23 +165,48 @@ def _cached(
         for one, size in sized
         if size >= cache.SMALLEST and one.id not in {has.id for has in known if has.database is not None}
     }
-    steps = _Steps(progress, sum(wanting.values()))
-    made: list[Source] = []
     keep = {one.database for one in known if one.database is not None}
+    tasks = [filling.Task(one.path, one.id, wanting[one.id]) for one in known if one.id in wanting]
+    settled = _filled(tasks, keep, findings=findings, progress=progress)
+    steps = _Steps(progress, sum(wanting.values()))
+    steps.done(sum(one.task.size for one in settled.values()))
+    made: list[Source] = []
     for one in known:
         if one.id not in wanting:
             made.append(one)
             continue
+        file = None
         try:
-            file = cache.store(one.path, one.id, findings=findings, keep=keep, progress=steps.told)
+            if one.id in settled:
+                file, refusal = settled[one.id].file, settled[one.id].refused
+                if refusal is not None:
+                    raise CaptureError(refusal)
+            else:
+                file = cache.store(one.path, one.id, findings=findings, keep=keep, progress=steps.told)
+                steps.done(wanting[one.id])
         except CaptureError as error:
             refused.append((one.path, error))
             continue
         if file is not None:
             keep.add(file)
         made.append(one._replace(database=file))
-        steps.done(wanting[one.id])
     return made
+
+
+def _filled(
+    tasks: list[filling.Task], keep: set[Path], *, findings: bool, progress: Progress | None
+) -> dict[str, filling.Made]:
+    """What several processes have made of the files that are wanting, by id; nothing where one alone is as quick."""
+    count, total = filling.processes(tasks), sum(task.size for task in tasks)
+    if not count or not cache.cap():
+        return {}
+
+    def told(read: int) -> None:
+        if progress is not None:
+            progress(min(read, total), total)
+
+    made = filling.fill(tasks, count, findings=findings, keep=keep, told=told)
+    return {one.task.id: one for one in made}
 
 
 def prepare(
