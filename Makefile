@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint types contracts bench soak conformance golden rules-docs sql-docs clean
+.PHONY: demo test check lint types contracts bench soak conformance golden pictures rules-docs sql-docs clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -43,6 +43,10 @@ conformance: $(VENV)/.check
 # Golden texts of `show`, made anew; read the difference before you commit it.
 golden: $(VENV)/.check
 	REGENERATE=1 $(BIN)/pytest -q tests/mcpproxy/test_conversation.py
+
+# The pictures of the screens in the README, drawn anew; `pytest --snapshot-update` takes those that tests compare.
+pictures: $(VENV)/.check
+	$(BIN)/python -m tests.mcpproxy.tui.scenes docs/pictures
 
 # The reference in docs/rules, made anew from the rules.
 rules-docs: $(VENV)/.check

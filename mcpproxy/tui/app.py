@@ -55,6 +55,7 @@ DARK: Final = Theme(
     panel="#23262e",
     foreground="#d8dce4",
     dark=True,
+    variables={"dim": "#8b919e"},
 )
 LIGHT: Final = Theme(
     name="mcpproxy-light",
@@ -68,6 +69,7 @@ LIGHT: Final = Theme(
     panel="#ebebe6",
     foreground="#22252b",
     dark=False,
+    variables={"dim": "#666b75"},
 )
 SWITCH_S: Final = 0.001
 """How long a thread that reads may hold the interpreter before the one that draws gets it."""

@@ -19,7 +19,7 @@ from textual.widgets import Static
 from mcpproxy.report.text import Role, Span, fit
 from mcpproxy.sanitise import CELL_LIMIT, sanitise
 
-STYLES: Final[dict[Role, str]] = {"plain": "", "accent": "$accent", "dim": "$text-muted", "bad": "bold $text-error"}
+STYLES: Final[dict[Role, str]] = {"plain": "", "accent": "$accent", "dim": "$dim", "bad": "bold $text-error"}
 
 
 def content(spans: str | Iterable[Span], limit: int = CELL_LIMIT) -> Content:

@@ -14,6 +14,7 @@ from analysis.exchange import Exchange, Outcome, outcome_of
 from analysis.message import Invalid, Message, Notification, Request, Response, message_of, messages, parse_exactly
 from analysis.session import Seen, Session
 from captures.frame import Frame
+from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.report import units
 from mcpproxy.report.records import remark_on
@@ -249,6 +250,9 @@ class TrafficRows:
                     Span("·", "dim"), (Span(item.rec if isinstance(item, Record) else "", "dim"),), is_wide=True
                 )
             text = f"{remark.text}  {remark.detail}" if remark.detail else remark.text
+            if isinstance(item, Damage):
+                # Which file it is in, the screen says already.
+                text = sanitise(str(item).removeprefix(f"{item.path}: "))
             return Told(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
         found = message_at(reading, row, item)
         if item.verdict.kind == "batch":

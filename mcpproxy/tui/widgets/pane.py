@@ -24,9 +24,9 @@ class Pane(ScrollView, can_focus=True):
         background: $surface; color: $foreground; scrollbar-size-vertical: 1; overflow-x: hidden;
         & .pane--plain { color: $foreground; }
         & .pane--accent { color: $accent; }
-        & .pane--dim { color: $text-muted; }
+        & .pane--dim { color: $dim; }
         & .pane--bad { color: $text-error; text-style: bold; }
-        & .pane--cursor { background: $block-cursor-blurred-background; }
+        & .pane--cursor { background: $primary-muted; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

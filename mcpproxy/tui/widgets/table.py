@@ -104,10 +104,10 @@ class Table(ScrollView, can_focus=True):
         background: $surface; color: $foreground; overflow-x: hidden; scrollbar-size-vertical: 1;
         & .table--plain { color: $foreground; }
         & .table--accent { color: $accent; }
-        & .table--dim { color: $text-muted; }
+        & .table--dim { color: $dim; }
         & .table--bad { color: $text-error; text-style: bold; }
-        & .table--head { color: $text-muted; text-style: bold; background: $panel; }
-        & .table--cursor { background: $block-cursor-blurred-background; text-style: bold; }
+        & .table--head { color: $dim; text-style: bold; background: $panel; }
+        & .table--cursor { background: $primary-muted; text-style: bold; }
         & .table--blurred { background: $panel; }
     }
     """

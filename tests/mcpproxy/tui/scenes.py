@@ -1,0 +1,347 @@
+"""Scenes: screens worth a picture, each with captures of its own, a way to get there, and a sign that all is there.
+
+Everything in them is fixed: what was recorded, when, and what time it is now. The tests compare them with pictures that
+somebody has looked at; `python -m tests.mcpproxy.tui.scenes docs/pictures` draws those of the README.
+"""
+
+import asyncio
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from captures.file import CaptureFile
+from captures.frame import Direction
+from captures.record import members, seal, stderr_members
+from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.messages import Told
+from mcpproxy.tui.screens import sessions
+from tests.captures.samples import header, lines, lost
+from tests.harness import ROOT
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, record, said
+
+CORPUS: Final = ROOT / "tests/corpus/captures"
+NOW_NS: Final = 1_795_000_600_000_000_000
+START_NS: Final = 1_795_000_000_000_000_000
+NOTHING: Final = """Nothing recorded yet. Put this in front of a server's command in your client's configuration:
+
+    mcpproxy run --
+
+or see a session right now:  mcpproxy demo
+"""
+PARENTS: Final = [{"pid": 4000, "start": 700, "exe": "claude-desktop"}, {"pid": 1, "start": 1, "exe": "systemd"}]
+
+Make = Callable[[Path], list[Path]]
+Act = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass
+class Talk:
+    """A server that is talked to: records with stamps."""
+
+    name: str
+    began_ms: float = 0
+    """After the others' clock began."""
+    wall_ns: int = START_NS
+    made: list[bytes] = field(default_factory=list)
+    _at_ms: float = 0
+    _id: int = 0
+
+    def say(self, rec: str, middle: bytes, at_ms: float) -> None:
+        self.made.append(seal(len(self.made), int(at_ms * 1e6), rec, middle))
+        self._at_ms = at_ms
+
+    def begin(self, client: str, version: str, ready_ms: float, revision: str = "2025-06-18") -> None:
+        """The header, the process, a handshake and the first list."""
+        wall_ns = self.wall_ns + int(self.began_ms * 1e6)
+        capture = f"{abs(hash_of(self.name)):032x}"[:32]
+        more: dict[str, Any] = {
+            "parents": PARENTS,
+            "boot_id": "4f3c2b1a-0000-4000-8000-00000000beef",
+            "capture": capture,
+        }
+        self.say(
+            "header", header(name=self.name, **{**more, "wall_ns": wall_ns, "mono_ns": int(self.began_ms * 1e6)}), 0
+        )
+        self.say("process", members(event="spawned", pid=4711, start=99), 1)
+        info = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": client, "version": version}}
+        told = {"protocolVersion": revision, "capabilities": {"tools": {}}}
+        self.frame("c2s", {"id": 0, "method": "initialize", "params": info}, 12)
+        self.frame(
+            "s2c", {"id": 0, "result": {**told, "serverInfo": {"name": self.name, "version": "0.6.2"}}}, ready_ms
+        )
+        self.frame("c2s", {"method": "notifications/initialized"}, ready_ms + 1)
+        schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+        tools = [
+            {
+                "name": tool,
+                "description": f"{tool}, and say what came of it. " * (1 + number % 3),
+                "inputSchema": schema,
+            }
+            for number, tool in enumerate(TOOLS)
+        ]
+        self._id = 1
+        self.frame("c2s", {"id": 1, "method": "tools/list"}, ready_ms + 2)
+        self.frame("s2c", {"id": 1, "result": {"tools": tools}}, ready_ms + 9)
+
+    def frame(self, side: Direction, message: dict[str, Any], at_ms: float) -> None:
+        self.say(*said(side, orjson.dumps({"jsonrpc": "2.0", **message})), at_ms)
+
+    def call(self, tool: str, at_ms: float, took_ms: float | None, wrong: str = "") -> None:
+        """One call; of None there is no answer."""
+        self._id += 1
+        params = {"name": tool, "arguments": {"path": f"notes/{self._id}.md"}}
+        self.frame("c2s", {"id": self._id, "method": "tools/call", "params": params}, at_ms)
+        if took_ms is not None:
+            text = wrong or "The library closes at six, and the key is below the mat."
+            result = {"content": [{"type": "text", "text": text}], **({"isError": True} if wrong else {})}
+            self.frame("s2c", {"id": self._id, "result": result}, at_ms + took_ms)
+
+    def stray(self, text: str, at_ms: float) -> None:
+        """A line on stdout that is no message."""
+        self.say(*said("s2c", text.encode()), at_ms)
+
+    def log(self, text: str, at_ms: float) -> None:
+        """A line of stderr."""
+        self.say("stderr", stderr_members(text.encode()), at_ms)
+
+    def end(self, status: int = 0) -> None:
+        """The server ends."""
+        at_ms = self._at_ms + 100
+        self.say("process", members(event="ended", status=status, pid=4711), at_ms)
+        self.say("close", members(ending="server", status=status, totals={}), at_ms + 1)
+
+    def write(self, folder: Path, stamp: str = "20261118T110640Z-4f2a") -> Path:
+        path = folder / self.name / f"{stamp}.mcpcap"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(self.made))
+        return path
+
+
+TOOLS: Final = ("read_file", "search", "list_directory", "write_file", "move_file", "get_file_info")
+
+
+def hash_of(text: str) -> int:
+    """The same in every run."""
+    return int.from_bytes(text.encode().ljust(16, b"\7")[:16])
+
+
+# ---- captures
+
+
+def filesystem(folder: Path, calls: int = 60) -> Path:
+    """A busy server that answers mostly quickly, sometimes wrongly, and logs to the wrong place."""
+    talk, rng, at_ms = Talk("filesystem"), random.Random(7), 160.0
+    talk.begin("Claude Desktop", "1.9", 52)
+    talk.stray("Loaded 3 plugins", 70)
+    for number in range(calls):
+        tool = rng.choice(("read_file", "read_file", "read_file", "search", "search", "list_directory"))
+        slow = tool == "search"
+        took_ms = rng.lognormvariate(5.0 if slow else 1.2, 0.7 if slow else 0.5)
+        talk.call(tool, at_ms, took_ms, "Access denied - path outside allowed directories" if number % 9 == 4 else "")
+        at_ms += took_ms + rng.uniform(5, 220)
+        if number % 12 == 7:
+            talk.log(f"warning: index of notes/{number}.md is stale", at_ms - 2)
+    talk.call("search", at_ms, None)
+    talk.end()
+    return talk.write(folder)
+
+
+def siblings(folder: Path, calls: int = 7) -> list[Path]:
+    """Three servers that one client has started."""
+    slow, third = Talk("search", 40), Talk("github", 65)
+    slow.begin("Claude Desktop", "1.9", 720)
+    for number, at_ms in enumerate((840.0, 1400.0, 2100.0)):
+        slow.call("search", at_ms, 410.0 + 60 * number)
+    slow.end()
+    third.begin("Claude Desktop", "1.9", 240, "2025-11-25")
+    for number in range(8):
+        third.call("get_file_info", 400.0 + 310 * number, 120.0 + 25 * (number % 3))
+    third.end(1)
+    return [filesystem(folder, calls), slow.write(folder), third.write(folder)]
+
+
+def corpus(name: str) -> Make:
+    """A capture of the corpus."""
+
+    def make(folder: Path) -> list[Path]:
+        path = folder / name / "20261118T110640Z-4f2a.mcpcap"
+        path.parent.mkdir(parents=True)
+        shutil.copy(CORPUS / f"{name}.mcpcap", path)
+        return [path]
+
+    return make
+
+
+def huge(folder: Path) -> list[Path]:
+    """30,000 frames."""
+    middles = conversation(2)
+    for number in range(15_000):
+        middles += [said("c2s", CALL % (1000 + number, number)), said("s2c", FINE % (1000 + number, number))]
+    return [record(folder / "huge" / "20261118T110640Z-4f2a.mcpcap", [*middles, END])]
+
+
+def many(folder: Path) -> list[Path]:
+    """Sessions that ended well, badly, without a word, and with losses."""
+    paths = siblings(folder, 60)
+    dead = record(folder / "db" / "20261117T110640Z-0001.mcpcap", conversation(3, "db"))
+    gap = ("gap", members(first=12, last=40, lost=lost(c2s=(14, 900), s2c=(15, 4000)), reason="ENOSPC"))
+    lossy = record(folder / "notes" / "20261116T110640Z-0001.mcpcap", [*conversation(4, "notes"), gap, END])
+    return [*paths, dead, lossy]
+
+
+# ---- ways
+
+
+async def listed(stage: Stage) -> None:
+    """All sessions, with all that can be known of them."""
+    await stage.until(lambda: stage.app.shelf.has_looked)
+    await stage.until(lambda: all(book.is_summed for book in stage.app.shelf.books))
+    # Of the row under the cursor the findings are counted by themselves.
+    screen = stage.app.screen
+    assert isinstance(screen, sessions.SessionsScreen)
+    rows = screen._rows
+    await stage.until(lambda: not len(rows) or "…" not in rows.line(0).cells["findings"][0].text)
+    await stage.pilot.pause(0.3)
+
+
+async def opened(stage: Stage) -> None:
+    """The traffic of the first capture, understood and checked."""
+    await stage.open()
+    await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+    await stage.pilot.pause(0.3)
+
+
+def then(*keys: str, see: str = "", wait_s: float = 0.3) -> Act:
+    """The traffic, and some keys."""
+
+    async def act(stage: Stage) -> None:
+        await opened(stage)
+        await stage.press(*keys)
+        if see:
+            await stage.see(see)
+        await stage.pilot.pause(wait_s)
+
+    return act
+
+
+async def sql(stage: Stage) -> None:
+    """An answer, with the rows in front."""
+    await opened(stage)
+    await stage.press("Q", *"from latency", "enter")
+    await stage.until(lambda: stage.app.asker.answer is not None)
+    await stage.press("tab")
+    answer = stage.app.asker.answer
+    assert answer is not None
+    # How long it took differs from time to time.
+    stage.app.asker.answer = answer._replace(took_s=0.02)
+    stage.app.screen.post_message(Told())
+    await stage.pilot.pause(0.3)
+
+
+async def live(stage: Stage) -> None:
+    """A session that is being recorded, followed."""
+    await stage.until(lambda: stage.app.shelf.has_looked)
+    await stage.press("enter")
+    await stage.see("following", "search")
+    await stage.until(lambda: stage.traffic.reading.understood == len(stage.traffic.reading.index))
+    await stage.until(lambda: stage.traffic.reading.findings.checked == len(stage.traffic.reading.index))
+    await stage.pilot.pause(0.5)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A screen worth a picture."""
+
+    make: Make
+    act: Act
+    is_live: bool = False
+    picture: tuple[str, int, int] | None = None
+    """A picture of the README: its name, columns and rows."""
+
+
+SCENES: Final[dict[str, Scene]] = {
+    "sessions-empty": Scene(lambda _: [], listed),
+    "sessions": Scene(many, listed, picture=("sessions", 100, 10)),
+    "traffic-empty": Scene(corpus("no-newline"), opened),
+    "traffic": Scene(lambda folder: [filesystem(folder)], then("down", "down")),
+    "traffic-huge": Scene(huge, then("G")),
+    "traffic-torn": Scene(corpus("killed"), opened),
+    "traffic-gapped": Scene(corpus("gaps"), opened),
+    "traffic-live": Scene(lambda _: [], live, is_live=True),
+    "traffic-http": Scene(corpus("http"), opened),
+    "detail": Scene(
+        lambda folder: [filesystem(folder)], then(*["down"] * 8, "enter", see="jsonrpc"), picture=("traffic", 110, 30)
+    ),
+    "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "3", see="00000000")),
+    "exchanges": Scene(lambda folder: [filesystem(folder)], then("x")),
+    "findings": Scene(corpus("demo"), then("F", see="framing/")),
+    "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
+    "timeline": Scene(siblings, then("T", see="search", wait_s=1.0), picture=("timeline", 110, 30)),
+    "tools": Scene(lambda folder: [filesystem(folder)], then("O", see="move_file")),
+    "stderr": Scene(lambda folder: [filesystem(folder)], then("E", see="is stale")),
+    "sql": Scene(lambda folder: [filesystem(folder)], sql),
+    "help": Scene(corpus("demo"), then("question_mark", see="everywhere")),
+    "copy": Scene(corpus("http"), then("c", see="copy as")),
+}
+SIZES: Final = ((80, 24), (140, 40))
+
+
+@contextmanager
+def app_of(scene: Scene, folder: Path) -> Iterator[TheApp]:
+    """The app before a scene."""
+    paths, writer = scene.make(folder), None
+    if scene.is_live:
+        path = folder / "filesystem" / "20261118T110640Z-4f2a.mcpcap"
+        path.parent.mkdir(parents=True)
+        writer = CaptureFile(path)
+        for line in lines(conversation(10, "filesystem")):
+            writer.append(line)
+        paths = [path]
+    try:
+        yield TheApp(lambda: paths, NOTHING)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def freeze(setattr_: Callable[[object, str, object], None]) -> None:
+    """Have it be ten minutes after most captures began."""
+    setattr_(sessions, "_since", lambda wall_ns: max(0, NOW_NS - wall_ns) if wall_ns is not None else 0)
+
+
+def main(place: Path) -> None:
+    """Draw the pictures of the README."""
+    freeze(setattr)
+    place.mkdir(parents=True, exist_ok=True)
+    for scene in SCENES.values():
+        if scene.picture is None:
+            continue
+        name, size = scene.picture[0], scene.picture[1:]
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ.update(XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder)
+            with app_of(scene, Path(folder)) as app:
+
+                async def draw(app: TheApp = app, act: Act = scene.act, size: tuple[int, int] = size) -> str:
+                    async with app.run_test(size=size) as pilot:
+                        await act(Stage(app, pilot))
+                        return app.export_screenshot(title="mcpproxy tui")
+
+                svg = asyncio.run(draw())
+        # Pictures fetch no fonts: those of the reader do.
+        svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+        (place / f"{name}.svg").write_text(re.sub(r"\n\s*\n+", "\n", svg))
+        sys.stdout.write(f"{place / name}.svg\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
