@@ -167,7 +167,7 @@ def _is_plain(raw: bytes) -> bool:
         text = raw.decode()
     except UnicodeDecodeError:
         return False
-    return sanitise(text, None) == text
+    return text.isprintable() and sanitise(text, None) == text
 
 
 def _word(text: str) -> str:
