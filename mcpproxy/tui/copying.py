@@ -179,7 +179,9 @@ def _word(text: str) -> str:
 
 
 def _octal(raw: bytes) -> str:
-    """A format of `printf` that gives exactly these bytes."""
-    return shlex.quote(
-        "".join(chr(byte) if 0x20 <= byte < 0x7F and byte not in b"%\\" else f"\\{byte:03o}" for byte in raw)
-    )
+    """A format of `printf` that gives exactly these bytes, and is no option of it."""
+    signs = [
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"%\\" and (at or byte != ord("-")) else f"\\{byte:03o}"
+        for at, byte in enumerate(raw)
+    ]
+    return shlex.quote("".join(signs))

@@ -212,7 +212,18 @@ class TestCopying:
         play(act, path)
 
     @pytest.mark.parametrize(
-        "raw", [EVIL.encode(), b"\xff\xfe\x00'", b"-n", b"%d%s\\t", b"'", b"", '{"x":"größer €"}'.encode()]
+        "raw",
+        [
+            EVIL.encode(),
+            b"\xff\xfe\x00'",
+            b"-n",
+            b"-\x00",
+            "\xa0".encode(),
+            b"%d%s\\t",
+            b"'",
+            b"",
+            '{"x":"größer €"}'.encode(),
+        ],
     )
     def test_a_shell_line_says_exactly_the_message_and_does_nothing_else(self, tmp_path: Path, raw: bytes) -> None:
         line = to_stdin(raw, ["cat"])
