@@ -50,7 +50,7 @@ class Editor(TextArea):
             names: what may be meant, the likeliest first, given the text.
             id: of the widget.
         """
-        super().__init__("", id=id, compact=True, placeholder="select … from …")
+        super().__init__("", id=id, compact=True)
         self._names = names
         self.past: list[str] = []
         """What was typed before, the newest last."""
