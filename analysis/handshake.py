@@ -6,6 +6,7 @@ for itself, and never touches the state of a handshake.
 
 from typing import Any
 
+from analysis.capabilities import declared
 from analysis.exchange import Waiting
 from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.message import Invalid, Request, Response
@@ -59,12 +60,16 @@ def answering(waiting: Waiting, response: Response, session: Session) -> str | N
         session.handshake = session.agreed = text_of(result.get("protocolVersion")) or waiting.revision
         session.server = _peer(info) or session.server
         session.server_capabilities = _object(result.get("capabilities"))
+        _declare(session, "handshake", response, result, is_awaited=not session.has_initialized)
         return session.agreed
     session.server = _peer(info) or session.server
     if waiting.era == "modern" and (isinstance(result.get("resultType"), str) or "supportedVersions" in result):
         session.server_is_modern = True
     if waiting.request.method == "server/discover":
         session.server_capabilities = _object(result.get("capabilities")) or session.server_capabilities
+        if waiting.era == "modern":
+            is_last = session.last_request.get("client") == waiting.request.seq
+            _declare(session, "modern", response, result, is_awaited=is_last)
     if PROTOCOL_VERSION in waiting.request.meta:
         session.agreed = waiting.revision or session.agreed
     return waiting.revision
@@ -83,6 +88,7 @@ def step(seen: Seen) -> None:
         return
     elif isinstance(message, Request) and message.method == "initialize":
         session.epoch += 1
+        session.declared.pop("handshake", None)
         session.last_initialize = message.seq
         session.state, session.initialize, session.has_initialized = "init-sent", message, False
         params = message.params if isinstance(message.params, dict) else {}
@@ -92,6 +98,16 @@ def step(seen: Seen) -> None:
         session.has_initialized = True
         if session.state == "init-answered":
             session.state = "ready"
+
+
+def _declare(session: Session, era: Era, response: Response, result: dict[str, Any], *, is_awaited: bool) -> None:
+    """Remember what a server says that it can do; nothing is known where it does not say so in an object."""
+    capabilities = _object(result.get("capabilities"))
+    if capabilities is None:
+        session.declared.pop(era, None)
+        return
+    conn = response.frames[0].conn
+    session.declared[era] = declared(capabilities, response.seq, response.t_ns, conn, is_awaited=is_awaited)
 
 
 def text_of(value: object) -> str | None:

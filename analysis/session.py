@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.addressing import Key
+from analysis.capabilities import Declared
 from analysis.exchange import Exchange, IdState, RequestTable
 from analysis.http import HttpExchange
 from analysis.message import Id, Invalid, Message, Notification, Request, Side
@@ -89,6 +90,8 @@ class Session:
         """Declared in `initialize`."""
         self.server_capabilities: dict[str, Any] | None = None
         """Declared in its result, or in a `DiscoverResult`."""
+        self.declared: dict[Era | None, Declared] = {}
+        """The same by era: neither says anything about requests of the other."""
         self.received: dict[Side, int] = {"client": -1, "server": -1}
         """By side, the last message of the other side that it provably has received: it answered it (P2)."""
         self.heard: dict[Side, int] = {}
@@ -134,6 +137,7 @@ class Session:
         self.used.clear()
         self.is_modern = False  # as far as can be proved
         self.eras.clear()
+        self.declared.pop("modern", None)  # another one may be lost
         if self.state in ("new", "init-sent"):
             self.state, self.initialize, self.handshake = "new", None, None
         pipes = self.memory.get("pipes")

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types import ListRootsResult, PromptReference, ResourceTemplateReference
 
 from tests.analysis.traces import alarms, findings_of
 from tests.harness import Place, Session
@@ -52,6 +52,10 @@ async def use_the_library(client: Client) -> None:
         await client.get_prompt("nothing", {})
 
 
+async def rooted(context: object) -> ListRootsResult:
+    return ListRootsResult(roots=[])
+
+
 # The SDK warns of what 2026-07-28 has done away with; older revisions speak it, and so must a test of them.
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 @pytest.mark.parametrize("mode", MODES)
@@ -59,7 +63,7 @@ def test_all_that_the_library_offers_is_right(mode: str, tmp_path: Path) -> None
     capture = tmp_path / "library.mcpcap"
 
     async def talk() -> None:
-        async with recorded(LIBRARY, capture, mode) as client:
+        async with recorded(LIBRARY, capture, mode, list_roots_callback=rooted) as client:
             await use_the_library(client)
 
     anyio.run(talk)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import pytest
@@ -51,7 +51,7 @@ async def sampled(context: object, params: object) -> CreateMessageResult:
 
 
 @asynccontextmanager
-async def recorded(command: list[str], capture: Path, mode: str) -> AsyncIterator[Client]:
+async def recorded(command: list[str], capture: Path, mode: str, **more: Any) -> AsyncIterator[Client]:
     """The SDK's client, talking to a server through the recorder."""
     run = ["-m", "mcpproxy", "run", "--capture", str(capture), "--", *command]
     server = StdioServerParameters(command=sys.executable, args=run, env={"HOME": str(capture.parent)})
@@ -62,6 +62,7 @@ async def recorded(command: list[str], capture: Path, mode: str) -> AsyncIterato
             mode=mode,
             client_info=info,
             elicitation_callback=elicited,
+            **more,
             sampling_callback=sampled,
         ) as client:
             yield client

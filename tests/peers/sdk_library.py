@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 
 NOTES = [f"note://{name}" for name in ("one", "two", "three", "four", "five")]
@@ -111,7 +111,8 @@ server: Server[Any] = Server(
 
 async def main() -> None:
     async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+        changes = NotificationOptions(tools_changed=True)
+        await server.run(reading, writing, server.create_initialization_options(changes))
 
 
 if __name__ == "__main__":

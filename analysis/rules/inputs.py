@@ -1,0 +1,25 @@
+"""Input requests: what a server asks for inside of an interim result, where older revisions send requests."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+from analysis.rules.eras import member
+from analysis.session import Seen
+
+MOST: Final = 100
+"""Entries of one result that are looked at."""
+METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""What may be answered by an interim result."""
+
+
+def input_requests(seen: Seen) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The entries of `inputRequests` in a result: pointer, method, params; what is none is passed over."""
+    asked = member(seen.body.get("result"), "inputRequests")
+    if not isinstance(asked, dict):
+        return
+    for key, value in islice(asked.items(), MOST):
+        method, params = member(value, "method"), member(value, "params")
+        if isinstance(method, str):
+            pointer = f"/result/inputRequests/{key[:MOST].replace('~', '~0').replace('/', '~1')}"
+            yield pointer, method, params if isinstance(params, dict) else {}
