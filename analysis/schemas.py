@@ -71,6 +71,8 @@ class Schema:
         self.text = text
         self.drafts = drafts
         """Dialects of which it may be; none where it names one that is not known."""
+        self.memory: dict[str, Any] = {}
+        """What rules have found out about it."""
         self._proof: Proof | None = proof_of(value)
         self._answers: dict[bytes, Refusal | None] = {}
         self._fault: Refusal | None = None

@@ -47,7 +47,9 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
         ),
         types.ResourceLink(type="resource_link", name="two", uri="note://two"),
     ]
-    return types.CallToolResult(content=blocks if params.name == "show" else blocks[:1], structured_content={"n": 1})
+    shown = blocks if params.name == "show" else blocks[:1]
+    told = types.TextContent(type="text", text='{"n": 1}')
+    return types.CallToolResult(content=[*shown, told], structured_content={"n": 1})
 
 
 async def list_resources(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:

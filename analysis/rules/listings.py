@@ -1,0 +1,216 @@
+"""What a server lists: tools, resources, templates, page by page, for the rules that have to know it.
+
+A walk is a list with all its pages, each asked for by the cursor of the one before. It is complete with a page that has
+no next one, and holds until the server says that the list has changed. Whatever was asked for before that is of no use
+any more. All rules that look at one list share what is known of it; it does not matter which of them looks first.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from analysis.message import Id, Message, Request, id_of
+from analysis.revisions import REVISIONS
+from analysis.schemas import Schema, schema_of
+from analysis.session import Seen, Session
+
+MOST: Final = 10_000
+"""Items of one list that are remembered; a longer one is treated as not known."""
+BYTES: Final = 32 << 20
+"""Bytes of the frames that a list came in, at most."""
+WALKS: Final = 16
+"""Lists of one kind that are asked for at the same time."""
+
+_SETTLED: Final = REVISIONS.index("2025-11-25")
+
+
+class _Schemas:
+    """The schemas of some items, each looked for once."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str, bool], Schema | None] = {}
+
+    def find(self, item: object, index: int, member: str, rank: int | None) -> Schema | None:
+        is_old = rank is None or rank < _SETTLED
+        key = index, member, is_old
+        if key not in self._known:
+            self._known[key] = schema_of(item.get(member), is_old=is_old) if isinstance(item, dict) else None
+        return self._known[key]
+
+
+class Entry(_Schemas):
+    """One item of a list that is complete."""
+
+    __slots__ = ("item", "seq")
+
+    def __init__(self, item: dict[str, Any], seq: int) -> None:
+        super().__init__()
+        self.item = item
+        self.seq = seq
+        """Number of the message that it came in."""
+
+    def schema(self, member: str, rank: int | None) -> Schema | None:
+        """A schema of a tool; None where it has none, or one that cannot be looked at."""
+        return self.find(self.item, 0, member, rank)
+
+
+class Page(_Schemas):
+    """One result of a list."""
+
+    __slots__ = ("items", "reordered", "repeats")
+
+    def __init__(self, items: list[Any], repeats: list[tuple[int, int]]) -> None:
+        super().__init__()
+        self.items = items[:MOST]
+        """As they came; anything may be among them."""
+        self.repeats = repeats
+        """Places of items whose name an earlier one of the walk has, and the number of the message with that one."""
+        self.reordered: int | None = None
+        """Number of the last message of an earlier complete walk with the same items in another order."""
+
+    def schema(self, index: int, member: str, rank: int | None) -> Schema | None:
+        """A schema of one of its tools."""
+        return self.find(self.items[index], index, member, rank)
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.size = 0
+        self.is_whole = True
+
+
+class Listing:
+    """One list of a session, as far as it is known."""
+
+    def __init__(self, member: str, name: str) -> None:
+        """Nothing is known.
+
+        Args:
+            member: of the result, which holds the items.
+            name: the member of an item by which it is told from others.
+        """
+        self._member, self._name = member, name
+        self._open: OrderedDict[Id, _Walk] = OrderedDict()
+        self._walk: _Walk | None = None
+        self._since, self._epoch = -1, 0
+        self._changed = -1
+        self._order: tuple[list[str], int] | None = None
+        self._last: tuple[Message, Page] | None = None
+
+    def take(self, seen: Seen) -> Page:
+        """A result of the list came. The first rule that asks has it noted, to the others it is told again."""
+        if self._last is not None and self._last[0] is seen.message:
+            return self._last[1]
+        page = self._take(seen)
+        self._last = seen.message, page
+        return page
+
+    def changed(self, seen: Seen) -> None:
+        """The server says that the list is not what it was."""
+        self._changed = seen.message.seq
+        self._open.clear()
+        self._walk = None
+
+    def entry(self, name: object, request: Request, session: Session) -> Entry | None:
+        """An item of the complete list that had come before a request was sent; None where there is none."""
+        if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
+            return None
+        return self._walk.entries.get(name) if isinstance(name, str) else None
+
+    def lacks(self, name: str, request: Request, session: Session) -> bool:
+        """Whether a complete list had come before a request was sent, and a name is not in it."""
+        if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
+            return False
+        return name not in self._walk.entries
+
+    def _take(self, seen: Seen) -> Page:
+        result, request = seen.body.get("result"), seen.request
+        items = result.get(self._member) if isinstance(result, dict) else None
+        if not isinstance(items, list) or request is None or not isinstance(result, dict):
+            return Page([], [])
+        walk = self._walk_of(seen, request)
+        page = Page(items, _add(walk, items, self._name, seen))
+        if not self._is_of_now(request, seen.session):
+            return page
+        cursor = result.get("nextCursor")
+        if cursor is not None:
+            self._open[id_of(cursor)] = walk
+            if len(self._open) > WALKS:
+                self._open.popitem(last=False)
+            return page
+        if not walk.is_whole:
+            self._walk = None  # it may say other things than the one before
+            return page
+        page.reordered = self._complete(walk, seen)
+        return page
+
+    def _is_of_now(self, request: Request, session: Session) -> bool:
+        """Whether nothing has changed since it was asked for, as far as is known."""
+        return request.seq > self._changed and request.seq > session.lost_seq
+
+    def _walk_of(self, seen: Seen, request: Request) -> _Walk:
+        params = request.params
+        cursor = params.get("cursor") if isinstance(params, dict) else None
+        if cursor is None:
+            return _Walk()
+        walk = self._open.pop(id_of(cursor), None) if self._is_of_now(request, seen.session) else None
+        if walk is None:
+            walk = _Walk()
+            walk.is_whole = False
+        return walk
+
+    def _complete(self, walk: _Walk, seen: Seen) -> int | None:
+        known, order = self._walk, list(walk.entries)
+        is_same = known is not None and self._epoch == seen.session.epoch and _is_same(known, walk)
+        if not is_same:
+            self._walk, self._since, self._epoch = walk, seen.message.seq, seen.session.epoch
+        before, self._order = self._order, (order, seen.message.seq)
+        if before is None or before[0] == order or set(before[0]) != set(order):
+            return None
+        return before[1]
+
+
+def _add(walk: _Walk, items: list[Any], name: str, seen: Seen) -> list[tuple[int, int]]:
+    repeats: list[tuple[int, int]] = []
+    walk.size += sum(len(frame.raw) for frame in seen.message.frames)
+    if walk.size > BYTES or len(walk.entries) + len(items) > MOST:
+        walk.is_whole = False
+        walk.entries.clear()
+    for index, item in enumerate(items[:MOST]):
+        key = item.get(name) if isinstance(item, dict) else None
+        if not isinstance(key, str):
+            continue
+        known = walk.entries.get(key)
+        if known is not None:
+            repeats.append((index, known.seq))
+        else:
+            walk.entries[key] = Entry(item, seen.message.seq)
+    if not walk.is_whole and walk.size > BYTES:
+        walk.entries.clear()
+    return repeats
+
+
+def _is_same(one: _Walk, other: _Walk) -> bool:
+    mine, theirs = one.entries, other.entries
+    return mine.keys() == theirs.keys() and all(entry.item == theirs[name].item for name, entry in mine.items())
+
+
+def _kept(member: str, name: str) -> Callable[[Session], Listing]:
+    key = f"listing {member}"
+
+    def listing(session: Session) -> Listing:
+        found: Listing | None = session.memory.get(key)
+        if found is None:
+            found = session.memory[key] = Listing(member, name)
+        return found
+
+    return listing
+
+
+tools_of: Final = _kept("tools", "name")
+"""The tools of a session."""
+resources_of: Final = _kept("resources", "uri")
+templates_of: Final = _kept("resourceTemplates", "uriTemplate")
