@@ -40,10 +40,8 @@ if TYPE_CHECKING:
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
 GROUPS: Final = (
-    *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "capability", "method"),
-    *("schema", "error", "timeout"),
-    *("tool",),
-    *("shutdown",),
+    *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
+    *("capability", "method", "schema", "error", "timeout", "tool", "shutdown"),
 )
 """The groups that are built, in the order of the catalogue."""
 

@@ -1,0 +1,360 @@
+"""The group `meta`: `_meta`, and what else many messages have in common: icons, annotations, MIME types, names."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+from analysis.finding import Finding
+from analysis.message import Request
+from analysis.methods import METHODS
+from analysis.revisions import MODERN_ERA, since
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.eras import member, short
+from analysis.rules.meta_places import MOST, TOLD, icons, mentions, metas, part_of, places
+from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+
+_DEFINED: Final = frozenset(
+    {
+        *("progressToken", "traceparent", "tracestate", "baggage"),
+        *(PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO),
+        *(META + name for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")),
+    }
+)
+"""Keys that some revision or extension defines."""
+_RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
+_SETTLED: Final = 3
+"""Rank of the revision since which the second label of a prefix decides."""
+
+_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_is_key: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?").fullmatch
+_IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+# What comes after the flags is for versions to come.
+_is_traceparent: Final = re.compile(rf"00{_IDS}|(?!00|ff)[0-9a-f]{{2}}{_IDS}(?:-.*)?").fullmatch
+_is_time: Final = re.compile(
+    r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?|-?[0-3]\d\d|-?W[0-5]\d(?:-?[1-7])?"
+    r"|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?"
+    r"(?:[Tt ](?:[01]\d|2[0-4])(?::?[0-5]\d(?::?[0-6]\d)?)?(?:[.,]\d+)?(?:[Zz]|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+).fullmatch
+_is_mime: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+\s*(?:;.*)?", re.DOTALL).fullmatch
+_is_size: Final = re.compile(r"[0-9]+x[0-9]+|any").fullmatch
+_scheme: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):").match
+_REJECTED: Final = frozenset({"javascript", "file", "ftp", "ws"})
+_LONGEST: Final = 200
+"""Characters beyond which a timestamp is none."""
+
+
+class _Anywhere(Rule):
+    """A rule about what any message may have."""
+
+    word: ClassVar[bytes] = b""
+    """What stands in the bytes of all messages that it is about."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - of all hooks alike
+        return method in METHODS
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return self.look(seen) if mentions(seen, self.word) else ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self.look(seen) if mentions(seen, self.word) else ()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self.look(seen) if mentions(seen, self.word) else ()
+
+    def look(self, seen: Seen) -> Iterable[Finding]:
+        """What is wrong with a message that may be concerned."""
+        return islice(self.found(seen), TOLD)
+
+    def found(self, seen: Seen) -> Iterator[Finding]:
+        """All of it."""
+        raise NotImplementedError
+
+
+class NotObject(_Anywhere):
+    """`_meta` is not an object.
+
+    **Why it matters.** Everybody who looks for a member of it fails: at best the message is refused.
+
+    **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"dig","_meta":"trace-7"}}`
+
+    **Instead.** An object, or nothing.
+    """
+
+    id = "meta/not-object"
+    replaces = ("schema/*",)
+    word = b'"_meta"'
+    source = "2024-11-05 schema"
+
+    def look(self, seen: Seen) -> Iterable[Finding]:
+        odd = [pointer for pointer, meta in metas(seen) if not isinstance(meta, dict) and meta is not None]
+        if seen.era == "modern" and isinstance(seen.message, Request):
+            odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # it lacks more than that
+        return [self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd[:TOLD]]
+
+
+class InvalidKey(_Anywhere):
+    """A key of `_meta` is not of the form `prefix/name`, or `name`.
+
+    **Why it matters.** The prefix is a name of somebody's, as in a domain: that is how keys of different people do not
+    collide. What does not follow it may be refused or dropped.
+
+    **On the wire.** `< {"id":3,"result":{"content":[],"_meta":{"com..example/cost":1}}}`
+
+    **Instead.** Labels with dots between and a slash at their end, such as `com.example/`; then letters, digits and
+    `-`, `_`, `.` in between.
+    """
+
+    id = "meta/invalid-key"
+    versions = since("2025-06-18")
+    word = b'"_meta"'
+    source = "2025-06-18 basic/index"
+
+    def look(self, seen: Seen) -> Iterable[Finding]:
+        found = [self._of(seen, pointer, meta) for pointer, meta in metas(seen) if _has_own(meta)]
+        return islice((one for some in found for one in some), TOLD) if found else ()
+
+    def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+        for key in islice(meta, MOST):
+            if not _is_key(key):
+                text = f"the key {short(key)!r} of _meta is not of the form prefix/name"
+                yield self.finding(seen, text, pointer=f"{pointer}/{_escaped(key)}")
+
+
+class ReservedPrefix(_Anywhere):
+    """A key of `_meta` has a prefix that is reserved for MCP, and no revision defines it.
+
+    **Why it matters.** A later revision may give that key another meaning.
+
+    **On the wire.** `> {"id":3,…,"params":{"_meta":{"io.modelcontextprotocol/priority":1}}}`
+
+    **Instead.** A prefix of your own, such as `com.example/`.
+    """
+
+    id = "meta/reserved-prefix"
+    versions = since("2025-06-18")
+    level = WARNING
+    word = b'"_meta"'
+    source = "2025-06-18 basic/index; 2025-11-25 basic/index"
+
+    def look(self, seen: Seen) -> Iterable[Finding]:
+        found = [self._of(seen, pointer, meta) for pointer, meta in metas(seen) if _has_own(meta)]
+        return islice((one for some in found for one in some), TOLD) if found else ()
+
+    def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+        for key in islice(meta, MOST):
+            if "/" in key and key not in _DEFINED and _is_reserved(key, seen.rank) and _is_key(key):
+                text = f"the prefix of {short(key)!r} in _meta is reserved"
+                yield self.finding(seen, text, pointer=f"{pointer}/{_escaped(key)}")
+
+
+class TraceContext(_Anywhere):
+    """The trace context in `_meta` is not as the W3C has it.
+
+    **Why it matters.** Whoever follows the call from one program to the next loses it here.
+
+    **On the wire.** `> …"_meta":{…,"traceparent":"4bf92f3577b34da6a3ce929d0e0e4736"}`
+
+    **Instead.** `00-`, 32 digits, 16 digits and 2, all hexadecimal in lower case; `tracestate` and `baggage` are
+    strings.
+    """
+
+    id = "meta/trace-context"
+    versions = MODERN_ERA
+    word = b'"_meta"'
+    source = "2026-07-28 basic/index"
+
+    def look(self, seen: Seen) -> Iterable[Finding]:
+        meta = member(seen.body.get(part_of(seen)), "_meta")
+        if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE.isdisjoint(meta)):
+            return ()
+        return self._of(seen, meta)
+
+    def _of(self, seen: Seen, meta: dict[str, Any]) -> Iterator[Finding]:
+        where = f"/{part_of(seen)}/_meta"
+        parent = meta.get("traceparent")
+        if "traceparent" in meta and not (isinstance(parent, str) and len(parent) <= MOST and _is_traceparent(parent)):
+            yield self.finding(seen, "traceparent is not as the W3C has it", pointer=f"{where}/traceparent")
+        for name in sorted(_TRACE):
+            if name in meta and not isinstance(meta[name], str):
+                yield self.finding(seen, f"{name} is not a string", pointer=f"{where}/{name}")
+
+
+class IconScheme(_Anywhere):
+    """An icon is neither on the web nor part of the message.
+
+    **Why it matters.** Clients are told to take `https:` and `data:` alone: by another scheme an icon can run a script,
+    or read a file of whoever looks at it.
+
+    **On the wire.** `< …"icons":[{"src":"file:///usr/share/icons/note.png"}]`
+
+    **Instead.** `https:` from a host that one trusts as the server, or `data:`.
+    """
+
+    id = "meta/icon-scheme"
+    who = "server"
+    versions = since("2025-11-25")
+    level = WARNING
+    word = b'"icons"'
+    source = "2025-11-25 basic/index"
+
+    def found(self, seen: Seen) -> Iterator[Finding]:
+        for pointer, place in places(seen):
+            for where, icon in icons(place):
+                source = icon.get("src")
+                scheme = _scheme(source) if isinstance(source, str) else None
+                name = scheme[1].lower() if scheme is not None else "https"
+                if name not in ("https", "data"):
+                    must = "; clients must reject it" if name in _REJECTED else ""
+                    text = f"the icon is of the scheme {name}, not https or data{must}"
+                    yield self.finding(seen, text, pointer=f"{pointer}{where}/src", blames=seen.message.sender)
+
+
+class IconSize(_Anywhere):
+    """The size or the theme of an icon is written as no revision has it.
+
+    **Why it matters.** The client cannot pick the icon that fits, and takes the first.
+
+    **On the wire.** `< …"icons":[{"src":"https://example.com/a.png","sizes":["48"],"theme":"night"}]`
+
+    **Instead.** `"sizes":["48x48"]`, or `any`; a theme is `light` or `dark`.
+    """
+
+    id = "meta/icon-size"
+    versions = since("2025-11-25")
+    level = NOTE
+    replaces = ("schema/*",)
+    word = b'"icons"'
+    source = "2025-11-25 schema Icon"
+
+    def found(self, seen: Seen) -> Iterator[Finding]:
+        for pointer, place in places(seen):
+            for where, icon in icons(place):
+                sizes, theme = icon.get("sizes"), icon.get("theme")
+                for index, size in enumerate(islice(sizes, MOST)) if isinstance(sizes, list) else ():
+                    if isinstance(size, str) and not _is_size(size):
+                        text = f"the size {short(size)!r} of an icon is neither WxH nor any"
+                        yield self.finding(seen, text, pointer=f"{pointer}{where}/sizes/{index}")
+                if isinstance(theme, str) and theme not in ("light", "dark"):
+                    text = f"the theme {short(theme)!r} of an icon is neither light nor dark"
+                    yield self.finding(seen, text, pointer=f"{pointer}{where}/theme")
+
+
+class AnnotationTime(_Anywhere):
+    """`lastModified` of an annotation is no timestamp of ISO 8601.
+
+    **Why it matters.** What cannot be read as a time cannot be sorted by, and readers guess which day comes first.
+
+    **On the wire.** `< …"annotations":{"lastModified":"12/01/2025"}`
+
+    **Instead.** `2025-01-12T15:00:58Z`
+    """
+
+    id = "meta/annotation-time"
+    versions = since("2025-06-18")
+    level = WARNING
+    word = b'"lastModified"'
+    source = "2025-06-18 server/resources"
+
+    def found(self, seen: Seen) -> Iterator[Finding]:
+        for pointer, place in places(seen):
+            time = member(place.get("annotations"), "lastModified")
+            if isinstance(time, str) and (len(time) > _LONGEST or not _is_time(time)):
+                text = "lastModified is no timestamp of ISO 8601"
+                yield self.finding(seen, text, pointer=f"{pointer}/annotations/lastModified")
+
+
+class MimeType(_Anywhere):
+    """A MIME type is none, or that of an image or of sound is of something else.
+
+    **Why it matters.** By it a client decides how to show what came.
+
+    **On the wire.** `< …"content":[{"type":"image","data":"…","mimeType":"png"}]`
+
+    **Instead.** A type and a subtype: `image/png`.
+    """
+
+    id = "meta/mime-type"
+    level = NOTE
+    word = b'"mimeType"'
+    source = "2024-11-05 server/prompts"
+
+    def found(self, seen: Seen) -> Iterator[Finding]:
+        for pointer, place in places(seen):
+            for where, one in [("", place), *icons(place)]:
+                mime, kind = one.get("mimeType"), one.get("type")
+                if not isinstance(mime, str):
+                    continue
+                if not _is_mime(mime):
+                    text = f"the MIME type {short(mime)!r} is not of the form type/subtype"
+                elif isinstance(kind, str) and kind in _A and not mime.lower().startswith(f"{kind}/"):
+                    text = f"the MIME type of {_A[kind]} is {short(mime)!r}"
+                else:
+                    continue
+                yield self.finding(seen, text, pointer=f"{pointer}{where}/mimeType")
+
+
+class ImplementationEmpty(Rule):
+    """Client or server names itself with an empty name or version.
+
+    **Why it matters.** Logs and lists of servers show nothing, and nobody can tell which version had the fault.
+
+    **On the wire.** `< {"id":1,"result":{…,"serverInfo":{"name":"notes","version":""}}}`
+
+    **Instead.** Both, as people know them. Some SDKs send an empty version where none is given to them.
+    """
+
+    id = "meta/implementation-empty"
+    level = NOTE
+    once = True
+    source = "2024-11-05 schema Implementation"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return hook in ("request", "result") and (method == "initialize" or like.era == "modern")
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or request.sender != "client":
+            return ()
+        if request.method == "initialize":
+            return self._look(seen, member(request.params, "clientInfo"), "/params/clientInfo")
+        return self._look(seen, request.meta.get(CLIENT_INFO), "/params/_meta/" + _escaped(CLIENT_INFO))
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.message.sender != "server":
+            return ()
+        result = seen.body["result"]
+        if seen.method == "initialize":
+            return self._look(seen, member(result, "serverInfo"), "/result/serverInfo")
+        return self._look(seen, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + _escaped(SERVER_INFO))
+
+    def _look(self, seen: Seen, info: object, pointer: str) -> Iterable[Finding]:
+        if not isinstance(info, dict) or (info.get("name") != "" and info.get("version") != ""):
+            return ()
+        name = "name" if info.get("name") == "" else "version"
+        return [self.finding(seen, f"the {seen.message.sender}'s {name} is empty", pointer=f"{pointer}/{name}")]
+
+
+# ---- what the rules ask
+
+_A: Final = {"image": "an image", "audio": "audio"}
+_TRACE: Final = frozenset({"tracestate", "baggage"})
+
+
+def _has_own(meta: object) -> bool:
+    """Whether `_meta` has keys that nobody has defined; nearly none has."""
+    return isinstance(meta, dict) and not meta.keys() <= _DEFINED
+
+
+def _is_reserved(key: str, rank: int | None) -> bool:
+    labels = key.partition("/")[0].split(".", MOST)
+    is_of_2025_06_18 = len(labels) > 1 and labels[-2] in _RESERVED
+    is_of_now = len(labels) > 1 and labels[1] in _RESERVED
+    if rank is None:
+        return is_of_2025_06_18 and is_of_now
+    return is_of_now if rank >= _SETTLED else is_of_2025_06_18
+
+
+def _escaped(key: str) -> str:
+    return short(key).replace("~", "~0").replace("/", "~1")
