@@ -65,7 +65,7 @@ def of(whence: Whence) -> Iterator[Entry]:
     return (entry for entry in entries() if entry.whence in (whence, "both"))
 
 
-FIRST: Final = ("slash", "question_mark")
+FIRST: Final = ("slash", "question_mark", "q")
 """Keys that stand in the footer before those that open screens; all others behind, as far as there is room."""
 
 

@@ -14,10 +14,10 @@ from mcpproxy.report.text import Span, cells, count_text, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.entries import Entry, Opened
 from mcpproxy.tui.live import Pulse
-from mcpproxy.tui.log import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.messages import Failed, Grown, Matched, RowsRead
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.rows import Times, TrafficRows
+from mcpproxy.tui.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.table import Column, Table
 

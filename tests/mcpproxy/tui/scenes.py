@@ -211,17 +211,17 @@ async def listed(stage: Stage) -> None:
     assert isinstance(screen, sessions.SessionsScreen)
     rows = screen._rows
     await stage.until(lambda: not len(rows) or "…" not in rows.line(0).cells["findings"][0].text)
-    await stage.pilot.pause(0.3)
+    await stage.still()
 
 
 async def opened(stage: Stage) -> None:
     """The traffic of the first capture, understood and checked."""
     await stage.open()
     await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-    await stage.pilot.pause(0.3)
+    await stage.still()
 
 
-def then(*keys: str, see: str = "", wait_s: float = 0.3) -> Act:
+def then(*keys: str, see: str = "") -> Act:
     """The traffic, and some keys."""
 
     async def act(stage: Stage) -> None:
@@ -229,7 +229,7 @@ def then(*keys: str, see: str = "", wait_s: float = 0.3) -> Act:
         await stage.press(*keys)
         if see:
             await stage.see(see)
-        await stage.pilot.pause(wait_s)
+        await stage.still()
 
     return act
 
@@ -245,7 +245,7 @@ async def sql(stage: Stage) -> None:
     # How long it took differs from time to time.
     stage.app.asker.answer = answer._replace(took_s=0.02)
     stage.app.screen.post_message(Told())
-    await stage.pilot.pause(0.3)
+    await stage.still()
 
 
 async def live(stage: Stage) -> None:
@@ -255,7 +255,7 @@ async def live(stage: Stage) -> None:
     await stage.see("following", "search")
     await stage.until(lambda: stage.traffic.reading.understood == len(stage.traffic.reading.index))
     await stage.until(lambda: stage.traffic.reading.findings.checked == len(stage.traffic.reading.index))
-    await stage.pilot.pause(0.5)
+    await stage.still()
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ SCENES: Final[dict[str, Scene]] = {
     "exchanges": Scene(lambda folder: [filesystem(folder)], then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
-    "timeline": Scene(siblings, then("T", see="search", wait_s=1.0), picture=("timeline", 110, 30)),
+    "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 30)),
     "tools": Scene(lambda folder: [filesystem(folder)], then("O", see="move_file")),
     "stderr": Scene(lambda folder: [filesystem(folder)], then("E", see="is stale")),
     "sql": Scene(lambda folder: [filesystem(folder)], sql),

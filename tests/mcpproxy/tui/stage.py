@@ -13,7 +13,8 @@ from mcpproxy.tui.app import TheApp
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import frame, header, lines
 
-DEADLINE_S = 40.0
+DEADLINE_S = 120.0
+STILL_S = 1.0
 NOTHING = "Nothing recorded yet. Put this in front\n\n    mcpproxy run --\n"
 
 INITIALIZE = (
@@ -84,6 +85,16 @@ class Stage:
     async def see(self, *texts: str) -> None:
         """Wait until all of some texts stand on the screen."""
         await self.until(lambda: all(text in self.text() for text in texts), f"{texts}")
+
+    async def still(self) -> None:
+        """Wait until nothing on the screen has changed for a second: all that was read is drawn then."""
+        end, since, before = time.monotonic() + DEADLINE_S, time.monotonic(), ""
+        while time.monotonic() - since < STILL_S:
+            assert time.monotonic() < end, f"the screen is never still:\n{before}"
+            await self.pilot.pause(0.01)
+            now = self.text()
+            if now != before:
+                since, before = time.monotonic(), now
 
     async def press(self, *keys: str) -> None:
         """Press keys, one after the other."""

@@ -12,12 +12,12 @@ from textual.widgets import Footer
 from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.definitions import VERSIONS, Shown, Tool, Tools
 from mcpproxy.tui.entries import Entry, Opened
 from mcpproxy.tui.histogram import brief
 from mcpproxy.tui.live import Pulse
 from mcpproxy.tui.messages import Failed, Matched
 from mcpproxy.tui.plain import Words, notify
-from mcpproxy.tui.tools import VERSIONS, Shown, Tool, Tools
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, Table
 

@@ -11,10 +11,10 @@ import analysis
 from analysis.store.definitions import definitions_in
 from captures.file import CaptureFile
 from captures.record import members, seal
+from mcpproxy.tui.definitions import MOST, VERSIONS, Tools, differing
 from mcpproxy.tui.reading import Reading
-from mcpproxy.tui.screens.tools import ToolsScreen
+from mcpproxy.tui.screens.definitions import ToolsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.tools import MOST, VERSIONS, Tools, differing
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, Stage, conversation, play, record, said
 from tests.mcpproxy.tui.test_latency import HOSTILE, calling
