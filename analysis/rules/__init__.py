@@ -41,7 +41,8 @@ NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
 GROUPS: Final = (
     *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
-    *("capability", "method", "schema", "error", "timeout", "tool", "shutdown"),
+    *("capability", "method", "schema", "error", "timeout", "page", "cache", "tool"),
+    *("shutdown",),
 )
 """The groups that are built, in the order of the catalogue."""
 

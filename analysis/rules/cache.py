@@ -1,0 +1,363 @@
+"""The group `cache`: how long a result may be kept, and for whom, since 2026-07-28."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, ClassVar, Final, NamedTuple
+
+import orjson
+
+from analysis.finding import Finding
+from analysis.message import Message, Number, Side
+from analysis.methods import METHODS
+from analysis.revisions import MODERN_ERA
+from analysis.rules import NOTE, WARNING, Rule, Who
+from analysis.rules.walks import LISTS, walks_of
+from analysis.session import Seen, Session
+
+_PAGED: Final = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+_CACHEABLE: Final = _PAGED | {"server/discover", "resources/read"}
+_HINTS: Final = ("ttlMs", "cacheScope")
+_SCOPES: Final = ("public", "private")
+_NOT_OURS: Final = frozenset({"input_required", "task"})
+"""Results whose hints are another rule's matter, or no hints."""
+_SOURCE: Final = "2026-07-28 server/utilities/caching"
+_KEPT: Final = 1_000
+"""Results of one session that are remembered as fresh."""
+_MS: Final = 1_000_000
+_CHANGES: Final = {
+    "notifications/tools/list_changed": ("tools/list",),
+    "notifications/prompts/list_changed": ("prompts/list",),
+    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+    "notifications/resources/updated": ("resources/read",),
+}
+
+
+class _Cacheable(Rule):
+    """A rule about complete results that may be kept."""
+
+    who: ClassVar[Who] = "server"
+    versions = MODERN_ERA
+    methods = _CACHEABLE
+    sender: ClassVar[Side | None] = "server"
+    era = "modern"
+    source = _SOURCE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        if not isinstance(result, dict) or result.get("resultType") != "complete":
+            return ()
+        return self.look(seen, result)
+
+    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+        """What is wrong with one."""
+        raise NotImplementedError
+
+
+class MissingHints(_Cacheable):
+    """A result that may be kept does not say how long, or for whom.
+
+    **Why it matters.** A client that keeps it may show what is long gone; one that does not asks for it all the time.
+
+    **On the wire.** `< {"id":2,"result":{"resultType":"complete","tools":[…]}}`
+
+    **Instead.** `"ttlMs":60000,"cacheScope":"private"`; a `ttlMs` of 0 says that it should not be kept.
+    """
+
+    id = "cache/missing-hints"
+    replaces = ("schema/*",)
+
+    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+        lacking = [name for name in _HINTS if name not in result]
+        return [self.finding(seen, f"the result has no {name}", pointer=f"/result/{name}") for name in lacking]
+
+
+class InvalidHints(_Cacheable):
+    """A hint on how long a result may be kept, or for whom, is none.
+
+    **Why it matters.** What cannot be read does not count, or the whole result is refused for it.
+
+    **On the wire.** `< …"ttlMs":"60000","cacheScope":"shared"`
+
+    **Instead.** `ttlMs` is an integer of 0 or more, in milliseconds; `cacheScope` is `public` or `private`.
+    """
+
+    id = "cache/invalid-hints"
+    replaces = ("schema/*",)
+
+    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+        found = []
+        if "ttlMs" in result and _ttl(result["ttlMs"]) is None:
+            text = "ttlMs is not an integer of 0 or more"
+            found.append(self.finding(seen, text, pointer="/result/ttlMs"))
+        if "cacheScope" in result and result["cacheScope"] not in _SCOPES:
+            text = "cacheScope is neither public nor private"
+            found.append(self.finding(seen, text, pointer="/result/cacheScope"))
+        return found
+
+
+class HintsOnInterim(Rule):
+    """A result that asks for more says how long it may be kept.
+
+    **Why it matters.** It is a question, and only the one call that it was put to can answer it.
+
+    **On the wire.** `< {"id":4,"result":{"resultType":"input_required","ttlMs":60000,…}}`
+
+    **Instead.** Hints on the complete result alone.
+    """
+
+    id = "cache/hints-on-interim"
+    who = "server"
+    versions = MODERN_ERA
+    level = WARNING
+    sender = "server"
+    era = "modern"
+    source = _SOURCE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        if not isinstance(result, dict) or result.get("resultType") != "input_required":
+            return ()
+        name = next((name for name in _HINTS if name in result), None)
+        if name is None:
+            return ()
+        return [self.finding(seen, f"a result that asks for more has {name}", pointer=f"/result/{name}")]
+
+
+class HintsElsewhere(Rule):
+    """Hints on how long a result may be kept stand on one that is not kept.
+
+    **Why it matters.** Nobody looks there. It is legal.
+
+    **On the wire.** `< {"id":5,"result":{"resultType":"complete","content":[…],"ttlMs":60000}}` of a tool
+
+    **Instead.** Hints on lists, on what `server/discover` and `resources/read` give, and since 2026-07-28.
+    """
+
+    id = "cache/hints-elsewhere"
+    who = "server"
+    level = NOTE
+    once = True
+    sender = "server"
+    source = _SOURCE
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        if method not in METHODS or method.startswith("tasks/") or like.era is None:
+            return False
+        return like.era == "handshake" or method not in _CACHEABLE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        if not isinstance(result, dict) or ("ttlMs" not in result and "cacheScope" not in result):
+            return ()
+        kind = result.get("resultType")
+        if isinstance(kind, str) and kind in _NOT_OURS:
+            return ()
+        name = "ttlMs" if "ttlMs" in result else "cacheScope"
+        return [self.finding(seen, f"the result of {seen.method} has {name}", pointer=f"/result/{name}")]
+
+
+class ScopeDiffersBetweenPages(_Cacheable):
+    """Two pages of one list are kept for different people.
+
+    **Why it matters.** Somebody is shown the public half of a list that was meant for another one.
+
+    **On the wire.** `< …"nextCursor":"c1","cacheScope":"public"` … `< …"cacheScope":"private"` on the next page
+
+    **Instead.** One `cacheScope` for all pages. `ttlMs` may differ.
+    """
+
+    id = "cache/scope-differs-between-pages"
+    methods = _PAGED
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        page = walks_of(seen.session).take(seen) if seen.method in LISTS else None
+        if page is None or page.other_scope is None:
+            return ()
+        scope, seq = page.other_scope
+        text = f"cacheScope is not {scope}, as on an earlier page"
+        return [self.finding(seen, text, pointer="/result/cacheScope", related=(seq,))]
+
+
+class PublicWithAuthorization(_Cacheable):
+    """The answer to a request with credentials may be kept for everybody.
+
+    **Why it matters.** Any cache on the way may give that copy to others, who have no credentials or other ones.
+
+    **On the wire.** `Authorization: …` on the request, `< …"cacheScope":"public"`
+
+    **Instead.** `private`, unless everybody gets the same.
+    """
+
+    id = "cache/public-with-authorization"
+    level = NOTE
+    needs_http = True
+    once = True
+
+    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+        if result.get("cacheScope") != "public" or seen.http is None or "authorization" not in seen.http.fields:
+            return ()
+        text = "the answer to a request with credentials may be kept for everybody"
+        return [self.finding(seen, text, pointer="/result/cacheScope")]
+
+
+class ChangedWhileFresh(_Cacheable):
+    """A result is another one than before, although that should still hold.
+
+    **Why it matters.** Whoever kept the first one shows what is no longer so. It is legal: the time is a hint.
+
+    **On the wire.** `< …"tools":[…],"ttlMs":60000` and a second later a list with other tools
+
+    **Instead.** A shorter `ttlMs`, or a notification when it changes.
+    """
+
+    id = "cache/changed-while-fresh"
+    level = NOTE
+    needs_time = True
+    methods = _CACHEABLE | frozenset(_CHANGES)
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
+        return ()
+
+    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - it is asked of the store
+        before = _fresh_of(seen.session).take(seen)
+        if before is None:
+            return ()
+        text = f"the result of {seen.method} has changed before the earlier one was to be asked for again"
+        return [self.finding(seen, text, pointer="/result", related=(before,))]
+
+
+class RefetchedWhileFresh(_Cacheable):
+    """A client asks again for what it could have kept.
+
+    **Why it matters.** It costs a round trip. It is legal: nobody has to keep anything.
+
+    **On the wire.** `< …"ttlMs":60000` to `tools/list`, and a second later `tools/list` again
+
+    **Instead.** Keep the result for `ttlMs`, or until a notification says that it has changed.
+    """
+
+    id = "cache/refetched-while-fresh"
+    who = "client"
+    level = NOTE
+    needs_time = True
+    once = True
+    sender = None
+    methods = _CACHEABLE | frozenset(_CHANGES)
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        before = _fresh_of(seen.session).still(seen)
+        if before is None:
+            return ()
+        text = f"{seen.method} is asked for again before its result was to be"
+        return [self.finding(seen, text, related=(before,))]
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
+        return ()
+
+    def look(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:  # noqa: ARG002 - as above
+        _fresh_of(seen.session).take(seen)
+        return iter(())
+
+
+# ---- what is fresh
+
+_KEY: Final = "fresh"
+_Key = tuple[str, bytes]
+
+
+class _Kept(NamedTuple):
+    until_ns: int
+    digest: bytes
+    seq: int
+
+
+class _Fresh:
+    """Results that may still be kept; shared by the rules, of which the first to hand on a result counts."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._last: tuple[Message, int | None] | None = None
+
+    def still(self, seen: Seen) -> int | None:
+        """Number of the message with a result that still holds when it is asked for again; None where there is none."""
+        key = _key(seen) if self._kept else None
+        kept = self._kept.get(key) if key is not None else None
+        return kept.seq if kept is not None and seen.message.t_ns < kept.until_ns else None
+
+    def take(self, seen: Seen) -> int | None:
+        """A complete result came: number of the message with another one that should still hold; None without one."""
+        if self._last is None or self._last[0] is not seen.message:
+            self._last = seen.message, self._take(seen)
+        return self._last[1]
+
+    def forget(self, methods: tuple[str, ...]) -> None:
+        """Their results hold no longer."""
+        if self._kept and methods:
+            for key in [key for key in self._kept if key[0] in methods]:
+                del self._kept[key]
+
+    def _take(self, seen: Seen) -> int | None:
+        result, request = seen.body["result"], seen.request
+        ttl = _ttl(result.get("ttlMs"))
+        if request is None or (not ttl and not self._kept):
+            return None
+        key = _key(seen)
+        before = self._kept.pop(key, None) if key is not None else None
+        if key is None or (not ttl and before is None):
+            return None
+        digest = _digest({name: value for name, value in result.items() if name not in (*_HINTS, "_meta")})
+        if digest is None:
+            return None
+        if ttl:
+            self._kept[key] = _Kept(seen.message.t_ns + int(ttl * _MS), digest, seen.message.seq)
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        is_other = before is not None and before.digest != digest and seen.message.t_ns < before.until_ns
+        return before.seq if is_other and before is not None else None
+
+
+def _fresh_of(session: Session) -> _Fresh:
+    found: _Fresh | None = session.memory.get(_KEY)
+    if found is None:
+        found = session.memory[_KEY] = _Fresh()
+    return found
+
+
+def _key(seen: Seen) -> _Key | None:
+    """What must be equal for two results to be of the same: method, params, and who asks."""
+    request = seen.request
+    if request is None:
+        return None
+    params = request.params
+    rest = {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
+    who = seen.http.fields.get("authorization", "") if seen.http is not None else ""
+    digest = _digest([rest, who])
+    return None if digest is None else (request.method, digest)
+
+
+def _digest(value: object) -> bytes | None:
+    """Equal values have equal ones. None where that cannot be told."""
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        # Numbers beyond 64 bits, lone surrogates.
+        try:
+            text = json.dumps(value, sort_keys=True).encode()
+        except (TypeError, ValueError, RecursionError):
+            return None
+    return blake2b(text, digest_size=16).digest()
+
+
+def _ttl(value: object) -> float | None:
+    """Milliseconds; None where they are no integer of 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        return None
+    if isinstance(value, float) and not isinstance(value, Number) and not value.is_integer():
+        return None
+    if isinstance(value, Number) and not (value.token.isdecimal() or value.is_integer()):
+        return None
+    return min(value, 1 << 50)

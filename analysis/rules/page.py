@@ -1,0 +1,219 @@
+"""The group `page`: lists that come page by page, and the cursors that lead from one to the next."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Final, Literal
+
+from analysis.finding import Finding, Level
+from analysis.message import Request
+from analysis.methods import METHODS
+from analysis.revisions import MODERN_ERA, Span
+from analysis.rules import ERROR, NOTE, WARNING, Rule
+from analysis.rules.error_codes import CAPABILITY, HEADERS, NOT_FOUND, PARAMS, VERSION, code_of, shown
+from analysis.rules.walks import CHANGES, LISTS, Page, walks_of
+from analysis.session import Seen
+
+_LISTS: Final = frozenset(LISTS)
+_BEFORE: Final = frozenset({PARAMS, NOT_FOUND, HEADERS, VERSION, CAPABILITY})
+"""Codes that are right, or of somebody who has not come to look at the cursor."""
+_TASKS_RANK: Final = 3
+
+
+class _Walking(Rule):
+    """A rule that knows the pages that came."""
+
+    methods = _LISTS
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - of all hooks alike
+        return method in CHANGES or METHODS[method].is_defined(like.rank)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self.look(seen, walks_of(seen.session).take(seen))
+
+    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that look at pages
+        """What is wrong with a page."""
+        return ()
+
+
+class UnknownCursor(_Walking):
+    """A cursor is sent that was given out for no list of the session.
+
+    **Why it matters.** Cursors mean something to the server that made them, and to nobody else: one that is made up,
+    changed or kept gets an error, or the wrong page.
+
+    **On the wire.** `> {"id":3,"method":"tools/list","params":{"cursor":"page2"}}` where no `nextCursor` was `page2`
+
+    **Instead.** Begin without a cursor, and send back what `nextCursor` said. Since 2026-07-28 a cursor may outlive its
+    connection.
+    """
+
+    id = "page/unknown-cursor"
+    who = "client"
+    levels: ClassVar[Mapping[Span, Level]] = {MODERN_ERA: NOTE}
+    needs_start = True
+    source = "2024-11-05 server/utilities/pagination"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if seen.request is None or _fault(seen, seen.request) != "unknown":
+            return ()
+        text = f"the cursor of {seen.method} was never given out"
+        return [self.finding(seen, text, pointer="/params/cursor", blames=seen.message.sender)]
+
+
+class ForeignCursor(_Walking):
+    """A cursor is sent that was given out for another list.
+
+    **Why it matters.** It counts through other things: what comes is an error, or a page of the wrong place.
+
+    **On the wire.** `< …"tools":[…],"nextCursor":"c1"` … `> {"id":4,"method":"prompts/list","params":{"cursor":"c1"}}`
+
+    **Instead.** Keep one cursor for each list.
+    """
+
+    id = "page/foreign-cursor"
+    who = "client"
+    source = "2024-11-05 server/utilities/pagination"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if seen.request is None or _fault(seen, seen.request) != "foreign":
+            return ()
+        text = f"the cursor of {seen.method} was given out for another list"
+        return [self.finding(seen, text, pointer="/params/cursor", blames=seen.message.sender)]
+
+
+class Loop(_Walking):
+    """The cursor of the next page leads back to one that was there before.
+
+    **Why it matters.** A client that asks for all pages never comes to an end.
+
+    **On the wire.** `> …"cursor":"c1"` `< …"nextCursor":"c1"`
+
+    **Instead.** Leave `nextCursor` out of the last page.
+    """
+
+    id = "page/loop"
+    who = "server"
+    level = WARNING
+    source = "2024-11-05 server/utilities/pagination"
+
+    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:
+        if not page.loops:
+            return ()
+        text = "the next page is one that was there before"
+        return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
+
+
+class DuplicateItem(_Walking):
+    """Two pages of one list have the same item.
+
+    **Why it matters.** Clients show it twice, or drop one of them. Often it means that another item was left out.
+
+    **On the wire.** `< …"resources":[{"uri":"file:///a",…}],"nextCursor":"c1"` … the same URI on the next page
+
+    **Instead.** Page through an order that does not change. Since 2026-07-28 it is expected where data changes.
+    """
+
+    id = "page/duplicate-item"
+    who = "server"
+    level = NOTE
+    methods = _LISTS | frozenset(CHANGES)
+    source = "2024-11-05 server/utilities/pagination"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if seen.message.sender == "server":
+            walks_of(seen.session).changed(CHANGES.get(seen.method, ()))
+        return ()
+
+    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:
+        listed = LISTS.get(seen.method)
+        if not page.repeated or listed is None:
+            return ()
+        more = len(page.repeated) - 1
+        text = "an item is on another page, too" + (f", and so are {more} more" if more else "")
+        pointer = f"/result/{listed[0]}/{page.repeated[0]}"
+        return [self.finding(seen, text, pointer=pointer, related=page.related[:10])]
+
+
+class EmptyCursor(_Walking):
+    """The cursor of the next page is an empty string.
+
+    **Why it matters.** It is a cursor like any other, and there is a next page. Many clients take it for the end.
+
+    **On the wire.** `< {"id":2,"result":{"tools":[…],"nextCursor":""}}`
+
+    **Instead.** Leave `nextCursor` out of the last page, and give others one that says something.
+    """
+
+    id = "page/empty-cursor"
+    who = "server"
+    level = NOTE
+    source = "2026-07-28 server/utilities/pagination"
+
+    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - it is about the result alone
+        result = seen.body["result"]
+        if not isinstance(result, dict) or result.get("nextCursor") != "":
+            return ()
+        return [self.finding(seen, "nextCursor is empty", pointer="/result/nextCursor", blames=seen.message.sender)]
+
+
+class NextCursorElsewhere(Rule):
+    """A result has a `nextCursor`, and its method has no pages.
+
+    **Why it matters.** Nobody asks for the rest.
+
+    **On the wire.** `< {"id":5,"result":{"contents":[…],"nextCursor":"c1"}}` in answer to `resources/read`
+
+    **Instead.** All of it at once, or a way to ask for parts in the arguments or the URI.
+    """
+
+    id = "page/next-cursor-elsewhere"
+    who = "server"
+    level = NOTE
+    source = "2024-11-05 server/utilities/pagination"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return method in METHODS and method not in LISTS
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        if not isinstance(result, dict) or "nextCursor" not in result:
+            return ()
+        text = f"{seen.method} has no pages, and its result a nextCursor"
+        return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
+
+
+class BadCursorCode(_Walking):
+    """A cursor that was never given out for a list is refused with a code other than -32602.
+
+    **Why it matters.** By -32602 a client knows that the cursor is at fault, and begins again without one.
+
+    **On the wire.** `> {"id":3,"method":"tools/list","params":{"cursor":"old"}}` `< {"id":3,"error":{"code":-32603,…}}`
+
+    **Instead.** -32602.
+    """
+
+    id = "page/bad-cursor-code"
+    who = "server"
+    level = WARNING
+    source = "2024-11-05 server/utilities/pagination"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        request, code = seen.request, code_of(seen)
+        if request is None or code is None or code in _BEFORE or _fault(seen, request) is None:
+            return
+        text = f"a cursor that was not given out for {request.method} is refused with {shown(code)}, not -32602"
+        level = ERROR if request.method == "tasks/list" and seen.rank == _TASKS_RANK else None
+        blames = seen.message.sender
+        yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)
+
+
+# ---- what the rules ask
+
+
+def _fault(seen: Seen, request: Request) -> Literal["unknown", "foreign"] | None:
+    """What is wrong with the cursor of a request; None where that is not certain."""
+    session, walks = seen.session, walks_of(seen.session)
+    given = walks.given_for(request)
+    # What was given out before the beginning, or was lost, may be any cursor of any list.
+    if given is None or request.method in given or walks.is_full or not session.observed_start:
+        return None
+    return "foreign" if given else "unknown"
