@@ -26,6 +26,7 @@ from analysis.message import Invalid, Notification, Request, Response, is_as_wri
 from analysis.methods import METHODS, REQUESTS, UNPREFIXED
 from analysis.rules import Ending, Later, Rule, rules
 from analysis.rules.eras import lacks
+from analysis.rules.meta_places import mentions, unusual_metas
 from analysis.session import Seen, Session
 from captures.frame import Frame
 from captures.limits import MEMBERS
@@ -139,20 +140,7 @@ class Checker:
         return found
 
     def _look_at(self, seen: Seen) -> list[Finding]:
-        message = seen.message
-        method = ""
-        if isinstance(message, Request):
-            kind, method = "request", message.method
-        elif isinstance(message, Notification):
-            kind, method = "notification", UNPREFIXED.get(message.method, message.method)
-        elif isinstance(message, Invalid):
-            kind = "invalid"
-        else:
-            if seen.exchange is not None:
-                method = seen.exchange.request.method
-                kind = "error" if message.is_error else "result"
-            else:
-                kind = "unpaired error" if message.is_error else "unpaired result"
+        kind, method = _kind_of(seen)
         if self._shown is not None:
             self._shown(seen)
         plan = self._plan(kind, seen, method)
@@ -162,6 +150,14 @@ class Checker:
         if plan.odd and is_odd(seen):
             found += self._run(plan.odd, seen)
         found += self._run(plan.usual, seen)
+        for word, calls in plan.worded:
+            if mentions(seen, word):
+                found += self._run(calls, seen)
+        if plan.meta:
+            metas = unusual_metas(seen)
+            if metas:
+                for rule, hook in plan.meta:
+                    found += self._ask(rule, hook, seen, metas)
         if plan.problems:
             problems = problems_of(seen)
             if problems:
@@ -226,7 +222,11 @@ class Checker:
             usual = tuple(call for hook in _HOOKS[kind] for call in self._calls(hook, where, method))
             odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
             problems = self._calls("problems", where, method) if kind in _SHAPED else ()
-            plan = self._plans[key] = _Plan(usual, odd, problems)
+            meta = self._calls("meta", where, method) if kind in _SHAPED else ()
+            words = {rule.word for rule, _ in usual if rule.word}
+            worded = tuple((word, tuple(call for call in usual if call[0].word == word)) for word in sorted(words))
+            usual = tuple(call for call in usual if not call[0].word)
+            plan = self._plans[key] = _Plan(usual, worded, odd, problems, meta)
         return plan
 
     def _calls(self, hook: str, where: Seen, method: str) -> "Calls":
@@ -303,10 +303,28 @@ class _Plan(NamedTuple):
     """Whom to ask about a message."""
 
     usual: Calls
+    worded: tuple[tuple[bytes, Calls], ...]
+    """Where a word stands in its bytes."""
     odd: Calls
     """Where something about it is odd."""
     problems: Calls
     """Where its body does not fit its shape."""
+    meta: Calls
+    """Where its `_meta` is not as it usually is."""
+
+
+def _kind_of(seen: Seen) -> tuple[str, str]:
+    """The kind of a message as `_HOOKS` has it, and the method by which it is judged."""
+    message = seen.message
+    if isinstance(message, Request):
+        return "request", message.method
+    if isinstance(message, Notification):
+        return "notification", UNPREFIXED.get(message.method, message.method)
+    if isinstance(message, Invalid):
+        return "invalid", ""
+    if seen.exchange is None:
+        return "unpaired error" if message.is_error else "unpaired result", ""
+    return "error" if message.is_error else "result", seen.exchange.request.method
 
 
 def is_odd(seen: Seen) -> bool:

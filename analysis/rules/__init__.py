@@ -53,6 +53,7 @@ LONGEST_METHOD: Final = 256
 """Characters of a method that a finding keeps."""
 
 Who: TypeAlias = Literal["client", "server", "either"]
+Metas: TypeAlias = list[tuple[str, Any]]
 Later: TypeAlias = Callable[[], Iterable[Finding]]
 """A question put off to a later time of the capture."""
 
@@ -91,6 +92,8 @@ class Rule:
     """The era of the messages that it is asked about; None for both."""
     states: ClassVar[frozenset[State] | None] = None
     """States of the handshake before the message in which it is asked; None for all. Spares what cannot be."""
+    word: ClassVar[bytes] = b""
+    """What stands in the bytes of all requests, notifications and results that it is asked about; empty for all."""
     source: ClassVar[str] = ""
     """What obliges: a page of the specification, or an RFC."""
 
@@ -152,6 +155,10 @@ class Rule:
 
     def on_problems(self, seen: Seen, problems: "list[Problem]") -> Iterable[Finding]:
         """The params or the result of a message do not fit their shape."""
+        return ()
+
+    def on_meta(self, seen: Seen, metas: "Metas") -> Iterable[Finding]:
+        """A request, notification or result has `_meta` that is not as it usually is; each with its JSON Pointer."""
         return ()
 
     def on_batch(self, batch: tuple[Seen, ...]) -> Iterable[Finding]:

@@ -3,25 +3,17 @@
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from analysis.finding import Finding
 from analysis.message import Request
 from analysis.methods import METHODS
 from analysis.revisions import MODERN_ERA, since
-from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules import NOTE, WARNING, Metas, Rule
 from analysis.rules.eras import member, short
-from analysis.rules.meta_places import MOST, TOLD, icons, mentions, metas, part_of, places
-from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+from analysis.rules.meta_places import MOST, TOLD, USUAL, icons, part_of, places
+from analysis.session import CLIENT_INFO, SERVER_INFO, Seen
 
-_DEFINED: Final = frozenset(
-    {
-        *("progressToken", "traceparent", "tracestate", "baggage"),
-        *(PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO),
-        *(META + name for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")),
-    }
-)
-"""Keys that some revision or extension defines."""
 _RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
 _SETTLED: Final = 3
 """Rank of the revision since which the second label of a prefix decides."""
@@ -48,31 +40,31 @@ _LONGEST: Final = 200
 class _Anywhere(Rule):
     """A rule about what any message may have."""
 
-    word: ClassVar[bytes] = b""
-    """What stands in the bytes of all messages that it is about."""
-
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - of all hooks alike
         return method in METHODS
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return self.look(seen) if mentions(seen, self.word) else ()
+        return islice(self.found(seen), TOLD)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self.look(seen) if mentions(seen, self.word) else ()
+        return islice(self.found(seen), TOLD)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self.look(seen) if mentions(seen, self.word) else ()
-
-    def look(self, seen: Seen) -> Iterable[Finding]:
-        """What is wrong with a message that may be concerned."""
         return islice(self.found(seen), TOLD)
 
     def found(self, seen: Seen) -> Iterator[Finding]:
-        """All of it."""
+        """What is wrong with a message."""
         raise NotImplementedError
 
 
-class NotObject(_Anywhere):
+class _Meta(Rule):
+    """A rule about `_meta`, wherever it stands."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return method in METHODS
+
+
+class NotObject(_Meta):
     """`_meta` is not an object.
 
     **Why it matters.** Everybody who looks for a member of it fails: at best the message is refused.
@@ -84,17 +76,16 @@ class NotObject(_Anywhere):
 
     id = "meta/not-object"
     replaces = ("schema/*",)
-    word = b'"_meta"'
     source = "2024-11-05 schema"
 
-    def look(self, seen: Seen) -> Iterable[Finding]:
-        odd = [pointer for pointer, meta in metas(seen) if not isinstance(meta, dict) and meta is not None]
+    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
+        odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if seen.era == "modern" and isinstance(seen.message, Request):
             odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # it lacks more than that
         return [self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd[:TOLD]]
 
 
-class InvalidKey(_Anywhere):
+class InvalidKey(_Meta):
     """A key of `_meta` is not of the form `prefix/name`, or `name`.
 
     **Why it matters.** The prefix is a name of somebody's, as in a domain: that is how keys of different people do not
@@ -108,12 +99,11 @@ class InvalidKey(_Anywhere):
 
     id = "meta/invalid-key"
     versions = since("2025-06-18")
-    word = b'"_meta"'
     source = "2025-06-18 basic/index"
 
-    def look(self, seen: Seen) -> Iterable[Finding]:
-        found = [self._of(seen, pointer, meta) for pointer, meta in metas(seen) if _has_own(meta)]
-        return islice((one for some in found for one in some), TOLD) if found else ()
+    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
+        found = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
+        return islice((one for some in found for one in some), TOLD)
 
     def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
@@ -122,7 +112,7 @@ class InvalidKey(_Anywhere):
                 yield self.finding(seen, text, pointer=f"{pointer}/{_escaped(key)}")
 
 
-class ReservedPrefix(_Anywhere):
+class ReservedPrefix(_Meta):
     """A key of `_meta` has a prefix that is reserved for MCP, and no revision defines it.
 
     **Why it matters.** A later revision may give that key another meaning.
@@ -135,21 +125,20 @@ class ReservedPrefix(_Anywhere):
     id = "meta/reserved-prefix"
     versions = since("2025-06-18")
     level = WARNING
-    word = b'"_meta"'
     source = "2025-06-18 basic/index; 2025-11-25 basic/index"
 
-    def look(self, seen: Seen) -> Iterable[Finding]:
-        found = [self._of(seen, pointer, meta) for pointer, meta in metas(seen) if _has_own(meta)]
-        return islice((one for some in found for one in some), TOLD) if found else ()
+    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
+        found = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
+        return islice((one for some in found for one in some), TOLD)
 
     def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
-            if "/" in key and key not in _DEFINED and _is_reserved(key, seen.rank) and _is_key(key):
+            if "/" in key and key not in USUAL and _is_reserved(key, seen.rank) and _is_key(key):
                 text = f"the prefix of {short(key)!r} in _meta is reserved"
                 yield self.finding(seen, text, pointer=f"{pointer}/{_escaped(key)}")
 
 
-class TraceContext(_Anywhere):
+class TraceContext(_Meta):
     """The trace context in `_meta` is not as the W3C has it.
 
     **Why it matters.** Whoever follows the call from one program to the next loses it here.
@@ -162,10 +151,9 @@ class TraceContext(_Anywhere):
 
     id = "meta/trace-context"
     versions = MODERN_ERA
-    word = b'"_meta"'
     source = "2026-07-28 basic/index"
 
-    def look(self, seen: Seen) -> Iterable[Finding]:
+    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - of one alone
         meta = member(seen.body.get(part_of(seen)), "_meta")
         if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE.isdisjoint(meta)):
             return ()
@@ -282,6 +270,8 @@ class MimeType(_Anywhere):
 
     def found(self, seen: Seen) -> Iterator[Finding]:
         for pointer, place in places(seen):
+            if "mimeType" not in place and "icons" not in place:
+                continue
             for where, one in [("", place), *icons(place)]:
                 mime, kind = one.get("mimeType"), one.get("type")
                 if not isinstance(mime, str):
@@ -340,11 +330,6 @@ class ImplementationEmpty(Rule):
 
 _A: Final = {"image": "an image", "audio": "audio"}
 _TRACE: Final = frozenset({"tracestate", "baggage"})
-
-
-def _has_own(meta: object) -> bool:
-    """Whether `_meta` has keys that nobody has defined; nearly none has."""
-    return isinstance(meta, dict) and not meta.keys() <= _DEFINED
 
 
 def _is_reserved(key: str, rank: int | None) -> bool:

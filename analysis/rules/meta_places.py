@@ -1,7 +1,6 @@
 """Where in a message stand `_meta`, icons, annotations and MIME types: in items of lists, blocks, contents, peers.
 
 Bounded: of a list only the first items are looked at, and into what is the user's own, as arguments, nobody looks.
-Nearly all messages have none of these; that is told by looking for the word in the bytes of the frame.
 """
 
 from collections.abc import Iterator
@@ -9,14 +8,20 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from analysis.message import Response
-from analysis.session import CLIENT_INFO, SERVER_INFO, Seen
+from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
 
 MOST: Final = 1000
 """Items of one list that are looked at."""
 TOLD: Final = 10
 """Findings of a rule about one message."""
 
-_KEY: Final = "metas"
+USUAL: Final = frozenset(
+    {
+        *("progressToken", PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO),
+        *(META + name for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")),
+    }
+)
+"""Keys that some revision or extension defines, and other rules look at."""
 
 # Name of a member, and what it is: an object, a list of them, blocks of content, or messages with such.
 _Kind = Literal["one", "items", "blocks", "messages"]
@@ -44,24 +49,27 @@ def mentions(seen: Seen, word: bytes) -> bool:
     return word in frames[0].raw or (len(frames) > 1 and any(word in frame.raw for frame in frames))
 
 
-def metas(seen: Seen) -> list[tuple[str, Any]]:
-    """Every `_meta` of a message with its JSON Pointer, that of the params or the result first."""
+def unusual_metas(seen: Seen) -> list[tuple[str, Any]]:
+    """Every `_meta` of a message that is no object, or has a key that is not usual; each with its JSON Pointer.
+
+    That of the params or the result comes first. Nearly all messages have none.
+    """
     if not mentions(seen, b'"_meta"'):
         return []
-    # Several rules ask for the same.
-    kept = seen.session.memory.get(_KEY)
-    if kept is not None and kept[0] is seen.message:
-        found: list[tuple[str, Any]] = kept[1]
-        return found
     part = part_of(seen)
     body = seen.body.get(part)
-    found = []
-    if isinstance(body, dict) and "_meta" in body:
+    found: list[tuple[str, Any]] = []
+    own = isinstance(body, dict) and "_meta" in body
+    if isinstance(body, dict) and own and not _is_usual(body["_meta"]):
         found.append((f"/{part}/_meta", body["_meta"]))
-    if sum(frame.raw.count(b'"_meta"') for frame in seen.message.frames) > len(found):
-        found += [(f"{pointer}/_meta", place["_meta"]) for pointer, place in places(seen) if "_meta" in place]
-    seen.session.memory[_KEY] = seen.message, found
+    if sum([frame.raw.count(b'"_meta"') for frame in seen.message.frames]) > own:
+        further = [(pointer, place["_meta"]) for pointer, place in places(seen) if "_meta" in place]
+        found += [(f"{pointer}/_meta", meta) for pointer, meta in further if not _is_usual(meta)]
     return found
+
+
+def _is_usual(meta: object) -> bool:
+    return isinstance(meta, dict) and USUAL.issuperset(meta)
 
 
 def places(seen: Seen) -> Iterator[tuple[str, dict[str, Any]]]:
