@@ -292,9 +292,11 @@ class Checker:
         return [one for one in found if self._is_news(one)]
 
     def _is_news(self, finding: Finding) -> bool:
-        if not rules()[finding.rule].once:
+        rule = rules()[finding.rule]
+        if not rule.once:
             return True
-        key = (finding.rule, finding.session, finding.blames)
+        who = finding.blames + finding.message if rule.once_each else finding.blames
+        key = (finding.rule, finding.session, who)
         self.counts[key] += 1
         return self.counts[key] == 1
 

@@ -42,7 +42,7 @@ NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 GROUPS: Final = (
     *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
     *("capability", "method", "schema", "error", "timeout", "page", "cache", "tool"),
-    *("shutdown",),
+    *("prompt", "completion", "deprecated", "shutdown"),
 )
 """The groups that are built, in the order of the catalogue."""
 
@@ -82,6 +82,8 @@ class Rule:
     """[L]: needs a complete list result of the server."""
     once: ClassVar[bool] = False
     """[O]: the first time for each sender and session is a finding, others are only counted."""
+    once_each: ClassVar[bool] = False
+    """Of these, findings with other messages are other findings."""
     replaces: ClassVar[tuple[str, ...]] = ()
     """Rules whose findings about the same message this one makes superfluous; of `schema/*` those at the same place."""
     methods: ClassVar[frozenset[str] | None] = None

@@ -212,5 +212,6 @@ def _kept(member: str, name: str) -> Callable[[Session], Listing]:
 
 tools_of: Final = _kept("tools", "name")
 """The tools of a session."""
+prompts_of: Final = _kept("prompts", "name")
 resources_of: Final = _kept("resources", "uri")
 templates_of: Final = _kept("resourceTemplates", "uriTemplate")

@@ -67,7 +67,8 @@ def test_all_that_the_library_offers_is_right(mode: str, tmp_path: Path) -> None
             await use_the_library(client)
 
     anyio.run(talk)
-    assert alarms(capture) == []
+    # The last thing that it does is to ask for a prompt that is not there.
+    assert [rule for rule, _, _ in alarms(capture)] == ["prompt/unlisted"]
     assert len(findings_of(capture)) < 40
 
 

@@ -1,0 +1,112 @@
+"""The group `completion`: suggestions for arguments of prompts and of templates."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from analysis.finding import Finding
+from analysis.message import Request
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.eras import member, short
+from analysis.rules.error_codes import params_of
+from analysis.rules.listings import prompts_of, resources_of, templates_of
+from analysis.session import Seen
+
+_LISTS: Final = {"prompts/list": prompts_of, "resources/list": resources_of, "resources/templates/list": templates_of}
+_LONGEST: Final = 10_000
+"""Characters of a template that are looked at."""
+_expressions: Final = re.compile(r"\{([^{}]{0,1000})\}").findall
+_names: Final = re.compile(r"[A-Za-z0-9_.%]+").findall
+
+
+class Counts(Rule):
+    """The figures of a completion do not fit its values.
+
+    **Why it matters.** A client shows "3 of 2", or does not ask for more where there is more.
+
+    **On the wire.** `< {"id":7,"result":{"completion":{"values":["a","b"],"total":1}}}`
+
+    **Instead.** `total` is how many there are in all; `hasMore` is true where that is more than were sent.
+    """
+
+    id = "completion/counts"
+    who = "server"
+    level = WARNING
+    methods = frozenset({"completion/complete"})
+    source = "2024-11-05 server/utilities/completion"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        completion = member(seen.body["result"], "completion")
+        values, total = member(completion, "values"), member(completion, "total")
+        if not isinstance(values, list) or isinstance(total, bool) or not isinstance(total, int | float):
+            return ()
+        if total < len(values):
+            text = "total is less than the number of values"
+        elif total > len(values) and member(completion, "hasMore") is False:
+            text = "hasMore is false, and total more than the number of values"
+        else:
+            return ()
+        return [self.finding(seen, text, pointer="/result/completion/total")]
+
+
+class UnknownReference(Rule):
+    """A completion is asked for of something that is not listed, or has no such argument.
+
+    **Why it matters.** There is nothing to suggest; the client goes by an old list.
+
+    **On the wire.** `> {"id":7,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"gone"},…}}`
+
+    **Instead.** The name of a listed prompt, or the `uriTemplate` of a listed template, and an argument of it.
+    """
+
+    id = "completion/unknown-reference"
+    who = "client"
+    level = NOTE
+    needs_lists = True
+    methods = frozenset(
+        {
+            *("completion/complete", *_LISTS),
+            *("notifications/prompts/list_changed", "notifications/resources/list_changed"),
+        }
+    )
+    source = "2024-11-05 server/utilities/completion"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if seen.message.sender == "server":
+            changed = (prompts_of,) if "prompts" in seen.method else (resources_of, templates_of)
+            for listing in changed:
+                listing(seen.session).changed(seen)
+        return ()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        listing = _LISTS.get(seen.method)
+        if listing is not None:
+            listing(seen.session).take(seen)
+        return ()
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        return self._asked(seen, request) if request is not None and request.method == "completion/complete" else ()
+
+    def _asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        reference, argument = params_of(request).get("ref"), member(params_of(request).get("argument"), "name")
+        kind, name, uri = member(reference, "type"), member(reference, "name"), member(reference, "uri")
+        arguments: set[str] | None = None
+        if kind == "ref/prompt" and isinstance(name, str):
+            if prompts_of(seen.session).lacks(name, request, seen.session):
+                yield self.finding(seen, f"no prompt {short(name)!r} is listed", pointer="/params/ref/name")
+                return
+            prompt = prompts_of(seen.session).entry(name, request, seen.session)
+            listed = prompt.item.get("arguments", []) if prompt is not None else None
+            if isinstance(listed, list):
+                arguments = {found for found in (member(one, "name") for one in listed) if isinstance(found, str)}
+        elif kind == "ref/resource" and isinstance(uri, str):
+            if all(of(seen.session).lacks(uri, request, seen.session) for of in (resources_of, templates_of)):
+                text = "the reference is neither a listed resource nor a template"
+                yield self.finding(seen, text, pointer="/params/ref/uri")
+                return
+            if templates_of(seen.session).entry(uri, request, seen.session) is not None and len(uri) <= _LONGEST:
+                arguments = {found for inner in _expressions(uri) for found in _names(inner)}
+        if arguments is not None and isinstance(argument, str) and argument not in arguments:
+            text = f"the argument {short(argument)!r} is none of it"
+            yield self.finding(seen, text, pointer="/params/argument/name")

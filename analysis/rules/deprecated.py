@@ -1,0 +1,141 @@
+"""The group `deprecated`: what works, and is on its way out."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from analysis.finding import Finding
+from analysis.revisions import MODERN_ERA, since
+from analysis.rules import NOTE, Rule
+from analysis.rules.eras import member
+from analysis.rules.inputs import METHODS as INTERIM
+from analysis.rules.inputs import input_requests
+from analysis.session import CLIENT_CAPABILITIES, META, Seen
+
+_LOG_LEVEL: Final = META + "logLevel"
+_ASKED: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
+
+
+class Feature(Rule):
+    """Roots, sampling or logging is declared or used in the modern era.
+
+    **Why it matters.** All three work, and will be gone one day, though not before 2027-07-28. It is time to look for
+    something else.
+
+    **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{"roots":{}}`
+
+    **Instead.** Arguments of tools and URIs of resources for roots; a model of the server's own for sampling; stderr or
+    OpenTelemetry for logs.
+    """
+
+    id = "deprecated/feature"
+    versions = MODERN_ERA
+    level = NOTE
+    once = True
+    once_each = True
+    era = "modern"
+    source = "2026-07-28 deprecated"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if hook == "request":
+            return like.message.sender == "client"
+        if hook == "notification":
+            return method == "notifications/message"
+        return method == "server/discover" or method in INTERIM
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        meta = seen.request.meta if seen.request is not None else {}
+        declared = meta.get(CLIENT_CAPABILITIES)
+        if not declared and _LOG_LEVEL not in meta:
+            return ()
+        used = [name for name in ("roots", "sampling") if isinstance(declared, dict) and name in declared]
+        if _LOG_LEVEL in meta:
+            used.append("logging")
+        return self._tell(seen, used, "/params/_meta") if used else ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self._tell(seen, ["logging"], "/method")
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        if not isinstance(result, dict):
+            return ()
+        if seen.method == "server/discover":
+            declared = result.get("capabilities")
+            has_logging = isinstance(declared, dict) and "logging" in declared
+            return self._tell(seen, ["logging"], "/result/capabilities/logging") if has_logging else ()
+        if "inputRequests" not in result:
+            return ()
+        used = [_ASKED[method] for _, method, _ in input_requests(seen) if method in _ASKED]
+        return self._tell(seen, used, "/result/inputRequests")
+
+    def _tell(self, seen: Seen, used: list[str], pointer: str) -> list[Finding]:
+        told: set[tuple[str, str]] = self.memory(seen.session, set)
+        new = [name for name in dict.fromkeys(used) if (seen.message.sender, name) not in told]
+        told.update((seen.message.sender, name) for name in new)
+        return [self.finding(seen, f"{name} is on its way out", pointer=pointer) for name in new]
+
+
+class IncludeContext(Rule):
+    """A server asks for the context of servers in a completion.
+
+    **Why it matters.** It is on its way out, and few clients give any.
+
+    **On the wire.** `< {"method":"sampling/createMessage","params":{…,"includeContext":"allServers"}}`
+
+    **Instead.** Put what the model should know into the messages.
+    """
+
+    id = "deprecated/include-context"
+    who = "server"
+    versions = since("2025-11-25")
+    level = NOTE
+    once = True
+    sender = "server"
+    source = "2025-11-25 client/sampling; 2026-07-28 deprecated"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if hook == "result":
+            return like.era == "modern" and method in INTERIM
+        return method == "sampling/createMessage"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        if seen.request is not None and _wants_context(seen.request.params):
+            yield self.finding(seen, "includeContext is on its way out", pointer="/params/includeContext")
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        if not isinstance(result, dict) or "inputRequests" not in result:
+            return ()
+        return [
+            self.finding(seen, "includeContext is on its way out", pointer=f"{pointer}/params/includeContext")
+            for pointer, method, params in input_requests(seen)
+            if method == "sampling/createMessage" and _wants_context(params)
+        ]
+
+
+class HttpSse(Rule):
+    """The older transport, HTTP with one stream for all answers, is in use.
+
+    **Why it matters.** Streamable HTTP has taken its place; clients and servers drop the older one.
+
+    **On the wire.** `GET /sse`, an event `endpoint`, and answers on that stream
+
+    **Instead.** Streamable HTTP, beside the older one for as long as somebody needs it.
+    """
+
+    id = "deprecated/http-sse"
+    versions = since("2025-03-26")
+    level = NOTE
+    once = True
+    methods = frozenset({"initialize"})
+    source = "2025-03-26 basic/transports; 2026-07-28 deprecated"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if not seen.session.is_legacy:
+            return ()
+        return [self.finding(seen, "the transport is HTTP+SSE, which is on its way out", blames="transport")]
+
+
+def _wants_context(params: object) -> bool:
+    wanted = member(params, "includeContext")
+    return isinstance(wanted, str) and wanted in ("thisServer", "allServers")

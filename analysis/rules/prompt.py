@@ -1,0 +1,242 @@
+"""The group `prompt`: prompts as they are listed, asked for and given."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from analysis.finding import Finding
+from analysis.message import Request
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.eras import member, short
+from analysis.rules.error_codes import params_of
+from analysis.rules.listings import Entry, prompts_of
+from analysis.rules.meta_places import places
+from analysis.session import Seen
+
+_CHANGED: Final = "notifications/prompts/list_changed"
+_MOST: Final = 1000
+"""Arguments of one prompt that are looked at."""
+_TOLD: Final = 10
+
+
+class _Listed(Rule):
+    """A rule that knows which prompts there are."""
+
+    methods = frozenset({"prompts/list", "prompts/get", _CHANGED})
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if seen.message.sender == "server":
+            prompts_of(seen.session).changed(seen)
+        return ()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method == "prompts/list":
+            prompts_of(seen.session).take(seen)
+        return ()
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or request.method != "prompts/get":
+            return ()
+        return islice(self.asked(seen, request), _TOLD)
+
+    def asked(self, seen: Seen, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules of the client
+        """What is wrong with a request for a prompt."""
+        return ()
+
+
+class DuplicateName(_Listed):
+    """Two prompts of one list have the same name, or two arguments of one prompt.
+
+    **Why it matters.** By its name a prompt is asked for: one of the two can never be got.
+
+    **On the wire.** `< {"id":2,"result":{"prompts":[{"name":"review"},{"name":"review"}]}}`
+
+    **Instead.** Another name for one of them; `title` is there for people.
+    """
+
+    id = "prompt/duplicate-name"
+    who = "server"
+    level = WARNING
+    replaces = ("page/duplicate-item",)
+    methods = frozenset({"prompts/list", _CHANGED})
+    source = "2024-11-05 server/prompts"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        page = prompts_of(seen.session).take(seen)
+        return islice(self._found(seen, page.items, page.repeats), _TOLD)
+
+    def _found(self, seen: Seen, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
+        for index, seq in repeats:
+            text = f"the prompt {short(str(items[index].get('name')))!r} is listed twice"
+            yield self.finding(seen, text, pointer=f"/result/prompts/{index}/name", related=(seq,))
+        for index, item in enumerate(items):
+            names = set[str]()
+            for place, name in _arguments(item):
+                if name in names:
+                    text = f"a prompt has the argument {short(name)!r} twice"
+                    yield self.finding(seen, text, pointer=f"/result/prompts/{index}/arguments/{place}/name")
+                names.add(name)
+
+
+class Unlisted(_Listed):
+    """A client asks for a prompt that is not in the list.
+
+    **Why it matters.** It is gone, or was never there; the client goes by an old list, or by a name in its settings.
+
+    **On the wire.** `< …"prompts":[{"name":"review"}]` … `> {"id":3,"method":"prompts/get","params":{"name":"reveiw"}}`
+
+    **Instead.** Ask for what is listed, and list again when the server says that the list has changed.
+    """
+
+    id = "prompt/unlisted"
+    who = "client"
+    level = WARNING
+    needs_lists = True
+    source = "2024-11-05 server/prompts"
+
+    def asked(self, seen: Seen, request: Request) -> Iterable[Finding]:
+        name = params_of(request).get("name")
+        if not isinstance(name, str) or not prompts_of(seen.session).lacks(name, request, seen.session):
+            return ()
+        return [self.finding(seen, f"no prompt {short(name)!r} is listed", pointer="/params/name")]
+
+
+class MissingArgument(_Listed):
+    """A prompt is asked for without an argument that it requires.
+
+    **Why it matters.** The server refuses it, or leaves a hole in what the model is told.
+
+    **On the wire.** `< …"arguments":[{"name":"code","required":true}]` …
+    `> {"id":3,"method":"prompts/get","params":{"name":"review"}}`
+
+    **Instead.** Ask the user for it first.
+    """
+
+    id = "prompt/missing-argument"
+    who = "client"
+    level = WARNING
+    needs_lists = True
+    source = "2024-11-05 server/prompts"
+
+    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        for name in _missing(seen, request):
+            yield self.finding(seen, f"the argument {short(name)!r} is required, and missing", pointer="/params")
+
+
+class MissingArgumentAccepted(_Listed):
+    """A prompt is given although an argument that it requires is missing.
+
+    **Why it matters.** Then it is not required; or there is a hole in the prompt that nobody has seen.
+
+    **On the wire.** the request of `prompt/missing-argument`, and `< {"id":3,"result":{"messages":[…]}}`
+
+    **Instead.** Refuse it with -32602, or list the argument as one that may be left out.
+    """
+
+    id = "prompt/missing-argument-accepted"
+    who = "server"
+    level = NOTE
+    source = "2024-11-05 server/prompts"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or request.method == "prompts/list":
+            return super().on_result(seen)
+        if member(seen.body["result"], "resultType") == "input_required" or not _missing(seen, request):
+            return ()
+        text = "the prompt is given without an argument that it requires"
+        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+
+
+class UnknownArgument(_Listed):
+    """A prompt is asked for with an argument that it does not list.
+
+    **Why it matters.** It is passed over, and the user who gave it does not know.
+
+    **On the wire.** `> {"id":3,"method":"prompts/get","params":{"name":"review","arguments":{"lang":"en"}}}`
+
+    **Instead.** The arguments that are listed.
+    """
+
+    id = "prompt/unknown-argument"
+    who = "client"
+    level = NOTE
+    needs_lists = True
+    source = "2024-11-05 server/prompts"
+
+    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        entry, given = _entry(seen, request), params_of(request).get("arguments")
+        if entry is None or not isinstance(given, dict) or not isinstance(entry.item.get("arguments", []), list):
+            return
+        known = {name for _, name in _arguments(entry.item)}
+        for name in islice(given, _MOST):
+            if name not in known and len(known) < _MOST:
+                place = short(name).replace("~", "~0").replace("/", "~1")
+                text = f"the prompt has no argument {short(name)!r}"
+                yield self.finding(seen, text, pointer=f"/params/arguments/{place}")
+
+
+class IncompleteResource(Rule):
+    """A resource in a prompt lacks its URI, its MIME type or its contents.
+
+    **Why it matters.** The client cannot show what it does not know the kind of. Prompts are told to say it, though the
+    schema leaves it open.
+
+    **On the wire.** `< …"content":{"type":"resource","resource":{"uri":"file:///a","text":"a"}}`
+
+    **Instead.** `uri`, `mimeType`, and `text` or `blob`.
+    """
+
+    id = "prompt/incomplete-resource"
+    who = "server"
+    replaces = ("schema/*",)
+    methods = frozenset({"prompts/get"})
+    sender = "server"
+    source = "2024-11-05 server/prompts"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return islice(self._found(seen), _TOLD)
+
+    def _found(self, seen: Seen) -> Iterator[Finding]:
+        for pointer, place in places(seen):
+            resource = place.get("resource")
+            if place.get("type") != "resource" or not isinstance(resource, dict):
+                continue
+            lacking = [name for name in ("uri", "mimeType") if name not in resource]
+            if "text" not in resource and "blob" not in resource:
+                lacking.append("text")
+            for name in lacking:
+                what = "neither text nor blob" if name == "text" else f"no {name}"
+                yield self.finding(seen, f"a resource in a prompt has {what}", pointer=f"{pointer}/resource/{name}")
+
+
+# ---- what the rules ask
+
+
+def _entry(seen: Seen, request: Request) -> Entry | None:
+    return prompts_of(seen.session).entry(params_of(request).get("name"), request, seen.session)
+
+
+def _missing(seen: Seen, request: Request) -> list[str]:
+    """Arguments that a prompt requires and a request lacks."""
+    entry, given = _entry(seen, request), params_of(request).get("arguments", {})
+    if entry is None or not isinstance(given, dict):
+        return []
+    return [name for name in _required(entry.item) if name not in given]
+
+
+def _required(item: dict[str, Any]) -> Iterator[str]:
+    arguments = item.get("arguments")
+    for place, name in _arguments(item):
+        if isinstance(arguments, list) and arguments[place].get("required") is True:
+            yield name
+
+
+def _arguments(item: object) -> Iterator[tuple[int, str]]:
+    """The names of a prompt's arguments, each with its place."""
+    arguments = member(item, "arguments")
+    for place, one in enumerate(islice(arguments, _MOST)) if isinstance(arguments, list) else ():
+        name = member(one, "name")
+        if isinstance(name, str):
+            yield place, name
