@@ -77,12 +77,19 @@ def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
     if folder is None or key is None or not cap():
         return None
     for is_full in (True, False)[: 1 if findings else 2]:
-        found = folder / _name(path, id_, key, findings=is_full)
-        if _looks_whole(found):
-            with suppress(OSError):
-                os.utime(found)
+        found = _used(folder / _name(path, id_, key, findings=is_full))
+        if found is not None:
             return found
     return None
+
+
+def _used(file: Path) -> Path | None:
+    """A file that counts as used now; None where there is none."""
+    if not _looks_whole(file):
+        return None
+    with suppress(OSError):
+        os.utime(file)
+    return file
 
 
 def store(
@@ -104,7 +111,8 @@ def store(
     if folder is None or key is None or not cap():
         return None
     whole = folder / _name(path, id_, key, findings=findings)
-    plain = find(path, id_) if findings else None
+    # What somebody else has just made may have findings; they must not come twice.
+    plain = _used(folder / _name(path, id_, key, findings=False)) if findings else None
     try:
         _make_private(folder)
         try:

@@ -238,15 +238,20 @@ def prepare(
         connection.execute("use memory.rest")
         connection.execute(creation())
     for name in copied:
-        for table in NAMES:
+        for table in _wanted(findings=findings):
             connection.execute(f"insert into {table} select * from {name}.{table}")  # noqa: S608 - names are ours
         connection.execute(f"detach {name}")
     refused = _read(connection, read, findings=findings, progress=progress) if read else []
     connection.execute("use memory.main")
     if attached:
         names = [*attached, *(["memory.rest"] if copied or read else [])]
-        _unite(connection, names)
+        _unite(connection, names, _wanted(findings=findings))
     return refused
+
+
+def _wanted(*, findings: bool) -> list[str]:
+    """The tables to fill: a file of the cache may have findings that nobody asked for, those of some captures only."""
+    return [table for table in NAMES if findings or table != "findings"]
 
 
 def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
@@ -323,9 +328,9 @@ def _read(
     return refused
 
 
-def _unite(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
-    """Put views over all that is attached in the place of the tables."""
-    for table in NAMES:
+def _unite(connection: duckdb.DuckDBPyConnection, names: list[str], tables: list[str]) -> None:
+    """Put views over all that is attached in the place of tables."""
+    for table in tables:
         parts = " union all ".join(f"select * from {name}.{table}" for name in names)  # noqa: S608 - names are ours
         connection.execute(f"drop table {table}")
         connection.execute(f"create view {table} as {parts}")

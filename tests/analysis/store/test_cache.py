@@ -68,6 +68,23 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
+def test_findings_come_once_however_often_they_are_made(capture: Path) -> None:
+    (source,) = sources([capture]).found
+    made = [cache.store(capture, source.id, findings=True) for _ in range(3)]
+    assert len(set(made)) == 1
+    found = Sources([source._replace(database=made[0])], [], [])
+    alone = Sources([source], [], [])
+    assert counts(found, findings=True) == counts(alone, findings=True)
+
+
+def test_findings_of_another_time_are_not_there_when_nobody_asks(capture: Path) -> None:
+    with_findings = sources([capture], findings=True)
+    assert counts(with_findings, findings=True)[2] > 0
+    again = sources([capture])
+    assert again.found == with_findings.found
+    assert counts(again)[2] == 0
+
+
 def test_file_is_made_once_and_is_for_the_user_alone(capture: Path, folder: Path) -> None:
     first = only(sources([capture])).database
     assert first is not None
@@ -101,11 +118,11 @@ def test_findings_are_added_when_they_are_asked_for_and_then_stay(capture: Path,
     assert files(folder) == [full]
     assert full != plain
     assert only(sources([capture])).database == full
-    assert counts(sources([capture], findings=True))[2] > 0
+    assert counts(sources([capture], findings=True), findings=True)[2] > 0
 
 
 def test_findings_can_be_asked_for_at_once(capture: Path, folder: Path) -> None:
-    assert counts(sources([capture], findings=True))[2] > 0
+    assert counts(sources([capture], findings=True), findings=True)[2] > 0
     assert len(files(folder)) == 1
 
 
