@@ -42,7 +42,8 @@ NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 GROUPS: Final = (
     *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
     *("capability", "method", "schema", "error", "timeout", "page", "cache", "tool"),
-    *("prompt", "completion", "deprecated", "shutdown"),
+    *("resource", "prompt", "completion", "logging", "sampling", "roots"),
+    *("elicitation", "deprecated", "shutdown"),
 )
 """The groups that are built, in the order of the catalogue."""
 

@@ -1,0 +1,315 @@
+"""The group `logging`: which log messages a client wanted, and what is in them."""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from analysis.finding import Finding
+from analysis.message import Notification, Request
+from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA
+from analysis.rules import NOTE, RACE_NS, WARNING, Rule
+from analysis.rules.eras import member, speaks_modern
+from analysis.session import META, Seen
+
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Every level, the mildest first."""
+WANTED: Final = META + "logLevel"
+OPEN: Final = 10_000
+"""Requests without an answer whose level is remembered."""
+PENDING: Final = 100
+"""The same of `logging/setLevel`."""
+PARTS: Final = 2_000
+"""Values of one message that are looked at for secrets."""
+TEXT: Final = 64 << 10
+"""Characters of one of them."""
+
+_MESSAGE: Final = "notifications/message"
+_SET: Final = "logging/setLevel"
+_RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
+_FLOOD: Final = 100
+_SECOND_NS: Final = 1_000_000_000
+_NAMES: Final = frozenset({"password", "secret", "token", "api_key", "authorization"})
+_SECRET: Final = re.compile(
+    r"\b[Bb]earer [A-Za-z0-9._~+/=-]{20}"
+    r"|\bsk-[A-Za-z0-9_-]{16}"
+    r"|\bghp_[A-Za-z0-9]{20}"
+    r"|\bAKIA[0-9A-Z]{16}\b"
+    r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}"
+).search
+_HIDDEN: Final = re.compile(r"(?i)[*•.x\s]*|.*(?:redacted|hidden|masked).*|[<\[].*[>\]]").fullmatch
+
+
+class _Set:
+    """What a client has set."""
+
+    def __init__(self) -> None:
+        self.rank: int | None = None
+        """Of the level that holds; None before any."""
+        self.t_ns = 0
+        self.seq = 0
+        """Of the answer that settled it."""
+        self.exchange: int | None = None
+        self.pending: dict[int, int | None] = {}
+        """Levels of requests without an answer, which may hold already, by their numbers."""
+
+
+class BelowLevel(Rule):
+    """A log message is less severe than the client wants.
+
+    **Why it matters.** The client asked to be spared it; hosts that show logs drown in them.
+
+    **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"error"}}`, `< {"id":2,"result":{}}`, and
+    then `< {"method":"notifications/message","params":{"level":"debug","data":"…"}}`
+
+    **Instead.** Compare with the level that was set last, for each session by itself.
+    """
+
+    id = "logging/below-level"
+    who = "server"
+    versions = HANDSHAKE_ERA
+    level = WARNING
+    methods = frozenset({_SET, _MESSAGE})
+    source = "2024-11-05 server/utilities/logging"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        kept: _Set = self.memory(seen.session, _Set)
+        if len(kept.pending) < PENDING:
+            kept.pending[seen.message.seq] = _rank(member(member(seen.body, "params"), "level"))
+        return ()
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        kept: _Set = self.memory(seen.session, _Set)
+        if seen.request is None:
+            return ()
+        wanted = kept.pending.pop(seen.request.seq, None)
+        if not getattr(seen.message, "is_error", True):
+            kept.rank, kept.t_ns, kept.seq = wanted, seen.message.t_ns, seen.message.seq
+            kept.exchange = seen.message.frames[0].exchange
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        kept: _Set | None = seen.session.memory.get(self.id)
+        rank = _level(seen)
+        if kept is None or kept.rank is None or rank is None or rank >= kept.rank or seen.message.sender != "server":
+            return ()
+        if any(one is None or rank >= one for one in kept.pending.values()):
+            return ()
+        if seen.http is not None and seen.http.number != kept.exchange and seen.message.t_ns <= kept.t_ns + RACE_NS:
+            return ()
+        text = f"a message of level {LEVELS[rank]}, where {LEVELS[kept.rank]} was set"
+        return [self.finding(seen, text, pointer="/params/level", related=(kept.seq,))]
+
+
+class _Wanted(Rule):
+    """What the rules have in common about levels that requests ask for."""
+
+    who = "server"
+    versions = MODERN_ERA
+    era = "modern"
+    source = "2026-07-28 server/utilities/logging"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if hook == "notification":
+            return method == _MESSAGE and like.message.sender == "server"
+        # Over HTTP a message comes in the exchange of its request.
+        return like.message.sender == ("client" if hook == "request" else "server") and like.http is None
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if isinstance(seen.message, Request) and WANTED in seen.message.meta:
+            kept: dict[int, object] = self.memory(seen.session, dict)
+            if len(kept) < OPEN:
+                kept[seen.message.seq] = seen.message.meta[WANTED]
+        return ()
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        kept: dict[int, object] | None = seen.session.memory.get(self.id)
+        if kept and seen.request is not None:
+            kept.pop(seen.request.seq, None)
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if not speaks_modern(seen) or not isinstance(seen.message, Notification):
+            return ()
+        if seen.http is not None:
+            asked = [one.message for one in seen.http.sent if isinstance(one.message, Request)]
+            if not asked:
+                return ()
+            return self.told(seen, [one.meta[WANTED] for one in asked if WANTED in one.meta], asked[0].seq)
+        session = seen.session
+        if not session.observed_start or session.unjudged.get("client") is not None:
+            return ()  # a request that is not known may want it
+        kept: dict[int, object] | None = session.memory.get(self.id)
+        if kept and len(kept) >= OPEN:
+            return ()
+        return self.told(seen, list(kept.values()) if kept else [], None)
+
+    def told(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
+        """A log message, with the levels that requests want which it may be about."""
+        raise NotImplementedError
+
+
+class NotRequested(_Wanted):
+    """A log message comes although no request that is open asks for any.
+
+    **Why it matters.** Since 2026-07-28 each request says whether its client wants logs. One that does not may have
+    nothing to show them with, and drops the connection.
+
+    **On the wire.** `> {"id":3,"method":"tools/call",…}` without `io.modelcontextprotocol/logLevel` in its `_meta`,
+    `< {"method":"notifications/message","params":{"level":"info","data":"…"}}`
+
+    **Instead.** Log for requests that ask for it; all else goes to stderr.
+    """
+
+    id = "logging/not-requested"
+
+    def told(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
+        if not wanted:
+            text = "a log message that no open request asks for"
+            yield self.finding(seen, text, related=() if request is None else (request,))
+
+
+class BelowRequested(_Wanted):
+    """A log message is less severe than its request asks for.
+
+    **Why it matters.** The client asked to be spared it.
+
+    **On the wire.** `> …"_meta":{"io.modelcontextprotocol/logLevel":"error",…}`,
+    `< {"method":"notifications/message","params":{"level":"debug","data":"…"}}`
+
+    **Instead.** Compare with the level of the request that the message is about.
+    """
+
+    id = "logging/below-requested"
+    level = WARNING
+
+    def told(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
+        rank, ranks = _level(seen), [_rank(one) for one in wanted]
+        known = [one for one in ranks if one is not None]
+        if rank is None or not known or len(known) < len(ranks) or rank >= min(known):
+            return
+        text = f"a message of level {LEVELS[rank]}, where {LEVELS[min(known)]} was asked for"
+        yield self.finding(seen, text, pointer="/params/level", related=() if request is None else (request,))
+
+
+class Secret(Rule):
+    """A log message holds what looks like a credential.
+
+    **Why it matters.** Logs are shown, stored, sent to a model, and handed to whoever helps. What was in one is known.
+
+    **On the wire.** `< {"method":"notifications/message","params":{"level":"debug","data":{"token":"…"}}}`
+
+    **Instead.** Log that there was a token, and never which; change the one that got out.
+    """
+
+    id = "logging/secret"
+    who = "server"
+    level = WARNING
+    methods = frozenset({_MESSAGE})
+    sender = "server"
+    source = "2024-11-05 server/utilities/logging"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        pointer = _secret_in(member(member(seen.body, "params"), "data"))
+        if pointer is None:
+            return ()
+        return [
+            self.finding(seen, "a log message holds what looks like a credential", pointer=f"/params/data{pointer}")
+        ]
+
+
+class InvalidLevelAccepted(Rule):
+    """A level that does not exist is accepted.
+
+    **Why it matters.** The client believes that it has set something; which messages come now is anybody's guess.
+
+    **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"verbose"}}` `< {"id":2,"result":{}}`
+
+    **Instead.** Refuse it with -32602. The levels are those of syslog: debug, info, notice, warning, error, critical,
+    alert, emergency.
+    """
+
+    id = "logging/invalid-level-accepted"
+    who = "server"
+    level = WARNING
+    source = "2024-11-05 and 2026-07-28 server/utilities/logging"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return like.message.sender == "server" and (like.era == "modern" or method == _SET)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None:
+            return ()
+        if seen.era == "modern":
+            if WANTED not in request.meta or request.meta[WANTED] in LEVELS:
+                return ()
+        else:
+            params = request.params
+            if not isinstance(params, dict) or "level" not in params or params["level"] in LEVELS:
+                return ()
+        text = "a level that does not exist is accepted"
+        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+
+
+class Flood(Rule):
+    """More than a hundred log messages come within a second.
+
+    **Why it matters.** Each one is a message of the session, before which answers have to wait.
+
+    **On the wire.** 101 times `< {"method":"notifications/message",…}` between one second and the next
+
+    **Instead.** Log less, or put several lines into one message; what is for developers goes to stderr.
+    """
+
+    id = "logging/flood"
+    who = "server"
+    level = NOTE
+    needs_time = True
+    once = True
+    methods = frozenset({_MESSAGE})
+    sender = "server"
+    source = "2024-11-05 server/utilities/logging"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        kept: deque[int] = self.memory(seen.session, lambda: deque(maxlen=_FLOOD))
+        t_ns = seen.message.t_ns
+        first = kept[0] if len(kept) == _FLOOD else None
+        kept.append(t_ns)
+        if first is None or t_ns - first >= _SECOND_NS:
+            return ()
+        kept.clear()
+        return [self.finding(seen, f"more than {_FLOOD} log messages within a second")]
+
+
+# ---- what the rules ask
+
+
+def _rank(level: object) -> int | None:
+    return _RANKS.get(level) if isinstance(level, str) else None
+
+
+def _level(seen: Seen) -> int | None:
+    return _rank(member(member(seen.body, "params"), "level"))
+
+
+def _secret_in(data: Any) -> str | None:
+    """Where in the data of a message something looks like a credential; None where nothing does."""
+    waiting: list[tuple[Any, str]] = [(data, "")]
+    for _ in range(PARTS):
+        if not waiting:
+            return None
+        value, pointer = waiting.pop()
+        if isinstance(value, str):
+            if _SECRET(value, 0, TEXT):
+                return pointer
+        elif isinstance(value, dict):
+            for name, one in value.items():
+                at = f"{pointer}/{name[:60].replace('~', '~0').replace('/', '~1')}"
+                if isinstance(one, str) and name.lower() in _NAMES and not _HIDDEN(one[:TEXT]):
+                    return at
+                waiting.append((one, at))
+        elif isinstance(value, list):
+            waiting += [(one, f"{pointer}/{index}") for index, one in enumerate(value[:PARTS])]
+    return None

@@ -1,0 +1,215 @@
+"""The group `resource`: what a server lists as resources and templates, and what reading one brings."""
+
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from analysis.finding import Finding, Level
+from analysis.revisions import HANDSHAKE_ERA, Span
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.eras import member
+from analysis.rules.listings import resources_of, templates_of
+from analysis.session import Seen
+
+MOST: Final = 20
+"""Findings of one rule about one message."""
+LISTED: Final = 10_000
+"""Items of one result that are looked at."""
+SIZES: Final = 10_000
+"""Resources whose size is remembered."""
+
+_LIST: Final = "resources/list"
+_TEMPLATES: Final = "resources/templates/list"
+_CHANGED: Final = "notifications/resources/list_changed"
+_NAMES: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9][0-9]{0,3}|\*)?"
+_EXPRESSION: Final = re.compile(rf"[+#./;?&]?{_NAMES}(?:,{_NAMES})*").fullmatch
+
+
+class _OfServer(Rule):
+    """What the rules here have in common."""
+
+    who = "server"
+    sender = "server"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        if not isinstance(result, dict):
+            return ()
+        return [one for one, _ in zip(self.told(seen, result), range(MOST), strict=False)]
+
+    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+        """A result."""
+        raise NotImplementedError
+
+
+class DuplicateUri(_OfServer):
+    """Two resources of one list have the same URI, or two templates the same `uriTemplate`.
+
+    **Why it matters.** The URI is what a resource is: a client shows one of the two, or both for the same thing.
+
+    **On the wire.** `< {"id":2,"result":{"resources":[{"uri":"file:///a","name":"a"},{"uri":"file:///a","name":"b"}]}}`
+
+    **Instead.** List each resource once.
+    """
+
+    id = "resource/duplicate-uri"
+    level = WARNING
+    methods = frozenset({_LIST, _TEMPLATES, _CHANGED})
+    source = "2024-11-05 server/resources"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        resources_of(seen.session).changed(seen)
+        templates_of(seen.session).changed(seen)
+        return ()
+
+    def told(self, seen: Seen, _result: dict[str, Any]) -> Iterator[Finding]:
+        is_list = seen.method == _LIST
+        listing = resources_of(seen.session) if is_list else templates_of(seen.session)
+        member_, name = ("resources", "uri") if is_list else ("resourceTemplates", "uriTemplate")
+        for index, before in listing.take(seen).repeats:
+            related = () if before == seen.message.seq else (before,)
+            text = f"an item before it in the list has the same {name}"
+            yield self.finding(seen, text, pointer=f"/result/{member_}/{index}/{name}", related=related)
+
+
+class Template(_OfServer):
+    """A `uriTemplate` is no template as RFC 6570 has them.
+
+    **Why it matters.** Nobody can make a URI of it: expanders refuse it, or put braces into the request.
+
+    **On the wire.** `< {"id":2,"result":{"resourceTemplates":[{"uriTemplate":"file:///{path","name":"file"}]}}`
+
+    **Instead.** `file:///{path}`: names in braces that are closed again and hold no others.
+    """
+
+    id = "resource/template"
+    level = WARNING
+    methods = frozenset({_TEMPLATES})
+    source = "2024-11-05 server/resources"
+
+    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+        for index, item in enumerate(_items(result.get("resourceTemplates"))):
+            template = member(item, "uriTemplate")
+            fault = _fault(template) if isinstance(template, str) else None
+            if fault is not None:
+                pointer = f"/result/resourceTemplates/{index}/uriTemplate"
+                yield self.finding(seen, f"a uriTemplate {fault}", pointer=pointer)
+
+
+class ContentsUri(_OfServer):
+    """Reading a resource brings contents of other URIs only.
+
+    **Why it matters.** It is legal, as for aliases, but a client that looks for what it asked for finds nothing.
+
+    **On the wire.** `> {"id":3,"method":"resources/read","params":{"uri":"file:///a"}}`
+    `< {"id":3,"result":{"contents":[{"uri":"file:///b","text":"…"}]}}`
+
+    **Instead.** Answer with the URI that was asked for, or with ones below it.
+    """
+
+    id = "resource/contents-uri"
+    level = NOTE
+    methods = frozenset({"resources/read"})
+    source = "2024-11-05 server/resources"
+
+    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+        uri = member(seen.request.params, "uri") if seen.request is not None else None
+        found = [member(one, "uri") for one in _items(result.get("contents"))]
+        if not isinstance(uri, str) or not found or not all(isinstance(one, str) for one in found):
+            return
+        if not any(one.startswith(uri) for one in found):
+            text = "no content has the URI that was asked for, or one below it"
+            related = (seen.request.seq,) if seen.request is not None else ()
+            yield self.finding(seen, text, pointer="/result/contents", related=related)
+
+
+class EmptyContents(_OfServer):
+    """Reading a resource brings no contents at all.
+
+    **Why it matters.** A client cannot tell a resource that is empty from one that does not exist.
+
+    **On the wire.** `< {"id":3,"result":{"contents":[]}}`
+
+    **Instead.** Send one content with an empty `text` for what is empty, and an error for what does not exist.
+    """
+
+    id = "resource/empty-contents"
+    level = WARNING
+    levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: NOTE}
+    methods = frozenset({"resources/read"})
+    source = "2026-07-28 server/resources"
+
+    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+        if result.get("contents") == []:
+            yield self.finding(seen, "a resource is read and has no contents", pointer="/result/contents")
+
+
+class Size(_OfServer):
+    """The size of a resource is negative, or not that of what reading it brings.
+
+    **Why it matters.** Hosts estimate by it how much of a model's context a resource will take.
+
+    **On the wire.** `< {"id":2,"result":{"resources":[{"uri":"file:///a","name":"a","size":-1}]}}`
+
+    **Instead.** Count the bytes before any encoding; leave `size` out where it is not known.
+    """
+
+    id = "resource/size"
+    level = WARNING
+    methods = frozenset({_LIST, "resources/read"})
+    source = "2025-03-26 server/resources, schema Resource"
+
+    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+        sizes: dict[str, tuple[int, int]] = self.memory(seen.session, dict)
+        if seen.method == _LIST:
+            for index, item in enumerate(_items(result.get("resources"))):
+                uri, size = member(item, "uri"), member(item, "size")
+                if type(size) is not int:
+                    continue
+                if size < 0:
+                    yield self.finding(seen, "a size is negative", pointer=f"/result/resources/{index}/size")
+                elif isinstance(uri, str) and (uri in sizes or len(sizes) < SIZES):
+                    sizes[uri] = size, seen.message.seq
+            return
+        contents = _items(result.get("contents"))
+        listed = sizes.get(member(contents[0], "uri")) if sizes and len(contents) == 1 else None
+        read = _size(contents[0]) if listed is not None else None
+        if listed is not None and read is not None and read != listed[0]:
+            text = f"a resource of {read} bytes was listed with a size of {listed[0]}"
+            yield self.finding(seen, text, pointer="/result/contents/0", related=(listed[1],), level=NOTE)
+
+
+# ---- what the rules ask
+
+
+def _items(value: object) -> list[Any]:
+    return value[:LISTED] if isinstance(value, list) else []
+
+
+def _fault(template: str) -> str | None:
+    """What is wrong with a template; None for nothing."""
+    for place, piece in enumerate(template.split("{")):
+        expression, brace, rest = piece.partition("}")
+        if place == 0:
+            if brace:
+                return "closes a brace that was not opened"
+            continue
+        if not brace:
+            return "has a brace within a brace, or one that is not closed"
+        if "}" in rest:
+            return "closes a brace that was not opened"
+        if not _EXPRESSION(expression):
+            return "has an expression of another form than RFC 6570 knows"
+    return None
+
+
+def _size(content: object) -> int | None:
+    """Bytes of a content; None where it has none, or ones that cannot be read."""
+    text, blob = member(content, "text"), member(content, "blob")
+    try:
+        if isinstance(text, str):
+            return len(text.encode())
+        return len(b64decode(blob, validate=True)) if isinstance(blob, str) else None
+    except ValueError:
+        return None

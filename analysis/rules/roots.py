@@ -1,0 +1,148 @@
+"""The group `roots`: the folders that a client says a server may work in."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from analysis.finding import Finding
+from analysis.revisions import HANDSHAKE_ERA
+from analysis.rules import NOTE, RACE_NS, Rule
+from analysis.rules.asked import Reply
+from analysis.rules.eras import member
+from analysis.rules.inputs import METHODS
+from analysis.session import Seen, Session
+
+LISTED: Final = 1_000
+"""Roots of one result that are looked at."""
+MOST: Final = 20
+"""Findings of one rule about one result."""
+
+_LIST: Final = "roots/list"
+_CHANGED: Final = "notifications/roots/list_changed"
+
+
+class _Roots(Reply):
+    """What the rules about a list of roots have in common."""
+
+    about = _LIST
+    methods = frozenset({_LIST, *METHODS})
+    source = "2024-11-05 client/roots"
+
+
+class NotFile(_Roots):
+    """The URI of a root does not begin with `file://`.
+
+    **Why it matters.** A root is a folder of this machine. Servers take the path out of the URI, and get none, or one
+    that leads elsewhere.
+
+    **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[{"uri":"/home/me/project"}]}}`
+
+    **Instead.** `file:///home/me/project`
+    """
+
+    id = "roots/not-file"
+    replaces = ("schema/uri",)
+
+    def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        told = 0
+        for index, uri in enumerate(_uris(reply)):
+            if isinstance(uri, str) and not uri.startswith("file://") and told < MOST:
+                told += 1
+                text = "the URI of a root does not begin with file://"
+                yield self.finding(seen, text, pointer=f"{pointer}/roots/{index}/uri")
+
+
+class Duplicate(_Roots):
+    """The same root is listed twice.
+
+    **Why it matters.** It does no harm, but servers that look through all roots do so twice.
+
+    **On the wire.** `> {"id":1,"result":{"roots":[{"uri":"file:///a"},{"uri":"file:///a"}]}}`
+
+    **Instead.** List each root once.
+    """
+
+    id = "roots/duplicate"
+    level = NOTE
+
+    def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        known: set[str] = set()
+        for index, uri in enumerate(_uris(reply)):
+            if isinstance(uri, str) and uri in known:
+                yield self.finding(seen, "a root is listed twice", pointer=f"{pointer}/roots/{index}/uri")
+                return
+            if isinstance(uri, str):
+                known.add(uri)
+
+
+class _Known:
+    """The roots of a client, as told last."""
+
+    def __init__(self) -> None:
+        self.uris: frozenset[str] | None = None
+        self.seq = 0
+        self.epoch = 0
+        self.changes = 0
+        """How often it was told that they have changed."""
+        self.changes_then = 0
+        """The same when they were told."""
+
+
+class ChangedSilently(Rule):
+    """The roots are others than before, and the client has not said so.
+
+    **Why it matters.** It promised to: a server that asked once goes on working in folders that it should leave alone.
+
+    **On the wire.** `> {"id":1,"result":{"roots":[{"uri":"file:///a"}]}}` and later
+    `> {"id":2,"result":{"roots":[{"uri":"file:///b"}]}}` with no `notifications/roots/list_changed` in between
+
+    **Instead.** Send the notification as soon as the roots change, or do not declare `roots.listChanged`.
+    """
+
+    id = "roots/changed-silently"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    methods = frozenset({_LIST, _CHANGED})
+    sender = "client"
+    source = "2024-11-05 client/roots"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        kept: _Known = self.memory(seen.session, _Known)
+        kept.changes += 1
+        return ()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        session, roots = seen.session, member(seen.body["result"], "roots")
+        if not isinstance(roots, list) or len(roots) > LISTED:
+            return ()
+        kept: _Known = self.memory(session, _Known)
+        uris = frozenset(uri for uri in _uris({"roots": roots}) if isinstance(uri, str))
+        before, since, epoch = kept.uris, kept.seq, kept.epoch
+        is_told = kept.changes != kept.changes_then
+        kept.uris, kept.seq, kept.epoch, kept.changes_then = uris, seen.message.seq, session.epoch, kept.changes
+        if before is None or before == uris or is_told or epoch != session.epoch or not _promised(session):
+            return ()
+        text = "the roots are others than before, and no notification has said so"
+        found = self.finding(seen, text, pointer="/result/roots", related=(since,))
+        if not session.is_http:
+            return [found]
+        changes = kept.changes
+        # The notification is a request of its own, and may have been overtaken.
+        self.later(seen.message.t_ns + RACE_NS, lambda: [found] if _is_silent(self, session, changes) else ())
+        return ()
+
+
+# ---- what the rules ask
+
+
+def _uris(reply: dict[str, Any]) -> list[Any]:
+    roots = reply.get("roots")
+    return [member(one, "uri") for one in roots[:LISTED]] if isinstance(roots, list) else []
+
+
+def _promised(session: Session) -> bool:
+    return member(member(session.client_capabilities, "roots"), "listChanged") is True
+
+
+def _is_silent(rule: Rule, session: Session, changes: int) -> bool:
+    kept: _Known | None = session.memory.get(rule.id)
+    return kept is not None and kept.changes == changes

@@ -1,0 +1,311 @@
+"""The group `sampling`: messages that a server has the client's model go on with."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from analysis.finding import Finding
+from analysis.revisions import since
+from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.asked import Question, Reply
+from analysis.rules.eras import member
+from analysis.rules.error_codes import code_of
+from analysis.rules.inputs import METHODS
+from analysis.session import Seen
+
+LISTED: Final = 10_000
+"""Messages of one request, and blocks of one message, that are looked at."""
+MOST: Final = 20
+"""Findings of one rule about one request."""
+
+_CREATE: Final = "sampling/createMessage"
+_TOOLS: Final = since("2025-11-25")
+_PAGE: Final = "2025-11-25 client/sampling"
+_REJECTED: Final = -1
+
+
+class _Question(Question):
+    """What the rules about requests have in common."""
+
+    about = _CREATE
+    methods = frozenset({_CREATE, *METHODS})
+
+    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        messages = params.get("messages")
+        if isinstance(messages, list):
+            for _, (index, text) in zip(range(MOST), self.faults(messages[:LISTED]), strict=False):
+                yield self.finding(seen, text, pointer=f"{pointer}/messages/{index}")
+
+    def faults(self, _messages: list[Any]) -> Iterator[tuple[int, str]]:
+        """What is wrong with which message."""
+        return iter(())
+
+
+class _Reply(Reply):
+    """What the rules about results have in common."""
+
+    about = _CREATE
+    methods = frozenset({_CREATE, "tasks/result", *METHODS})
+
+
+class ToolResultMixed(_Question):
+    """A message has results of tools and something else.
+
+    **Why it matters.** Providers of models take results in messages of their own alone, and refuse the rest.
+
+    **On the wire.** `{"role":"user","content":[{"type":"tool_result",…},{"type":"text","text":"Go on"}]}`
+
+    **Instead.** Send results alone, and what else there is to say in the next message.
+    """
+
+    id = "sampling/tool-result-mixed"
+    versions = _TOOLS
+    source = _PAGE
+
+    def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
+        for index, message in enumerate(messages):
+            if _is_mixed(message):
+                yield index, "a message has results of tools and other blocks"
+
+
+class ToolUseUnanswered(_Question):
+    """A tool that the model has used is not followed by its result.
+
+    **Why it matters.** A model cannot go on without: providers refuse such a conversation.
+
+    **On the wire.** `…{"role":"assistant","content":{"type":"tool_use","id":"t1",…}}]` and nothing after it
+
+    **Instead.** The next message is the user's and has one `tool_result` for each `tool_use`, and nothing else.
+    """
+
+    id = "sampling/tool-use-unanswered"
+    versions = _TOOLS
+    source = _PAGE
+
+    def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
+        for index, message in enumerate(messages):
+            used = _names(message, "tool_use", "id")
+            if not used or member(message, "role") != "assistant":
+                continue
+            after = messages[index + 1] if index + 1 < len(messages) else None
+            if _is_mixed(after):
+                continue
+            results = _names(after, "tool_result", "toolUseId")
+            is_pure = member(after, "role") == "user" and len(results) == len(_all_blocks(after))
+            if not is_pure or sorted(results) != sorted(used):
+                yield index, "the tools used in a message have not just their results in the next one"
+
+
+class ToolResultUnmatched(_Question):
+    """The result of a tool is of no use of one.
+
+    **Why it matters.** A model cannot tell what was asked; providers refuse such a conversation.
+
+    **On the wire.** `{"type":"tool_result","toolUseId":"t9",…}` and no `tool_use` with the id `t9` before it
+
+    **Instead.** Send the whole exchange, with the ids that the model gave.
+    """
+
+    id = "sampling/tool-result-unmatched"
+    versions = _TOOLS
+    source = "2025-11-25 schema ToolResultContent"
+
+    def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
+        known: set[str] = set()
+        for index, message in enumerate(messages):
+            results = [one.get("toolUseId") for one in _blocks(message, "tool_result")]
+            if any(isinstance(one, str) and one not in known for one in results):
+                yield index, "the result of a tool has the id of no use of one before"
+            used = (one.get("id") for one in _blocks(message, "tool_use"))
+            known.update(one for one in used if isinstance(one, str))
+
+
+class ToolBlockRole(_Question):
+    """The user uses a tool, or the assistant has its result.
+
+    **Why it matters.** Models use tools, and are told what came of it: the other way round providers refuse it.
+
+    **On the wire.** `…"messages":[{"role":"user","content":{"type":"tool_use","id":"t1",…}}]`
+
+    **Instead.** `tool_use` belongs to the assistant, `tool_result` to the user.
+    """
+
+    id = "sampling/tool-block-role"
+    who = "either"
+    versions = _TOOLS
+    level = WARNING
+    source = _PAGE
+
+    def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
+        for index, message in enumerate(messages):
+            text = _wrong_role(message)
+            if text is not None:
+                yield index, text
+
+
+class UnrequestedToolUse(_Reply):
+    """The model uses a tool that it was not offered, or uses none although it had to.
+
+    **Why it matters.** The server cannot run a tool that it does not have, and is left with half an answer.
+
+    **On the wire.** a request without `tools`, and `> {"id":1,"result":{"content":{"type":"tool_use",…},…}}`
+
+    **Instead.** Hand `tools` and `toolChoice` on to the model, and nothing of your own.
+    """
+
+    id = "sampling/unrequested-tool-use"
+    versions = _TOOLS
+    level = WARNING
+    source = _PAGE
+
+    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        tools, mode = asked.get("tools"), member(asked.get("toolChoice"), "mode")
+        offered = {name for one in _list(tools) if isinstance(name := member(one, "name"), str)}
+        used = _blocks(reply, "tool_use")
+        text = None
+        if used and not offered:
+            text = "a tool is used, and none was offered"
+        elif used and mode == "none":
+            text = "a tool is used, although toolChoice forbids it"
+        elif any(isinstance(name := one.get("name"), str) and name not in offered for one in used):
+            text = "a tool is used that was not offered"
+        elif not used and mode == "required" and offered:
+            text = "no tool is used, although toolChoice requires one"
+        if text is not None:
+            yield self.finding(seen, text, pointer=f"{pointer}/content")
+
+
+class ToolChoiceWithoutTools(_Question):
+    """A request says how tools are to be chosen, and offers none.
+
+    **Why it matters.** There is nothing to choose; with `required` the request cannot be met.
+
+    **On the wire.** `< …"method":"sampling/createMessage","params":{"toolChoice":{"mode":"auto"},…}` without `tools`
+
+    **Instead.** Leave `toolChoice` out, or send `tools`.
+    """
+
+    id = "sampling/tool-choice-without-tools"
+    versions = _TOOLS
+    level = WARNING
+    source = _PAGE
+
+    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if params.get("toolChoice") is not None and not params.get("tools"):
+            yield self.finding(seen, "toolChoice without tools", pointer=f"{pointer}/toolChoice")
+
+
+class ResultRole(_Reply):
+    """What the model says comes as said by the user.
+
+    **Why it matters.** A server that adds it to the conversation has the model answer itself.
+
+    **On the wire.** `> {"id":1,"result":{"role":"user","content":{…},"model":"m"}}`
+
+    **Instead.** `"role":"assistant"`
+    """
+
+    id = "sampling/result-role"
+    level = WARNING
+    source = "2024-11-05 client/sampling"
+
+    def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if reply.get("role") == "user":
+            yield self.finding(seen, "the role of what the model says is user", pointer=f"{pointer}/role")
+
+
+class MaxTokens(_Question):
+    """A request allows the model no tokens at all.
+
+    **Why it matters.** Providers refuse it, and the user was asked for nothing.
+
+    **On the wire.** `< …"method":"sampling/createMessage","params":{"maxTokens":0,…}`
+
+    **Instead.** Say how long the answer may be.
+    """
+
+    id = "sampling/max-tokens"
+    level = WARNING
+    source = "2024-11-05 schema"
+
+    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        most = params.get("maxTokens")
+        if isinstance(most, int | float) and not isinstance(most, bool) and most <= 0:
+            yield self.finding(seen, "maxTokens allows no token", pointer=f"{pointer}/maxTokens")
+
+
+class NoMessages(_Question):
+    """A request has no messages.
+
+    **Why it matters.** Most providers refuse a conversation that nobody has begun.
+
+    **On the wire.** `< …"method":"sampling/createMessage","params":{"messages":[],"maxTokens":100}`
+
+    **Instead.** Send at least one message of the user.
+    """
+
+    id = "sampling/no-messages"
+    level = NOTE
+    source = "2024-11-05 client/sampling"
+
+    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if params.get("messages") == []:
+            yield self.finding(seen, "there are no messages", pointer=f"{pointer}/messages")
+
+
+class Rejected(Rule):
+    """The user has declined to have a model asked.
+
+    **Why it matters.** It is no defect: that is what the dialog is for.
+
+    **On the wire.** `> {"id":1,"error":{"code":-1,"message":"User rejected sampling request"}}`
+
+    **Instead.** Do without, and do not ask again at once.
+    """
+
+    id = "sampling/rejected"
+    who = "client"
+    level = NOTE
+    methods = frozenset({_CREATE})
+    sender = "client"
+    source = "2024-11-05 client/sampling"
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        if code_of(seen) != _REJECTED or seen.request is None:
+            return ()
+        return [self.finding(seen, "the user has declined", pointer="/error", related=(seen.request.seq,))]
+
+
+# ---- what the rules ask
+
+
+def _list(value: object) -> list[Any]:
+    return value[:LISTED] if isinstance(value, list) else []
+
+
+def _all_blocks(message: object) -> list[Any]:
+    """The blocks of a message: its content is one, or several."""
+    content = member(message, "content")
+    return [content] if isinstance(content, dict) else _list(content)
+
+
+def _blocks(message: object, type_: str) -> list[dict[str, Any]]:
+    return [one for one in _all_blocks(message) if isinstance(one, dict) and one.get("type") == type_]
+
+
+def _names(message: object, type_: str, name: str) -> list[str]:
+    """The ids in the blocks of a type."""
+    return [found for one in _blocks(message, type_) if isinstance(found := one.get(name), str)]
+
+
+def _is_mixed(message: object) -> bool:
+    results = len(_blocks(message, "tool_result"))
+    return 0 < results < len(_all_blocks(message))
+
+
+def _wrong_role(message: object) -> str | None:
+    role = member(message, "role")
+    if role == "user" and _blocks(message, "tool_use"):
+        return "the user uses a tool"
+    if role == "assistant" and _blocks(message, "tool_result"):
+        return "the assistant has the result of a tool"
+    return None
