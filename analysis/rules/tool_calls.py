@@ -119,7 +119,7 @@ class StructuredInvalid(Known):
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
-        result = result_of(seen)
+        result = result_of(seen) if _may_have(seen, _STRUCTURED) else None
         if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
             return ()
         structured, entry = result.body[_STRUCTURED], self.entry(seen, result.call)
@@ -208,7 +208,7 @@ class StructuredWithoutSchema(Known):
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
-        result = result_of(seen)
+        result = result_of(seen) if _may_have(seen, _STRUCTURED) else None
         if result is None or _STRUCTURED not in result.body:
             return ()
         entry = self.entry(seen, result.call)
@@ -274,6 +274,12 @@ class ResourceWithoutCapability(Answered):
 
 
 # ---- what the rules ask
+
+
+def _may_have(seen: Seen, name: str) -> bool:
+    """Whether a result has a member, itself or in that of its task; nearly all have not."""
+    result = seen.body["result"]
+    return isinstance(result, dict) and (name in result or "result" in result)
 
 
 def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:

@@ -16,7 +16,9 @@ CALL: Final = "tools/call"
 CHANGED: Final = "notifications/tools/list_changed"
 RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
 """What the result of a call may come by."""
-_DONE: Final = frozenset({Outcome.RESULT, Outcome.TOOL_ERROR})
+# Members of an enumeration are slow to look up, and to find in a set.
+_RESULT: Final = Outcome.RESULT
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR
 
 
 class Result(NamedTuple):
@@ -31,7 +33,9 @@ class Result(NamedTuple):
 def result_of(seen: Seen) -> Result | None:
     """The complete result of a call that a message brings, itself or as that of a task."""
     request, body, exchange = seen.request, seen.body.get("result"), seen.exchange
-    if request is None or exchange is None or not isinstance(body, dict) or exchange.outcome not in _DONE:
+    if request is None or exchange is None or not isinstance(body, dict):
+        return None
+    if exchange.outcome is not _RESULT and exchange.outcome is not _TOOL_ERROR:
         return None
     pointer = "/result"
     if request.method != CALL:
