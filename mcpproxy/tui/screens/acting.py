@@ -193,8 +193,10 @@ class ActingScreen(Screen[None]):
     def _begin(self, name: str | None) -> None:
         if not name or not name.strip():
             return
-        place = Path(name.strip()).expanduser()
+        place = Path(name.strip())
         try:
+            # RuntimeError: no user is called so.
+            place = place.expanduser()
             export = Export(self.reading.path, list(self.rows_shown()), place)
         except FileExistsError:
             notify(self.app, f"{place.name} exists; name another file", bad=True)

@@ -349,6 +349,8 @@ class TestExport:
             await stage.see("exists")
             await stage.press("e", *["backspace"] * 60, *"/none/such/x", "enter")
             await stage.see("cannot write", "No such file")
+            await stage.press("e", *["backspace"] * 60, *"~nobody-is-called-so/x", "enter")
+            await stage.see("cannot write ~nobody-is-called-so/x")
             await stage.press("e", "escape")
 
         play(act, path)
