@@ -3,11 +3,12 @@
 Foreign text is sanitised here. A line is never longer than the terminal is wide.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.store.figures import By, Count, Definition, Figures, Latency, Startup, Totals, Unanswered
-from mcpproxy.report.text import Span, Style, cells, count_text, fit
+from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.report.units import duration, size
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
@@ -24,7 +25,9 @@ MOST_NAMES: Final = 3
 NARROWEST: Final = 32
 """Cells of a line that the screen needs; a narrower terminal breaks its lines."""
 NAME: Final = 24
-"""Cells that a name keeps: where there is less room, the shape goes, and then columns."""
+"""Cells that a name keeps: where there is less room, columns go."""
+LONG: Final = 40
+"""Cells that a name may ask for: where there is less room, the shape goes."""
 SIDE_BY_SIDE: Final = 60
 """Cells of a line from which details stand beside their figure, and not below."""
 
@@ -130,20 +133,29 @@ def _head(totals: Totals) -> str:
 
 def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> Iterator[str]:
     heading = "LATENCY" if stats.by == "call" else f"LATENCY by {stats.by}"
-    columns, has_shapes = _columns(stats, heading, width, has_blocks=has_blocks)
-    label = width - sum(_COLUMNS[name] for name in columns) - (_SHAPE if has_shapes else 0)
-    head = "".join(f"{name:>{_COLUMNS[name]}}" for name in columns)
-    yield style.paint([Span(f"{heading:<{label}}", "accent"), Span(head, "dim")])
     servers = {row.server: [one for one in stats.latency if one.server == row.server] for row in stats.latency}
     several = len(servers) > 1 and stats.by != "server"
     # No server takes the room of the others.
     room = max(FEWEST, MOST_ROWS // len(servers)) if several else MOST_ROWS
-    groups = {server: rows[:room] for server, rows in servers.items()} if several else {None: stats.latency[:room]}
+    if not several:
+        servers = {None: stats.latency}
+    left_out = sum(max(0, len(rows) - room) for rows in servers.values())
+    if left_out == 1:
+        # A line about one row takes as much room as the row.
+        room, left_out = room + 1, 0
+    groups = {server: rows[:room] for server, rows in servers.items()}
+    names = [_name(row, stats.by) for rows in groups.values() for row in rows]
+    columns, has_shapes = _columns([heading, *names], width, has_blocks=has_blocks)
+    label = width - sum(_COLUMNS[name] for name in columns) - (_SHAPE if has_shapes else 0)
+    head = "".join(f"{name:>{_COLUMNS[name]}}" for name in columns)
+    yield style.paint([Span(f"{heading:<{label}}", "accent"), Span(head, "dim")])
     for server, rows in groups.items():
         if several:
             yield style.paint([Span(fit(sanitise(server or "(no name)"), width), "dim")])
-        for row in rows:
-            name = fit(("  " if several else "") + _name(row, stats.by), label - 1)
+        indent = "  " if several else ""
+        cut = _told_apart([_name(row, stats.by) for row in rows], label - 1 - len(indent))
+        for row, called in zip(rows, cut, strict=True):
+            name = indent + called
             shown = {
                 "n": _count(row.calls),
                 "err": _share(row.error_share),
@@ -158,7 +170,6 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
             ]
             shape = f"  {spark(row.buckets)}" if has_shapes and row.buckets else ""
             yield style.paint([Span(name + " " * (label - cells(name))), *values, Span(shape)])
-    left_out = len(stats.latency) - sum(map(len, groups.values()))
     if not stats.latency:
         yield style.paint([Span("  no request was seen", "dim")])
     if left_out:
@@ -166,18 +177,25 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         yield style.paint([Span(more, "dim")])
 
 
-def _columns(stats: Stats, heading: str, width: int, *, has_blocks: bool) -> tuple[list[str], bool]:
+def _columns(names: list[str], width: int, *, has_blocks: bool) -> tuple[list[str], bool]:
     """The columns for which there is room beside names, and whether there is some for shapes."""
-    longest = max(map(cells, [heading, *(_name(row, stats.by) for row in stats.latency)]))
-    room = width - min(NAME, longest + 3)  # two blanks before it, and one behind
+    longest = max(map(cells, names)) + 3  # two blanks before it, and one behind
+    room = width - min(NAME, longest)
     numbers = sum(_COLUMNS.values())
-    has_shapes = has_blocks and room >= numbers + _SHAPE
+    has_shapes = has_blocks and width - min(LONG, longest) >= numbers + _SHAPE
     columns = list(_COLUMNS)
     for name in _DROPPED:
         if numbers > room:
             columns.remove(name)
             numbers -= _COLUMNS[name]
     return columns, has_shapes
+
+
+def _told_apart(names: list[str], room: int) -> list[str]:
+    """The names in so many cells: those that would look alike are cut in the middle, for their ends to be seen."""
+    cut = [fit(name, room) for name in names]
+    times = Counter(cut)
+    return [short if times[short] == 1 else fit_ends(name, room) for name, short in zip(names, cut, strict=True)]
 
 
 def _name(row: Latency, by: By) -> str:

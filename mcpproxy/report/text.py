@@ -90,6 +90,18 @@ def fit(text: str, width: int) -> str:
     return text
 
 
+def fit_ends(text: str, width: int) -> str:
+    """The text in at most `width` cells: where it must be cut, in the middle, so that its end is seen as well."""
+    if width < 3 or cells(text) <= width:
+        return fit(text, width)
+    start = max(0, len(text) - width // 2)
+    # A mark alone would join what stands before it now.
+    while cells(text[start:]) > width // 2 or (start < len(text) and not cells(text[start])):
+        start += 1
+    end = text[start:]
+    return fit(text, width - cells(end)) + end
+
+
 def fit_spans(spans: Iterable[Span], width: int) -> tuple[list[Span], int]:
     """The same for a row of spans: those that fit, the last one cut where it must be, and how many cells they take."""
     fitting: list[Span] = []

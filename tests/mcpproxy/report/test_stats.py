@@ -77,6 +77,30 @@ def test_short_names_leave_room_for_columns_and_shapes() -> None:
     assert set(line) & set(BLOCKS)
 
 
+@pytest.mark.parametrize("width", [NARROWEST, 40, 60, 80, 120])
+def test_names_that_begin_alike_are_told_apart(width: int) -> None:
+    row = stats().latency[0]
+    rows = [row._replace(what=f"resources/read memory://library/shelf/{name}") for name in ("one", "two")]
+    shown = text(stats(latency=rows), width)
+    assert "elf/one " in shown
+    assert "elf/two " in shown
+
+
+def test_the_shape_goes_before_a_name_is_cut() -> None:
+    row = stats().latency[0]._replace(what="tools/call forecast_of_next_week")
+    line = text(stats(latency=[row])).splitlines()[3]
+    assert line.startswith("tools/call forecast_of_next_week ")
+    assert not set(line) & set(BLOCKS)
+    assert set(text(stats(latency=[row]), 100).splitlines()[3]) & set(BLOCKS)
+
+
+def test_no_line_tells_of_one_row_that_would_fit_as_well() -> None:
+    row = stats().latency[0]
+    shown = text(stats(latency=[row._replace(what=f"call {number}") for number in range(21)]))
+    assert "call 20 " in shown
+    assert "more row" not in shown
+
+
 def test_on_a_narrow_screen_details_stand_below() -> None:
     shown = text(stats(), 40).splitlines()
     at = shown.index(f"{'ERRORS':<22}{24:>12}")
