@@ -140,6 +140,8 @@ class Scan:
 
     def _may_ask(self) -> bool:
         """Whether all is known that a filter may ask about the next row, but for what is found late."""
+        if self._row >= len(self._reading.index):
+            return False  # it reads a live file by itself, and the list knows no such row yet
         return not self.only.needs_findings or self._row < self._findings.checked or not self._may_be_late()
 
     def _may_be_late(self) -> bool:

@@ -167,6 +167,31 @@ def test_a_filter_selects_what_the_facts_say(tmp_path: Path, text: str) -> None:
     reading.close()
 
 
+def test_a_filter_selects_no_row_that_the_list_does_not_know_yet(tmp_path: Path) -> None:
+    told = lines([*conversation(40), END])
+    made = CaptureFile(tmp_path / "x.mcpcap")
+    for line in told[:40]:
+        made.append(line)
+    reading = Reading(tmp_path / "x.mcpcap")
+    while reading.step():
+        pass
+    scan = Scan(reading, parse("kind:request or kind:response"))
+    for line in told[40:]:
+        made.append(line)
+    made.close()
+    while scan.step():
+        pass
+    known = len(reading.index)
+    assert scan.rows[-1] < known
+    while not reading.has_ended:
+        reading.step()
+    while not scan.has_ended:
+        scan.step()
+    assert known < scan.rows[-1] < len(reading.index)
+    scan.close()
+    reading.close()
+
+
 def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
     reading = read(captured(tmp_path, calls=20_000))
     columns = (reading.exchange_of, reading.shown, reading.exchanges.request, reading.exchanges.response,
