@@ -108,6 +108,11 @@ def find_captures(root: Path) -> list[Path]:
     return newest_first(seen.values())
 
 
+def real_path(path: Path) -> Path:
+    """The absolute path without symbolic links; of one that leads in a circle, its own: `Path.resolve` raises there."""
+    return Path(os.path.realpath(path))
+
+
 def newest_first(paths: Iterable[Path]) -> list[Path]:
     """Sorted by start: the time in the name, to the second, then the last write.
 

@@ -25,7 +25,7 @@ from analysis.store.load import Loader, capture_id, path_id
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES, creation, definition
 from captures.errors import CaptureError, NotACapture
-from captures.listing import find_captures, first_segment, segments
+from captures.listing import find_captures, first_segment, real_path, segments
 from captures.reader import Capture
 
 Progress = Callable[[int, int], None]
@@ -107,7 +107,7 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
     known: dict[str, list[Capture]] = {}
     copies: dict[str, list[Path]] = {}
     for path in paths:
-        place = first_segment(path.resolve())
+        place = first_segment(real_path(path))
         if place in found:
             continue
         try:

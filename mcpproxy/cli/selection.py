@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from captures.errors import NotACapture
-from captures.listing import find_captures, newest_first, search_roots
+from captures.listing import find_captures, newest_first, real_path, search_roots
 from captures.places import SUFFIX, safe_name
 from mcpproxy.sanitise import sanitise
 
@@ -27,7 +27,7 @@ or see a session right now:  mcpproxy demo
 
 def all_captures() -> list[Path]:
     """Every capture of this user, the newest first."""
-    found = {path.resolve(): path for root in search_roots() for path in find_captures(root)}
+    found = {real_path(path): path for root in search_roots() for path in find_captures(root)}
     return newest_first(found.values())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from captures.errors import CaptureError
-from captures.listing import find_captures, first_segment, search_roots, segments
+from captures.listing import find_captures, first_segment, real_path, search_roots, segments
 from captures.reader import Capture, open_capture, record_in, version_of
 from captures.versions import FORMAT_VERSION
 
@@ -138,7 +138,7 @@ class Kin:
         self.found: list[tuple[Path, int]] = []
         """The others, and how much later each began."""
         self._path, self._header, self._listed = path, header, listed
-        self._seen = {first_segment(path.resolve())}
+        self._seen = {first_segment(real_path(path))}
         self._unread: list[Path] = []
 
     def look(self) -> None:
@@ -146,11 +146,11 @@ class Kin:
         if self.client is None:
             return
         found = [*self._listed(), *self._path.parent.glob("*.mcpcap")]
-        here = self._path.resolve()
-        roots = [root.resolve() for root in search_roots()]
+        here = real_path(self._path)
+        roots = [real_path(root) for root in search_roots()]
         found += [path for root in roots if here.is_relative_to(root) for path in find_captures(root)]
         for path in found:
-            first = first_segment(path.resolve())
+            first = first_segment(real_path(path))
             if first not in self._seen:
                 self._seen.add(first)
                 self._unread.append(segments(path)[0])

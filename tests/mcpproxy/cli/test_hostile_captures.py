@@ -16,6 +16,8 @@ import pytest
 
 from mcpproxy.cli.diagnostics import guarded
 from tests.captures.samples import every_type
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.tui.stage import captured
 
 COMMANDS = ["show", "show --json", "show --time abs", "show --tail 3", "info", "info --json", "verify", "verify --json"]
 COMMANDS += ["ls", "ls --json", "repair"]
@@ -133,3 +135,20 @@ def test_commands_end_in_order_whatever_a_capture_holds(
         assert printed.encode() or code == 2
         if "--json" in options:
             assert all(isinstance(json.loads(line), dict) for line in printed.split("\n")[:-1])
+
+
+@pytest.mark.parametrize("command", ["ls", "show", "verify", "stats", "query"])
+def test_a_link_that_leads_in_a_circle_is_told_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    root = tmp_path / "all"
+    captured(root)
+    (root / "loop.mcpcap").symlink_to("loop.mcpcap")
+    told = b"mcpproxy: cannot read " + bytes(root / "loop.mcpcap") + b": Too many levels of symbolic links\n"
+    given = ["from frames select count(*) as n"] if command == "query" else []
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = mcpproxy(command, *given, *([str(root)] if command != "ls" else []), MCPPROXY_CAPTURES=str(root))
+    assert (done.returncode, done.stderr) == (2, told)
+    assert done.stdout
+    # Nor does it stand in the way of one that is called by its name.
+    assert mcpproxy(command, *given, "library", MCPPROXY_CAPTURES=str(root)).stderr == b""

@@ -6,6 +6,7 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.record import members, seal
+from mcpproxy.cli.selection import all_captures
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
@@ -111,6 +112,20 @@ class TestSessions:
             assert screen.selected is held
 
         play(act, find=lambda: sorted(found.rglob("*.mcpcap"), reverse=True))
+
+    def test_a_link_that_leads_in_a_circle_is_a_row_like_any_other(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MCPPROXY_CAPTURES", str(tmp_path / "all"))
+        captured(tmp_path / "all")
+        (tmp_path / "all/loop.mcpcap").symlink_to("loop.mcpcap")
+
+        async def act(stage: Stage) -> None:
+            await stage.see("2 recorded", "cannot be read", "Cursor 2.1")
+            await stage.press("G", "enter")
+            await stage.see("cannot read", "symbolic")
+
+        play(act, find=all_captures)
 
     def test_a_capture_without_its_first_line_is_looked_at_again(self, tmp_path: Path) -> None:
         made = CaptureFile(tmp_path / "live.mcpcap")
