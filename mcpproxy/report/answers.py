@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.store.messages import Column, Value
-from mcpproxy.report.text import Span, Style, cells, count_text, fit
+from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
@@ -28,6 +28,15 @@ NARROWEST: Final = 12
 """Cells that a column of text keeps beside others."""
 FEW: Final = 2
 """So many rows are written as lists of their values, where a table would have no room for all of them."""
+
+_LEAST_MISSED: Final = ("capture", "session", "at_ms", "response", "time")
+"""Columns that tell where a row is from: where there is no room for all, they go first, in this order."""
+_MOST_MISSED: Final = "text"
+"""The column that goes last."""
+_HASH: Final = re.compile(r"[0-9a-f]{32,128}")
+_HASH_CELLS: Final = 8
+_PATH: Final = re.compile(r"[^\s{\[]\S*/\S*|/\S*")
+"""A file, a URI, or a method."""
 
 _NUMBERS: Final = ("decimal", "float", "integer")
 _GAP: Final = 2
@@ -83,6 +92,8 @@ class _Layout(NamedTuple):
     """Cells of each shown column, by its place in the answer."""
     right: set[int]
     """Those that are aligned at the right: numbers, which are never cut."""
+    short: dict[int, Callable[[str], str]]
+    """How to write less of a value, of those columns where there is no room for all of it."""
     notes: list[str]
     """What is left out."""
 
@@ -94,37 +105,73 @@ def _all(probe: list[list[Span]], rest: Iterator[list[Span]]) -> Iterator[list[S
 
 
 def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span]], width: int) -> _Layout:
-    """All columns where they fit. Else what is the same in all rows goes below, then the last ones, by name."""
+    """All columns where they fit, times and hashes shortened before all else; then only those that are missed most.
+
+    What is the same in all rows goes below, and of the rest those that go are named there.
+    """
     places = list(range(len(columns)))
     right = {at for at in places if columns[at].kind in _NUMBERS}
     natural = {at: max(cells(row[at].text) for row in [head, *probe]) for at in places}
+    short: dict[int, Callable[[str], str]] = {}
+    for at, shorten in _shortenings(columns, probe):
+        if sum(natural.values()) + _GAP * (len(places) - 1) > width:
+            short[at] = shorten
+            natural[at] = max(cells(head[at].text), *(cells(shorten(row[at].text)) for row in probe))
+    firm = right | set(short)
     notes: list[str] = []
-    if not _fits(places, natural, right, width) and FEW < len(probe) < PROBE:
+    if not _fits(places, natural, firm, width) and FEW < len(probe) < PROBE:
         same = [at for at in places if len({row[at].text for row in probe}) == 1]
         if same and len(same) < len(places):
             places = [at for at in places if at not in same]
             told = (f"{head[at].text} {fit(probe[0][at].text, 40)}" for at in same)
             notes.append(f"in all rows: {', '.join(told)}")
     left_out: list[int] = []
-    while len(places) > 1 and not _fits(places, natural, right, width):
-        left_out.insert(0, places.pop())
+    while len(places) > 1 and not _fits(places, natural, firm, width):
+        least = min(places, key=lambda at: _missed(head[at].text, at))
+        places.remove(least)
+        left_out.append(least)
     if left_out:
         what = count_text(len(left_out), "more column")
-        names = ", ".join(head[at].text for at in left_out)
+        names = ", ".join(head[at].text for at in sorted(left_out))
         notes.append(f"{what} for which there is no room here, and --format json has them: {names}")
-    return _Layout(_squeezed(places, natural, right, width), right, notes)
+    return _Layout(_squeezed(places, natural, firm, width), right, short, notes)
 
 
-def _fits(places: list[int], natural: dict[int, int], right: set[int], width: int) -> bool:
-    least = (natural[at] if at in right else min(natural[at], NARROWEST) for at in places)
+def _shortenings(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator[tuple[int, Callable[[str], str]]]:
+    """The columns whose values say enough in fewer cells, and how: times without fractions, the beginning of hashes."""
+    for at, column in enumerate(columns):
+        if column.type.startswith("TIMESTAMP") and probe:
+            yield at, _to_the_second
+    for at, column in enumerate(columns):
+        if column.kind == "text" and any(_HASH.fullmatch(row[at].text) for row in probe):
+            yield at, _beginning
+
+
+def _to_the_second(text: str) -> str:
+    return re.sub(r"\.\d+", "", text, count=1)
+
+
+def _beginning(text: str) -> str:
+    return text[:_HASH_CELLS] if _HASH.fullmatch(text) else text
+
+
+def _missed(name: str, at: int) -> tuple[int, int]:
+    """How much a column is missed, as a number to compare: the last ones less than those before them."""
+    if name in _LEAST_MISSED:
+        return 0, _LEAST_MISSED.index(name)
+    return 2 if name == _MOST_MISSED else 1, -at
+
+
+def _fits(places: list[int], natural: dict[int, int], firm: set[int], width: int) -> bool:
+    least = (natural[at] if at in firm else min(natural[at], NARROWEST) for at in places)
     return sum(least) + _GAP * (len(places) - 1) <= width
 
 
-def _squeezed(places: list[int], natural: dict[int, int], right: set[int], width: int) -> dict[int, int]:
+def _squeezed(places: list[int], natural: dict[int, int], firm: set[int], width: int) -> dict[int, int]:
     """How wide each column is: the narrow ones take what they need, the others share what is left."""
     widths = {at: natural[at] for at in places}
-    room = width - _GAP * (len(places) - 1) - sum(widths[at] for at in places if at in right)
-    texts = sorted((at for at in places if at not in right), key=lambda at: natural[at])
+    room = width - _GAP * (len(places) - 1) - sum(widths[at] for at in places if at in firm)
+    texts = sorted((at for at in places if at not in firm), key=lambda at: natural[at])
     for number, at in enumerate(texts):
         widths[at] = max(1, min(natural[at], room // (len(texts) - number)))
         room -= widths[at]
@@ -136,7 +183,7 @@ def _listed(head: list[Span], row: list[Span], width: int, style: Style) -> Iter
     margin = min(max(cells(name.text) for name in head), max(NARROWEST, width // 2))
     for name, value in zip(head, row, strict=True):
         label = fit(name.text, margin)
-        text = fit(value.text, max(NARROWEST, width - margin - 2 * _GAP))
+        text = _cut(value.text, max(NARROWEST, width - margin - 2 * _GAP), None)
         blanks = " " * (margin - cells(label) + _GAP)
         yield style.paint([Span("  "), Span(label, "dim"), Span(blanks), Span(text, value.role)]).rstrip()
 
@@ -144,10 +191,17 @@ def _listed(head: list[Span], row: list[Span], width: int, style: Style) -> Iter
 def _line(row: list[Span], layout: _Layout, style: Style) -> str:
     spans: list[Span] = []
     for at, width in layout.widths.items():
-        text = row[at].text if at in layout.right else fit(row[at].text, width)
+        text = row[at].text if at in layout.right else _cut(row[at].text, width, layout.short.get(at))
         cell, blanks = Span(text, row[at].role), Span(" " * (width - cells(text)))
         spans += [Span(" " * _GAP), *((blanks, cell) if at in layout.right else (cell, blanks))]
     return style.paint(spans[1:]).rstrip()
+
+
+def _cut(text: str, width: int, shorten: Callable[[str], str] | None) -> str:
+    """As much of a text as there is room for; paths, URIs and methods keep their end."""
+    if shorten is not None:
+        text = shorten(text)
+    return fit_ends(text, width) if _PATH.fullmatch(text) else fit(text, width)
 
 
 def shower(column: Column, limit: int = _CELL) -> Callable[[Value], Span]:

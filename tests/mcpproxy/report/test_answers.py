@@ -87,6 +87,28 @@ def test_of_too_many_columns_the_constant_and_the_last_go_below() -> None:
     assert below.endswith("column_11")
 
 
+STAMP = "2026-11-18 11:06:40.123456789"
+
+
+def test_times_and_hashes_are_shortened_before_a_column_goes() -> None:
+    columns = [Column("time", "TIMESTAMP_NS"), Column("capture", "VARCHAR"), Column("path", "VARCHAR"), TEXT]
+    rows = [(STAMP, f"{at:032x}"[::-1], f"/var/captures/{'deep/' * 9}{at}.mcpcap", f"answer {at}") for at in range(4)]
+    head, first, *_ = lines(columns, rows)
+    assert head.split() == ["time", "capture", "path", "text"]
+    assert first.startswith("2026-11-18 11:06:40  00000000  /var/captures/")
+    assert first.endswith("/0.mcpcap  answer 0")
+    assert STAMP in lines(columns, rows, 200)[1]
+
+
+def test_of_columns_without_room_those_that_answer_stay() -> None:
+    names = ("time", "capture", "session", "request", "response", "method", "name", "code", "text", "latency_ms")
+    columns = [Column(name, "BIGINT" if name in ("session", "request", "response") else "VARCHAR") for name in names]
+    rows = [[at * 10**6 if column.kind == "integer" else f"value {at}" * 3 for column in columns] for at in range(4)]
+    head, *_, named = lines(columns, rows, 72)
+    assert head.split() == ["request", "method", "name", "code", "text"]
+    assert named.endswith("them: time, capture, session, response, latency_ms")
+
+
 def test_few_wide_rows_are_lists() -> None:
     columns = [Column(f"column_{at}", "BIGINT") for at in range(12)]
     assert lines(columns, [list(range(12))], 50)[:3] == ["row 1", "  column_0   0", "  column_1   1"]
