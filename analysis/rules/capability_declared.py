@@ -95,7 +95,11 @@ class NotAnObject(_Declaration):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+        types = {type(value) for value in capabilities.values()}
+        return () if types == {dict} else self._of(seen, capabilities, pointer)
+
+    def _of(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, span in _KNOWN[seen.message.sender].items():
             value = capabilities.get(name)
             if value is not None and not isinstance(value, dict) and _defines(span, seen):

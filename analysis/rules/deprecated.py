@@ -45,9 +45,7 @@ class Feature(Rule):
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         meta = seen.request.meta if seen.request is not None else {}
         declared = meta.get(CLIENT_CAPABILITIES)
-        if not declared and _LOG_LEVEL not in meta:
-            return ()
-        used = [name for name in ("roots", "sampling") if isinstance(declared, dict) and name in declared]
+        used = [name for name in ("roots", "sampling") if name in declared] if isinstance(declared, dict) else []
         if _LOG_LEVEL in meta:
             used.append("logging")
         return self._tell(seen, used, "/params/_meta") if used else ()
@@ -69,9 +67,11 @@ class Feature(Rule):
         return self._tell(seen, used, "/result/inputRequests")
 
     def _tell(self, seen: Seen, used: list[str], pointer: str) -> list[Finding]:
-        told: set[tuple[str, str]] = self.memory(seen.session, set)
-        new = [name for name in dict.fromkeys(used) if (seen.message.sender, name) not in told]
-        told.update((seen.message.sender, name) for name in new)
+        told: set[str] = self.memory(seen.session, dict).setdefault(seen.message.sender, set())
+        if told.issuperset(used):
+            return []
+        new = [name for name in dict.fromkeys(used) if name not in told]
+        told.update(new)
         return [self.finding(seen, f"{name} is on its way out", pointer=pointer) for name in new]
 
 

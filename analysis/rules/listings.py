@@ -99,6 +99,7 @@ class Listing:
         self._changed = -1
         self._order: tuple[list[str], int] | None = None
         self._last: tuple[Message, Page] | None = None
+        self._single: tuple[_Walk, Page] | None = None
 
     def take(self, seen: Seen) -> Page:
         """A result of the list came. The first rule that asks has it noted, to the others it is told again."""
@@ -131,6 +132,9 @@ class Listing:
         items = result.get(self._member) if isinstance(result, dict) else None
         if not isinstance(items, list) or request is None or not isinstance(result, dict):
             return Page([], [])
+        again = self._again(request, result, items, seen)
+        if again is not None:
+            return again
         walk = self._walk_of(seen, request)
         page = Page(items, _add(walk, items, self._name, seen))
         if not self._is_of_now(request, seen.session):
@@ -145,6 +149,18 @@ class Listing:
             self._walk = None  # it may say other things than the one before
             return page
         page.reordered = self._complete(walk, seen)
+        is_plain = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
+        self._single = (walk, page) if is_plain and len(items) == len(page.items) else None
+        return page
+
+    def _again(self, request: Request, result: dict[str, Any], items: list[Any], seen: Seen) -> Page | None:
+        """The page of before, where all of the list comes again on one, the same as it was; as it nearly always is."""
+        if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
+            return None
+        page, is_single = self._single[1], "nextCursor" not in result and _cursor(request) is None
+        if not is_single or page.items != items or not self._is_of_now(request, seen.session) or self._order is None:
+            return None
+        self._order = self._order[0], seen.message.seq
         return page
 
     def _is_of_now(self, request: Request, session: Session) -> bool:
@@ -152,8 +168,7 @@ class Listing:
         return request.seq > self._changed and request.seq > session.lost_seq
 
     def _walk_of(self, seen: Seen, request: Request) -> _Walk:
-        params = request.params
-        cursor = params.get("cursor") if isinstance(params, dict) else None
+        cursor = _cursor(request)
         if cursor is None:
             return _Walk()
         walk = self._open.pop(id_of(cursor), None) if self._is_of_now(request, seen.session) else None
@@ -171,6 +186,11 @@ class Listing:
         if before is None or before[0] == order or set(before[0]) != set(order):
             return None
         return before[1]
+
+
+def _cursor(request: Request) -> Any:
+    params = request.params
+    return params.get("cursor") if isinstance(params, dict) else None
 
 
 def _add(walk: _Walk, items: list[Any], name: str, seen: Seen) -> list[tuple[int, int]]:

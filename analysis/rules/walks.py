@@ -105,6 +105,9 @@ class Walks:
         result, request = seen.body.get("result"), seen.request
         if request is None or not isinstance(result, dict):
             return Page()
+        if "nextCursor" not in result and cursor_of(request) is None:
+            self._walks.pop(request.method, None)
+            return Page()  # all of the list on one page, as nearly always
         walk, depth = self._walk_of(request)
         self._walks[request.method] = walk
         loops = self._next(walk, depth, request, result.get("nextCursor"), seen.message.seq)
