@@ -7,7 +7,7 @@ and tells ten times a second at most that there is something new; after that it 
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,9 @@ from captures.tail import STEP, Tail
 POLL_S: Final = 0.1
 TELL_S: Final = 0.1
 FIND_S: Final = 1.0
-"""How often somebody looks for new captures."""
+"""How long after a look for captures the next one comes."""
+FIND_SHARE: Final = 4
+"""Nor does it come before so many times as long as the look took: most of the time is for reading."""
 FIRST_S: Final = 0.02
 """After which the first is told: the first screen waits for it."""
 
@@ -85,6 +87,7 @@ class Book:
         self.tally: Tally | None = None
         """How many findings it has; None where it was not checked, or is being recorded."""
         self.is_readable = True
+        self.has_begun = False
         self._sum: tuple[Tail, Summarizer] | None = None
         self._key: str | None = None
 
@@ -95,6 +98,7 @@ class Book:
 
     def begin(self) -> None:
         """Learn what is to be had at once: a kept summary, or the header."""
+        self.has_begun = True
         found = None if self.is_live else cached(self.path)
         self.tally = None if self.is_live else tally.cached(self.path)
         if found is not None:
@@ -132,7 +136,8 @@ class Book:
         return bool(items)
 
     def close(self) -> None:
-        """Close its files."""
+        """Close its files; nothing more is read of it."""
+        self.is_summed = True
         if self._sum is not None:
             self._sum[0].close()
             self._sum = None
@@ -152,22 +157,32 @@ class Shelf:
         """Whether it is known which captures there are."""
         self.is_paused = False
         """Whether nobody looks: the time is for what is looked at."""
+        self.in_view: Sequence[Book] = ()
+        """What is to be read before all others, as somebody looks at it."""
         self._find = find
         self._known: dict[Path, Book] = {}
-        self._begun: set[Path] = set()
-        self._looked = -FIND_S
+        self._next_look = 0.0
 
     def step(self) -> bool:
         """Look for captures, and read a little of one; False where there is nothing to do at present."""
         if self.is_paused:
             return False
-        now = time.monotonic()
-        if now - self._looked >= FIND_S:
-            self._looked = now
-            return self._look()
+        began = time.monotonic()
+        if began >= self._next_look:
+            is_new = self._look()
+            ended = time.monotonic()
+            # Of many captures, or on a slow disk, a look takes longer than is between two.
+            self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
+            return is_new or bool(self.books)
+        for book in self.in_view:
+            if not book.has_begun:
+                book.begin()
+                return True
+            if not (book.is_summed or book.is_live):
+                book.step()
+                return True
         for book in self.books:
-            if book.path not in self._begun:
-                self._begun.add(book.path)
+            if not book.has_begun:
                 book.begin()
                 return True
         is_busy = False
@@ -205,8 +220,7 @@ class Shelf:
         for book in self.books:
             if not book.is_readable and is_live(book.path):
                 # Its recorder may not have come to the first line yet.
-                book.is_readable, book.is_live = True, True
-                self._begun.discard(book.path)
+                book.is_readable, book.is_live, book.has_begun = True, True, False
         if is_new:
             self.books = [self._known[path] for path in found]
         self.has_looked = True

@@ -52,20 +52,23 @@ _UNKNOWN: Final = (Span("…", "dim"),)
 class SessionRows:
     """The rows of the list: books of the shelf, sorted and filtered."""
 
-    def __init__(self, findings: Callable[[Path], Findings | None]) -> None:
+    def __init__(self, shelf: Shelf, findings: Callable[[Path], Findings | None]) -> None:
         """No rows.
 
         Args:
+            shelf: the captures.
             findings: what is known of a capture that is being checked, or was.
         """
         self.books: Sequence[Book] = ()
+        self._shelf = shelf
         self._findings = findings
 
     def __len__(self) -> int:
         return len(self.books)
 
     def want(self, first: int, last: int) -> None:
-        """All of it is in memory."""
+        """Have these read before all others."""
+        self._shelf.in_view = self.books[first:last]
 
     def line(self, row: int) -> Line:
         """One capture."""
@@ -196,7 +199,7 @@ class SessionsScreen(Screen[None]):
         super().__init__()
         self.shelf = shelf
         self._nothing = nothing
-        self._rows = SessionRows(self._findings)
+        self._rows = SessionRows(shelf, self._findings)
         self._counting: Counting | None = None
         self._sort = SORTS[0]
         self._words = ""

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from captures.file import CaptureFile
+from captures.listing import find_captures
 from captures.record import members, seal
 from mcpproxy.cli.selection import all_captures
+from mcpproxy.tui import live
+from mcpproxy.tui.live import Shelf
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
@@ -37,9 +40,9 @@ class TestSessions:
         play(act, path)
 
     def test_marks_tell_live_dead_lossy_and_unreadable(self, tmp_path: Path) -> None:
-        live = CaptureFile(tmp_path / "live.mcpcap")
+        living = CaptureFile(tmp_path / "live.mcpcap")
         for line in lines(conversation(2, "living")):
-            live.append(line)
+            living.append(line)
         dead = record(tmp_path / "dead.mcpcap", conversation(1, "killed"))
         crash = ("close", members(ending="server", status=1, totals={}))
         failed = record(tmp_path / "failed.mcpcap", [*conversation(1, "failing"), crash])
@@ -57,11 +60,11 @@ class TestSessions:
             await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen) and stage.app.screen.selected)
             await stage.press("G", "enter")
             await stage.see("cannot read")
-            live.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
+            living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
             await stage.see("      9 ")
 
         play(act, dead, failed, lossy, tmp_path / "live.mcpcap", broken, size=(110, 30))
-        live.close()
+        living.close()
 
     def test_filter_sort_and_order(self, tmp_path: Path) -> None:
         paths = [captured(tmp_path, name, calls) for name, calls in (("beta", 2), ("alpha", 9), ("gamma", 4))]
@@ -138,6 +141,34 @@ class TestSessions:
 
         play(act, tmp_path / "live.mcpcap")
         made.close()
+
+
+class TestShelf:
+    """What is known of each capture, while the list is drawn."""
+
+    def test_looking_leaves_time_to_read_however_long_it_takes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # As if every look took longer than what is between two.
+        monkeypatch.setattr(live, "FIND_S", 0.0)
+        for number in range(40):
+            captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
+        shelf = Shelf(lambda: find_captures(tmp_path))
+        for _ in range(1000):
+            shelf.step()
+        assert [book.is_summed for book in shelf.books] == [True] * 40
+        shelf.close()
+
+    def test_what_somebody_looks_at_is_read_first(self, tmp_path: Path) -> None:
+        for number in range(20):
+            captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
+        shelf = Shelf(lambda: find_captures(tmp_path))
+        shelf.step()
+        shelf.in_view = shelf.books[12:14]
+        while not shelf.books[13].is_summed:
+            shelf.step()
+        assert [book.has_begun for book in shelf.books] == [12 <= at <= 13 for at in range(20)]
+        shelf.close()
 
 
 class TestTraffic:
