@@ -56,6 +56,10 @@ class Totals(NamedTuple):
     """Of all captures together."""
     lost: int
     damage: int
+    live: int
+    """Captures that are still being recorded."""
+    cut_off: int
+    """Captures that were never closed, and are not live: a kill leaves them so."""
 
 
 class Latency(NamedTuple):
@@ -97,6 +101,10 @@ class Unanswered(NamedTuple):
     """In captures that have lost something."""
     may_be_unjudged: int
     """In others: before frames that could not be looked into."""
+    captures: int
+    """In so many captures."""
+    path: str
+    """File of the first of them."""
 
 
 class Definition(NamedTuple):
@@ -120,6 +128,11 @@ class Startup(NamedTuple):
     first_list_ms: float | None
     silent: int
     """Sessions in which nothing tells the start of the process from the first answer."""
+    process_sessions: int
+    """Sessions of which the part is known; so are the next three."""
+    initialize_sessions: int
+    ready_sessions: int
+    first_list_sessions: int
 
 
 class Figures:
@@ -138,7 +151,7 @@ class Figures:
             select
                 count(*), count(distinct name), (select count(distinct client) from sessions), sum(sessions)::bigint,
                 sum(frames)::bigint, sum(bytes)::bigint, sum(duration_ns)::bigint, sum(lost)::bigint,
-                sum(damage)::bigint
+                sum(damage)::bigint, count(*) filter (is_live), count(*) filter (ending is null and not is_live)
             from captures
             """
         )
@@ -228,14 +241,16 @@ class Figures:
                 """
                 with numbered as (
                     select
-                        concat_ws(' ', method, name) as what, request, is_live, may_be_lost, may_be_unjudged,
+                        concat_ws(' ', method, unanswered.name) as what, request, unanswered.is_live as is_live,
+                        may_be_lost, may_be_unjudged, capture, path,
                         row_number() over (partition by what order by time, capture, request) as place
-                    from unanswered
+                    from unanswered join captures using (capture)
                 )
                 select
                     what, count(*), list(request order by place) filter (place <= 10),
                     count(*) filter (is_live), count(*) filter (may_be_lost and not is_live),
-                    count(*) filter (may_be_unjudged and not may_be_lost and not is_live)
+                    count(*) filter (may_be_unjudged and not may_be_lost and not is_live),
+                    count(distinct capture), arg_min(path, place)
                 from numbered group by what order by 2 desc, 1
                 """
             )
@@ -259,7 +274,8 @@ class Figures:
             """
             select
                 count(total_ms), median(total_ms), median(process_ms), median(initialize_ms), median(ready_ms),
-                median(first_list_ms), count(*) filter (is_silent and total_ms is not null)
+                median(first_list_ms), count(*) filter (is_silent and total_ms is not null), count(process_ms),
+                count(initialize_ms), count(ready_ms), count(first_list_ms)
             from startup
             """
         )

@@ -5,9 +5,11 @@ Foreign text is sanitised here. A line is never longer than the terminal is wide
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from analysis.store.figures import By, Count, Definition, Figures, Latency, Startup, Totals, Unanswered
+from captures.places import SUFFIX
 from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.report.units import duration, size
 from mcpproxy.report.wrapping import wrapped
@@ -127,6 +129,8 @@ def _head(totals: Totals) -> str:
             count_text(totals.frames, "frame"),
             size(totals.bytes),
             duration(totals.duration_ns),
+            *([f"{totals.live:,} still being recorded"] if totals.live else []),
+            *([f"{totals.cut_off:,} cut off, as by a kill"] if totals.cut_off else []),
         ]
     )
 
@@ -228,7 +232,7 @@ def _figures(stats: Stats) -> Iterator[_Row]:
     yield _found("ID MISMATCHES", stats.id_mismatches, stats)
     yield _found("LIFECYCLE VIOLATIONS", stats.lifecycle_violations, stats)
     unanswered = sum(one.times for one in stats.unanswered)
-    yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats.unanswered), bool(unanswered))
+    yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats), bool(unanswered))
     if stats.definitions:
         bytes_ = sum(one.bytes for one in stats.definitions)
         yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))
@@ -258,11 +262,19 @@ def _some(words: list[str]) -> list[str]:
     return words if rest <= 0 else [*words[:MOST_NAMES], f"{rest:,} more"]
 
 
-def _unanswered(found: list[Unanswered]) -> list[str]:
+def _unanswered(stats: Stats) -> list[str]:
+    found = stats.unanswered
     words = []
     for one in found:
+        what = sanitise(one.what, 100)
+        if one.captures > 1:
+            # Numbers of frames mean nothing without their capture.
+            words.append(f"{what} {one.times:,} in {one.captures:,} captures")
+            continue
         numbers = ", ".join(f"#{number}" for number in one.requests[:MOST_NAMES])
-        words.append(f"{sanitise(one.what, 100)} {numbers}{', …' if one.times > MOST_NAMES else ''}")
+        numbers += ", …" if one.times > MOST_NAMES else ""
+        name = sanitise(PurePath(one.path).name.removesuffix(SUFFIX), 60)
+        words.append(f"{what} {numbers}{f' of {name}' if stats.totals.captures > 1 else ''}")
     live, lost = sum(one.live for one in found), sum(one.may_be_lost for one in found)
     unjudged = sum(one.may_be_unjudged for one in found)
     notes = [f"{live:,} may still be answered"] if live else []
@@ -274,20 +286,30 @@ def _unanswered(found: list[Unanswered]) -> list[str]:
 def _costs(definitions: Sequence[Definition]) -> list[str]:
     tokens = sum(one.tokens_estimate for one in definitions)
     never = sum(not one.calls for one in definitions)
-    dear = [f"{sanitise(one.tool, 60)} {size(one.bytes)}" for one in definitions[:MOST_NAMES]]
+    several = len({one.server for one in definitions}) > 1
+    dear = [f"{_tool(one, with_server=several)} {size(one.bytes)}" for one in definitions[:MOST_NAMES]]
     rest = ["…"] if len(definitions) > MOST_NAMES else []
     unused = [f"{never:,} of {count_text(len(definitions), 'tool')} never called"] if never else []
     return [f"≈ {tokens:,} tokens (estimate)", *dear, *rest, *unused]
 
 
+def _tool(one: Definition, *, with_server: bool) -> str:
+    return sanitise(one.tool, 60) + (f" ({sanitise(one.server or 'no name', 40)})" if with_server else "")
+
+
 def _parts(startup: Startup) -> list[str]:
     parts = (
-        ("process", startup.process_ms),
-        ("initialize", startup.initialize_ms),
-        ("initialized", startup.ready_ms),
-        ("first tools/list", startup.first_list_ms),
+        ("process", startup.process_ms, startup.process_sessions),
+        ("initialize", startup.initialize_ms, startup.initialize_sessions),
+        ("initialized", startup.ready_ms, startup.ready_sessions),
+        ("first tools/list", startup.first_list_ms, startup.first_list_sessions),
     )
-    told = [f"{name} {_ms(value)}" for name, value in parts if value is not None]
+    # Medians of different sessions may sum up to more than the median of all.
+    told = [
+        f"{name} {_ms(value)}" + (f" (of {count_text(seen, 'session')})" if seen < startup.sessions else "")
+        for name, value, seen in parts
+        if value is not None
+    ]
     if startup.silent and told:
         at = 1 if startup.process_ms is not None and len(told) > 1 else 0
         where = f" in {count_text(startup.silent, 'session')}" if startup.silent < startup.sessions else ""

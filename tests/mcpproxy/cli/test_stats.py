@@ -93,6 +93,21 @@ def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path, by: str) -> None:
     assert rows == wanted.get(by, [(None, None, 6)])
 
 
+def test_what_was_cut_off_and_what_is_not_answered_where(tmp_path: Path) -> None:
+    for number in range(2):
+        one = Written(tmp_path / f"{number}.mcpcap", "weather", number)
+        one.handshake()
+        one.call(100, 1, "slow")
+        path = one.close(200)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    shown = mcpproxy("stats", tmp_path, COLUMNS="120").stdout.decode()
+    assert "1 cut off, as by a kill\n" in shown
+    assert "tools/call slow 2 in 2 captures\n" in shown
+    totals, *_ = objects(tmp_path)
+    assert (totals["live"], totals["cut_off"]) == (0, 1)
+
+
 def test_several_captures_are_one_screen(capture: Path) -> None:
     other = Written(capture.with_name("two.mcpcap"), "other", 2)
     other.call(1, 1, "forecast")

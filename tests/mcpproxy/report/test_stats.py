@@ -9,7 +9,7 @@ from mcpproxy.report.stats import BLOCKS, NARROWEST, SHAPE, Stats, as_text, spar
 from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise
 
-TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0)
+TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0)
 
 
 def stats(name: str = "search", **changes: object) -> Stats:
@@ -23,9 +23,9 @@ def stats(name: str = "search", **changes: object) -> Stats:
         True,
         [Count("id/type-changed", 1, name)],
         [],
-        [Unanswered(f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3)],
+        [Unanswered(f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap")],
         [Definition("server", name, 9100, 2275, 0), Definition("server", "b", 2200, 550, 3)],
-        Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0),
+        Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0, 3, 3, 0, 3),
     )
     return made._replace(**changes)  # type: ignore[arg-type]  # named as in the class
 
@@ -42,7 +42,7 @@ def test_everything_is_on_the_screen() -> None:
         "ERRORS                       24   -32602 Invalid params 3 · tool error 21",
         "ID MISMATCHES                 1   id/type-changed 1 (search)",
         "LIFECYCLE VIOLATIONS          0",
-        "UNANSWERED                   12   tools/call search #411, #412, #413, … · 1 may",
+        "UNANSWERED                   12   tools/call search #411, #412, #413, … of",
         "DEFINITIONS COST        11.3 kB   ≈ 2,825 tokens (estimate) · search 9.1 kB · b",
         "START-UP                  1.21s   process 880ms · initialize 40.0ms · first",
     ):
@@ -154,15 +154,41 @@ def test_what_may_hold_an_answer_is_called_what_it_is() -> None:
     assert "answers to 3 may be in frames that could not be looked into" in shown
 
 
+def test_numbers_of_frames_come_with_their_capture() -> None:
+    one = stats().unanswered[0]
+    assert "#413, … of search · 1 may" in text(stats(), 120)
+    alone = stats(totals=TOTALS._replace(captures=1))
+    assert "#413, … · 1 may" in text(alone, 120)
+    several = stats(unanswered=[one._replace(captures=3, requests=[52, 52, 52], times=3)])
+    assert "tools/call search 3 in 3 captures · 1 may" in text(several, 120)
+
+
+def test_captures_that_do_not_end_are_told() -> None:
+    head = text(stats(totals=TOTALS._replace(live=1, cut_off=2)), 120).splitlines()[0]
+    assert head.endswith(" · 6m02s · 1 still being recorded · 2 cut off, as by a kill")
+
+
+def test_a_part_of_the_start_says_of_how_many_sessions_it_is() -> None:
+    some = Startup(3, 540.0, 300.0, 499.0, None, 40.0, 0, 1, 3, 0, 2)
+    shown = " ".join(text(stats(startup=some), 120).split())
+    assert "process 300ms (of 1 session) · initialize 499ms · first tools/list 40.0ms (of 2 sessions)" in shown
+
+
+def test_tools_of_several_servers_are_named_with_theirs() -> None:
+    both = [Definition(server, "never_used", 275, 69, 0) for server in ("weather", "notes")]
+    assert "never_used (weather) 275 B · never_used (notes) 275 B" in text(stats(definitions=both), 120)
+    assert "· never_used 275 B" in text(stats(definitions=both[:1]), 120)
+
+
 def test_where_the_process_is_in_the_answer_it_is_said_so() -> None:
-    silent = Startup(1, 540.0, None, 499.0, 1.0, 40.0, 1)
+    silent = Startup(1, 540.0, None, 499.0, 1.0, 40.0, 1, 0, 1, 1, 1)
     assert "initialize 499ms, start of the process included" in text(stats(startup=silent), 120)
-    some = Startup(3, 540.0, 300.0, 499.0, 1.0, 40.0, 2)
+    some = Startup(3, 540.0, 300.0, 499.0, 1.0, 40.0, 2, 3, 3, 3, 3)
     assert "initialize 499ms, start of the process included in 2 sessions" in text(stats(startup=some), 120)
 
 
 def test_nothing_at_all_is_a_screen_as_well() -> None:
     empty = stats(latency=[], errors=[], id_mismatches=[], unanswered=[], definitions=[], startup=None)
-    shown = text(empty._replace(totals=Totals(*[0] * 9)))
+    shown = text(empty._replace(totals=Totals(*[0] * 11)))
     assert "no request was seen" in shown
     assert "START-UP" not in shown
