@@ -58,7 +58,7 @@ class Sources(NamedTuple):
     refused: list[tuple[Path, Exception]]
     """Captures of which nothing can be had, and why: no capture, a newer format."""
     doubles: list[str]
-    """A line for each capture of which there are several files, and what was done about it."""
+    """At most a line about copies, and one about files that are not quite copies: what was done about them."""
 
 
 def open(  # noqa: A001 - `analysis.open(…)` is how it is called
@@ -80,10 +80,13 @@ def open(  # noqa: A001 - `analysis.open(…)` is how it is called
         CaptureError: there is no capture.
     """
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
-    paths = [found for one in given for found in _captures(Path(one))]
-    found = sources(paths, findings=findings)
+    places = [Path(one) for one in given]
+    found = sources([capture for place in places for capture in _captures(place)], findings=findings)
+    if not found.found and found.refused:
+        raise found.refused[0][1]
     if not found.found:
-        raise found.refused[0][1] if found.refused else NotACapture("cannot open captures: none was given")
+        empty = ", ".join(map(str, places))
+        raise NotACapture(f"no captures in {empty}" if empty else "cannot open captures: none was given")
     connection = duckdb.connect()
     gone = prepare(connection, found.found, findings=findings)
     for told in (*found.doubles, *(str(error) for _, error in (*found.refused, *gone))):
@@ -124,7 +127,7 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
         found[place] = Source(path, id_ if len(states) == 1 else path_id(path), None)
         sizes.append(_sum(capture.segments))
     sized = list(zip(found.values(), sizes, strict=True))
-    doubles = [line for id_, states in known.items() for line in _doubles(states, copies.get(id_, []))]
+    doubles = [*_of_copies(known, copies), *_of_states(known)]
     return Sources(_cached(sized, refused, findings=findings, progress=progress), refused, doubles)
 
 
@@ -137,15 +140,28 @@ def _is_copy(one: Capture, other: Capture) -> bool:
         return False
 
 
-def _doubles(states: list[Capture], copies: list[Path]) -> Iterator[str]:
-    first = states[0].path
-    if copies:
-        more = f" and {len(copies) - 1:,} more" if len(copies) > 1 else ""
-        yield f"{len(copies) + 1:,} files hold the same capture, and one is counted: {first}, {copies[0]}{more}"
-    if len(states) > 1:
-        more = f" and {len(states) - 2:,} more" if len(states) > 2 else ""
-        others = f"{first}, {states[1].path}{more}"
-        yield f"{len(states):,} files hold one capture in different states, and what they share counts twice: {others}"
+def _of_copies(known: dict[str, list[Capture]], copies: dict[str, list[Path]]) -> Iterator[str]:
+    """One line, however many captures have copies."""
+    count = sum(map(len, copies.values()))
+    for id_, (copy, *_) in copies.items():
+        first = known[id_][0].path
+        if len(copies) > 1:
+            yield f"{count:,} files are copies of others, and count once: {copy} of {first}, and {count - 1:,} more"
+        else:
+            more = f" and {count - 1:,} more" if count > 1 else ""
+            yield f"{count + 1:,} files hold the same capture, and one is counted: {first}, {copy}{more}"
+        return
+
+
+def _of_states(known: dict[str, list[Capture]]) -> Iterator[str]:
+    """One line, however many captures are there as they were at several times."""
+    several = [states for states in known.values() if len(states) > 1]
+    count = sum(map(len, several))
+    for states in several[:1]:
+        what = "one capture" if len(several) == 1 else f"{len(several):,} captures"
+        more = f" and {count - 2:,} more" if count > 2 else ""
+        files = f"{states[0].path}, {states[1].path}{more}"
+        yield f"{count:,} files hold {what} in different states, and what they share counts twice: {files}"
 
 
 def _cached(

@@ -70,6 +70,8 @@ def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
         return named[:1] if newest_only else named
     if listed := [found for found in all_captures() if _is_called(found, argument)]:
         return listed
+    if path.is_dir():
+        return _nothing(f"no captures in {sanitise(argument)}")
     if "/" in argument or argument.endswith(SUFFIX):
         return [path]
     return _nothing(f"there is no capture, folder or server called {sanitise(argument)}; looked in {_places()}")

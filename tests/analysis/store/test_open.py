@@ -15,6 +15,7 @@ from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES
 from captures.errors import NewerFormat, NotACapture
 from tests.analysis.store.test_cache import MANY, written
+from tests.analysis.store.written import Written
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 DEMO = CORPUS / "demo.mcpcap"
@@ -51,6 +52,25 @@ def test_a_folder_stands_for_all_captures_below_it() -> None:
         ).fetchall()
     assert captures > 20
     assert damaged > 3
+
+
+def test_a_folder_without_captures_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(NotACapture, match=f"^no captures in {tmp_path}$"):
+        analysis.open(tmp_path)
+
+
+def test_copies_of_several_captures_are_one_warning(tmp_path: Path) -> None:
+    for number in range(3):
+        one = Written(tmp_path / f"{number}.mcpcap", "weather", number)
+        one.handshake()
+        path = one.close()
+        for copy in range(number + 1):
+            path.with_name(f"copy_{number}_{copy}.mcpcap").write_bytes(path.read_bytes())
+    with pytest.warns(UserWarning) as told, analysis.open(tmp_path) as connection:
+        assert connection.execute("select count(*) from captures").fetchall() == [(3,)]
+    (line,) = (str(one.message) for one in told)
+    assert line.startswith("6 files are copies of others, and count once: ")
+    assert line.endswith(", and 5 more")
 
 
 def test_every_table_and_view_is_there_and_says_what_it_is() -> None:

@@ -324,6 +324,16 @@ def test_mistakes_are_told_and_end_with_2(home: Path, arguments: list[str], said
     assert os.listdir() == []
 
 
+@pytest.mark.parametrize("name", ["empty", "empty/", "./empty"])
+def test_an_empty_folder_is_called_so(name: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for command in (["query", "from captures"], ["stats"], ["export", "out"], ["check"], ["show"]):
+        done = mcpproxy(*command, name, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.decode().startswith(f"mcpproxy: no captures in {name}; `mcpproxy ls`"), command
+        assert done.stderr.count(b"\n") == 1
+
+
 def test_where_nothing_is_recorded_it_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert f"there is no capture yet; looked in {tmp_path}/captures" in refused("select 1")
