@@ -143,14 +143,13 @@ def _is_copy(one: Capture, other: Capture) -> bool:
 def _of_copies(known: dict[str, list[Capture]], copies: dict[str, list[Path]]) -> Iterator[str]:
     """One line, however many captures have copies."""
     count = sum(map(len, copies.values()))
-    for id_, (copy, *_) in copies.items():
-        first = known[id_][0].path
+    for id_, (copy, *_) in list(copies.items())[:1]:
+        more = f" and {count - 1:,} more" if count > 1 else ""
         if len(copies) > 1:
-            yield f"{count:,} files are copies of others, and count once: {copy} of {first}, and {count - 1:,} more"
+            yield f"{count:,} files are copies of others, and count once: {copy}{more}"
         else:
-            more = f" and {count - 1:,} more" if count > 1 else ""
+            first = known[id_][0].path
             yield f"{count + 1:,} files hold the same capture, and one is counted: {first}, {copy}{more}"
-        return
 
 
 def _of_states(known: dict[str, list[Capture]]) -> Iterator[str]:

@@ -66,11 +66,11 @@ def test_copies_of_several_captures_are_one_warning(tmp_path: Path) -> None:
         path = one.close()
         for copy in range(number + 1):
             path.with_name(f"copy_{number}_{copy}.mcpcap").write_bytes(path.read_bytes())
-    with pytest.warns(UserWarning) as told, analysis.open(tmp_path) as connection:
+    with pytest.warns(UserWarning, match="count once") as told, analysis.open(tmp_path) as connection:
         assert connection.execute("select count(*) from captures").fetchall() == [(3,)]
     (line,) = (str(one.message) for one in told)
     assert line.startswith("6 files are copies of others, and count once: ")
-    assert line.endswith(", and 5 more")
+    assert line.endswith(" and 5 more")
 
 
 def test_every_table_and_view_is_there_and_says_what_it_is() -> None:
