@@ -11,7 +11,7 @@ from analysis.methods import METHODS
 from analysis.revisions import MODERN_ERA, since
 from analysis.rules import NOTE, WARNING, Metas, Rule
 from analysis.rules.eras import member, short
-from analysis.rules.meta_places import MOST, TOLD, USUAL, icons, part_of, places
+from analysis.rules.meta_places import MOST, TOLD, USUAL, has_places, icons, part_of, places
 from analysis.session import CLIENT_INFO, SERVER_INFO, Seen
 
 _RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
@@ -40,8 +40,8 @@ _LONGEST: Final = 200
 class _Anywhere(Rule):
     """A rule about what any message may have."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - of all hooks alike
-        return method in METHODS
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return has_places("result" if hook == "result" else "params", method, like.era)
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         return islice(self.found(seen), TOLD)

@@ -8,6 +8,8 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from analysis.message import Response
+from analysis.methods import METHODS
+from analysis.revisions import Era
 from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
 
 MOST: Final = 1000
@@ -96,6 +98,11 @@ def places(seen: Seen) -> Iterator[tuple[str, dict[str, Any]]]:
         peer = meta.get(name) if isinstance(meta, dict) else None
         if isinstance(peer, dict):
             yield f"/{part}/_meta/{name.replace('/', '~1')}", peer
+
+
+def has_places(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
+    """Whether messages of a kind may have such objects; peers name themselves in any of the modern era."""
+    return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
 
 
 def part_of(seen: Seen) -> Literal["params", "result"]:
