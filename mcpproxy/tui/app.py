@@ -71,6 +71,8 @@ LIGHT: Final = Theme(
     dark=False,
     variables={"dim": "#666b75"},
 )
+DEEPEST: Final = 12
+"""Screens above each other: who goes further has lost the way back to the first of them."""
 SWITCH_S: Final = 0.001
 """How long a thread that reads may hold the interpreter before the one that draws gets it."""
 
@@ -98,6 +100,8 @@ class TheApp(App[None]):
         self.checking = Checking(self._tell_checked)
         self._nothing, self._first = nothing, first
         self._opened: tuple[Reading, Pulse] | None = None
+        self._back: tuple[Path, Callable[[Opened], Screen[None]]] | None = None
+        """What was left for another capture."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
@@ -148,24 +152,43 @@ class TheApp(App[None]):
     def show(self, row: int, path: Path | None = None) -> None:
         """Go to the traffic, with the cursor on an entry of the capture that is open, or of another one."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
+            way = self._way()
             self._leave(SessionsScreen)
             opened = self.opened(path)
             if opened is not None:
+                self._back = way
                 self.push_screen(TrafficScreen(Opened(opened.reading, row)))
-            return
-        self._leave(TrafficScreen, SessionsScreen)
-        if isinstance(self.screen, TrafficScreen):
-            self.screen.reach(row)
         elif self._opened is not None:
-            self.push_screen(TrafficScreen(Opened(self._opened[0], row)))
+            self._add(Opened(self._opened[0], row))
 
     def select(self, text: str) -> None:
         """Go to the traffic of the capture that is open, with an expression as its filter."""
-        self._leave(TrafficScreen, SessionsScreen)
-        if isinstance(self.screen, TrafficScreen):
-            self.screen.select(text)
-        elif self._opened is not None:
-            self.push_screen(TrafficScreen(Opened(self._opened[0], only=text)))
+        if self._opened is not None:
+            self._add(Opened(self._opened[0], only=text))
+
+    def leave(self) -> None:
+        """Back to where one came from: the screen below, or the one that was left for another capture."""
+        self.pop_screen()
+        if self._back is not None and isinstance(self.screen, SessionsScreen):
+            path, make = self._back
+            self._back = None
+            opened = self.opened(path)
+            if opened is not None:
+                self.push_screen(make(opened))
+
+    def _add(self, opened: Opened) -> None:
+        """Show the traffic above what is there, so that `Esc` leads back."""
+        if len(self.screen_stack) >= DEEPEST:
+            self._leave(SessionsScreen)
+        self.push_screen(TrafficScreen(opened))
+
+    def _way(self) -> tuple[Path, Callable[[Opened], Screen[None]]] | None:
+        """The capture and the screen that are left for those of another one."""
+        if self._opened is None:
+            return None
+        made = type(self.screen).__name__
+        ways = [one.make for one in entries() if getattr(one.make, "__name__", "") == made]
+        return (self._opened[0].path, ways[0]) if ways else None
 
     def _leave(self, *kinds: type[Screen[None]]) -> None:
         """Leave all that lies above a screen of some kinds."""

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -29,6 +29,9 @@ from mcpproxy.tui.screens.acting import ActingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
 
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 OFFERED: Final = 300
@@ -394,6 +397,11 @@ class TrafficScreen(ActingScreen):
         self._title()
 
     @property
+    def _is_as_opened(self) -> bool:
+        """Whether what is selected is what this was opened for: then there is nothing to go back to on it."""
+        return self._scan is not None and self._scan.only.text == self._only
+
+    @property
     def _is_scanning(self) -> bool:
         return self._scanning is not None and self._scanning.is_busy
 
@@ -454,10 +462,10 @@ class TrafficScreen(ActingScreen):
         if below.display:
             below.display = False
             self.table.focus()
-        elif self._filtered:
+        elif self._filtered and not self._is_as_opened:
             self._show_all()
-        elif len(self.app.screen_stack) > 2:
-            self.app.pop_screen()
+        else:
+            cast("TheApp", self.app).leave()
 
     def action_view(self, number: int) -> None:
         """One of the views of the detail."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from analysis.finding import Finding, Level
 from captures.file import CaptureFile
 from captures.record import members, seal
+from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.found import Findings
 from mcpproxy.tui.screens.findings import AT_FIRST, FindingsScreen, arranged, fits
 from mcpproxy.tui.screens.rule import RuleScreen
@@ -54,6 +55,33 @@ class TestScreen:
             assert text.index("framing/stdout") < text.index("id/unknown") < text.index("id/float")
             await stage.press("G")
             await stage.see("written as a fraction")
+
+        play(act, wrong(tmp_path))
+
+    def test_escape_leads_back_to_them_from_the_frame(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            found = await opened(stage)
+            await stage.press("down", "down", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 7)
+            await stage.press("escape")
+            assert stage.app.screen_stack[-1] is found
+            assert found.item is not None
+            assert found.item.finding is not None
+            assert found.item.finding.frame == 7
+            await stage.press("escape")
+            assert [type(one) for one in stage.app.screen_stack][-1] is SessionsScreen
+
+        play(act, wrong(tmp_path))
+
+    def test_the_way_back_does_not_grow_without_end(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            for _ in range(DEEPEST):
+                await stage.press("enter")
+                await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+                await stage.press("F")
+                await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+            assert len(stage.app.screen_stack) <= DEEPEST + 1
 
         play(act, wrong(tmp_path))
 

@@ -380,6 +380,11 @@ class TestScreen:
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == row)
             assert stage.traffic.reading.path == lane.reading.path
+            # Back is the timeline of the capture that was left.
+            await stage.press("escape")
+            await stage.see("2 servers", "▸ library")
+            await stage.press("G", "up", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             await stage.press("T")
             await stage.see("2 servers", "▸ second")
             await stage.press("g", "enter")
