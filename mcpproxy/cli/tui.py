@@ -78,8 +78,17 @@ def _show(paths: list[Path] | None) -> int:
 
 def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> int:
     # Textual takes a quarter of a second to load: only those pay that look.
+    import asyncio
+
     from mcpproxy.tui.app import TheApp
+    from mcpproxy.tui.leaving import CODES, told_to_leave
 
     app = TheApp(find, nothing, first)
-    app.run()
-    return int(Exit.FINE) if app.return_code == 0 else int(Exit.USAGE)
+
+    async def look() -> None:
+        with told_to_leave(lambda code: app.exit(return_code=code)):
+            await app.run_async()
+
+    asyncio.run(look())
+    code = app.return_code or 0
+    return code if code == 0 or code in CODES else int(Exit.USAGE)

@@ -272,12 +272,44 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert all(max(colour) - min(colour) <= 1 for colour in colours)
 
 
-def test_a_kill_disturbs_no_recorder_and_a_hang_up_ends_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path)) as shown:
         shown.until(lambda: "tools/call" in shown.text())
-        shown.process.send_signal(signal.SIGTERM)
+        shown.process.send_signal(number)
         shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+        assert shown.process.returncode == 128 + number
+        assert shown.after() == shown.before
+        assert b"\x1b[?1049l" in shown.heard
+        assert b"Traceback" not in shown.heard
+
+
+def test_a_signal_ends_it_where_the_terminal_takes_nothing_more(tmp_path: Path) -> None:
+    with terminal(tmp_path, str(captured(tmp_path))) as shown:
+        shown.until(lambda: "tools/call" in shown.text())
+        # As Ctrl-S does: whoever draws waits.
+        termios.tcflow(shown._theirs, termios.TCOOFF)
+        os.write(shown.ours, b"?\x1b" * 40)
+        shown.process.send_signal(signal.SIGTERM)
+        assert shown.process.wait(DEADLINE_S) == 128 + signal.SIGTERM
+        shown.listen()
+        assert shown.after() == shown.before
+
+
+def test_it_ends_when_the_terminal_is_gone_and_no_signal_tells(tmp_path: Path) -> None:
+    shown = Terminal(
+        [str(captured(tmp_path))], {**os.environ, "HOME": str(tmp_path), "TERM": "xterm-256color"}, (80, 24)
+    )
+    try:
+        shown.until(lambda: "tools/call" in shown.text())
+        os.close(shown.ours)
+        assert shown.process.wait(DEADLINE_S) == 128 + signal.SIGHUP
+    finally:
+        shown.process.kill()
+        shown.process.wait()
+        os.close(shown._theirs)
 
 
 @pytest.mark.parametrize(

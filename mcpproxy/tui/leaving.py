@@ -1,0 +1,85 @@
+"""Leaving: the app is told to from outside, by a signal or by the end of its terminal, and has to let go of that.
+
+A handler of the event loop would come too late where a terminal takes nothing more (Ctrl-S) and the loop waits to draw:
+the handlers here are Python's own, and where the app has not left in time the process ends all the same, with the modes
+of the terminal as they were. Exit codes are those of a shell: 128 and the number of the signal.
+"""
+
+import asyncio
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, Final
+
+SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+CODES: Final = frozenset(128 + number for number in SIGNALS)
+GRACE_S: Final = 3.0
+"""How long the app may take to leave."""
+
+
+@contextmanager
+def told_to_leave(leave: Callable[[int], None]) -> Iterator[None]:
+    """Tell the app to leave on a signal, or when the terminal is gone; for the thread with the event loop.
+
+    Args:
+        leave: is called in the loop, with the exit code.
+    """
+    told = _Leaving(leave)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        # What whoever started us wants ignored (nohup) stays ignored.
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, told.on_signal)
+    threading.Thread(target=told.watch, name="terminal", daemon=True).start()
+    try:
+        yield
+    finally:
+        told.has_left.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Leaving:
+    def __init__(self, leave: Callable[[int], None]) -> None:
+        self.has_left = threading.Event()
+        self._leave = leave
+        self._loop = asyncio.get_running_loop()
+        self._stdin = sys.__stdin__.fileno() if sys.__stdin__ is not None else 0
+        self._modes: list[Any] | None = None
+        with suppress(termios.error):
+            self._modes = termios.tcgetattr(self._stdin)
+
+    def on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._tell(128 + number)
+
+    def watch(self) -> None:
+        """Wait until nobody holds the other end of the terminal: it then reads as ended, for ever and at once."""
+        ended = select.poll()
+        ended.register(self._stdin, 0)
+        while not self.has_left.is_set():
+            found = ended.poll(1000)
+            if found and found[0][1] & select.POLLHUP:
+                self._tell(128 + signal.SIGHUP)
+                return
+            if found:
+                # A system on which terminals cannot be polled.
+                return
+
+    def _tell(self, code: int) -> None:
+        threading.Thread(target=self._insist, args=(code,), daemon=True).start()
+        with suppress(RuntimeError):
+            # The loop has been closed: we are leaving.
+            self._loop.call_soon_threadsafe(self._leave, code)
+
+    def _insist(self, code: int) -> None:
+        if not self.has_left.wait(GRACE_S):
+            if self._modes is not None:
+                with suppress(termios.error):
+                    termios.tcsetattr(self._stdin, termios.TCSANOW, self._modes)
+            os._exit(code)
