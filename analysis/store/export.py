@@ -19,6 +19,7 @@ import duckdb
 from analysis.store.figures import LOSSES, Loss
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
+from analysis.store.parquet import of_disk
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES
 from captures.errors import CaptureError
@@ -95,7 +96,8 @@ def export(
         return _exported(found, form, place, findings=findings, force=force, progress=progress)
     except (duckdb.Error, OSError) as error:
         # Of DuckDB's words the first line says what happened, the rest where in its own code.
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
+        of_file = of_disk(error) if isinstance(error, duckdb.Error) else error
+        why = (of_file.strerror if of_file is not None else None) or str(error).partition("\n")[0]
         raise CannotExport(f"cannot write to {place}: {why}; nothing was written") from error
 
 

@@ -1,5 +1,7 @@
 """Rows → a Parquet file, by a DuckDB of our own: the jail, which runs foreign SQL, can write none."""
 
+import errno
+import os
 import re
 import tempfile
 import time
@@ -17,6 +19,8 @@ BATCH: Final = 2048
 MEMORY: Final = "1GB"
 """What is beyond goes to a private folder beside the file meanwhile."""
 
+_OF_DISKS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Why a file cannot be written to its end."""
 _OWN: Final = ("blob", "boolean", "float", "integer")
 """Kinds of which every type has a known name, and values that DuckDB takes as they are."""
 _TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
@@ -39,14 +43,23 @@ def write_parquet(
         until_s: when, by the monotonic clock, it is no longer worth while; None for never.
 
     Raises:
-        QueryError: a value has no place in its column, the disk is full, or it took too long.
+        QueryError: a value has no place in its column, or it took too long.
+        OSError: the disk is full, or fails.
     """
     try:
         _write(path, columns, names, rows, until_s)
     except duckdb.InterruptException as error:
         raise QueryError("timeout", "stopped: the time of a query was over before its answer was written") from error
     except duckdb.Error as error:
+        if failure := of_disk(error):
+            raise failure from error
         raise QueryError("parquet", f"cannot write Parquet: {str(error).partition(chr(10))[0]}") from error
+
+
+def of_disk(error: duckdb.Error) -> OSError | None:
+    """What became of the disk, where that is why DuckDB failed: its own words name files that are gone by then."""
+    number = next((number for number in _OF_DISKS if os.strerror(number) in str(error)), None)
+    return None if number is None else OSError(number, os.strerror(number))
 
 
 def _write(

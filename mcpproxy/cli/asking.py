@@ -99,7 +99,7 @@ class Asking:
         try:
             reasons = [*(str(error) for _, error in refused), *(why for _, why in jail.refused)]
             self.is_spoiled = bool(reasons)
-            for reason in (*doubles, *reasons):
+            for reason in (*of_cache_size(), *doubles, *reasons):
                 self._hear_once(reason)
             if self._paths and len(found) == len(jail.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to ask")
@@ -115,6 +115,14 @@ class Asking:
         if line not in self._told:
             self._told.add(line)
             self._hear(line)
+
+
+def of_cache_size() -> list[str]:
+    """What is to be said of MCPPROXY_CACHE_SIZE: a line where it is no size, and the usual one is taken."""
+    text = os.environ.get("MCPPROXY_CACHE_SIZE", "").strip()
+    if not text or re.fullmatch(r"\d{1,15}[KMGT]?(?:i?B)?", text, re.IGNORECASE):
+        return []
+    return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is no size such as 500M, 10G or 0; 2G is taken"]
 
 
 def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:

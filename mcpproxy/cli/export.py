@@ -46,7 +46,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
     # DuckDB loads for a tenth of a second, which --help need not wait for.
     from analysis.store.export import export
     from analysis.store.open import sources
-    from mcpproxy.cli.asking import Progress, tell_of_losses
+    from mcpproxy.cli.asking import Progress, of_cache_size, tell_of_losses
 
     with Progress() as progress:
         found, refused, doubles = sources(paths, findings=options.findings, progress=progress.tell)
@@ -59,7 +59,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
                 force=options.force,
                 progress=progress.tell,
             )
-    for told in (*doubles, *(str(error) for _, error in refused)):
+    for told in (*of_cache_size(), *doubles, *(str(error) for _, error in refused)):
         say(told)
     if not found:
         return fail("no capture could be read, so nothing was written")

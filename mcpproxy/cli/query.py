@@ -40,6 +40,8 @@ _SUFFIXES: Final = {
     ".md": "markdown",
     ".ndjson": "json",
     ".parquet": "parquet",
+    ".txt": "table",
+    "": "table",
 }
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY: Final = 64 << 20
@@ -97,7 +99,7 @@ def run(arguments: list[str]) -> int:
     set_up("text")
     options = parser().parse_intermixed_args(arguments)
     options.format = options.format or _format_of(options.output)
-    set_up("text" if options.format in ("table", "markdown") else options.format)
+    set_up("text" if options.format in (None, "table", "markdown") else options.format)
     problem = _wrong_choice(options)
     if problem is not None:
         return fail(problem)
@@ -119,17 +121,23 @@ def run(arguments: list[str]) -> int:
         return fail(f"{error}{_meant_as_view(options.capture)}")
 
 
-def _format_of(output: str | None) -> str:
-    return _SUFFIXES.get(Path(output).suffix.lower(), "table") if output else "table"
+def _format_of(output: str | None) -> str | None:
+    """What the name of the file says; None where it says something that is not ours to write."""
+    return _SUFFIXES.get(Path(output).suffix.lower()) if output else "table"
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
+    if options.format is None:
+        known = ", ".join(name for name in sorted(_SUFFIXES) if name)
+        return f"{sanitise(options.output)} says no format; name the file {known}, or use --format"
     if options.format == "parquet" and options.output is None:
         return "--format parquet needs a file: -o FILE"
     if options.force and options.output is None:
         return "--force goes with -o FILE"
     if options.views + (options.schema is not None) + (options.file is not None) > 1:
         return "--views, --schema and --file exclude each other; see mcpproxy query --help"
+    if options.output is not None and os.path.isdir(options.output):
+        return f"cannot write {sanitise(options.output)}: it is a folder; name a file in it"
     if options.output is not None and not options.force and os.path.lexists(options.output):
         return f"{sanitise(options.output)} exists; --force replaces it"
     return None

@@ -12,6 +12,7 @@ from analysis.store.reference import relations
 from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
 from mcpproxy.cli.diagnostics import Exit, say
 from mcpproxy.history import LENGTH, history_path
+from mcpproxy.sanitise import sanitise
 
 PROMPT: Final = "sql> "
 MORE: Final = "...> "
@@ -23,7 +24,7 @@ HELP: Final = """Type SQL, over as many lines as you like, and end it with a sem
 
   .views      what there is to ask
   .schema V   the columns of a view or table
-  .quit       leave; so does Ctrl-D
+  .quit       leave; so do exit, quit and Ctrl-D
 
 Ctrl-C stops a query, or forgets what was typed. Tab completes names.
 """
@@ -32,6 +33,8 @@ Ctrl-C stops a query, or forgets what was typed. Tab completes names.
 _QUOTED: Final = re.compile(
     r"'[^']*+(?:''[^']*+)*+'|\"[^\"]*+(?:\"\"[^\"]*+)*+\"|--[^\n]*+\n?|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL
 )
+_LEAVING: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
+"""No SQL, and what people type who want to leave."""
 KEYWORDS: Final = (
     "select from where group by order having limit offset join left inner full cross on using as distinct with "
     "recursive union all except intersect case when then else end and or not in between like ilike is null true "
@@ -83,6 +86,8 @@ class _Talk:
             return True
         if not self._typed and line.strip().startswith("."):
             return self._command(line.split())
+        if not self._typed and _LEAVING.fullmatch(line):
+            return False
         self._typed = f"{self._typed}\n{line}" if self._typed else line
         if not self._typed.strip():
             self._typed = ""
@@ -109,13 +114,17 @@ class _Talk:
             return False
         if name == ".views":
             self._show(*views())
-        elif name == ".schema" and len(rest) == 1:
+        elif name == ".schema" and len(rest) != 1:
+            say(".schema takes the name of one view or table; .views lists them")
+        elif name == ".schema":
             try:
                 self._show(*schema(relation_of(rest[0])))
             except QueryError as error:
                 tell(error)
-        else:
+        elif name == ".help":
             sys.stdout.write(HELP)
+        else:
+            say(f"there is no command {sanitise(name, 64)}; .help lists them")
         return True
 
     # ---- history and completion

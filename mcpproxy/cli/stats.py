@@ -51,7 +51,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     from analysis.store.figures import figures
     from analysis.store.open import sources
     from captures.reader import Capture
-    from mcpproxy.cli.asking import Progress, tell_of_losses
+    from mcpproxy.cli.asking import Progress, of_cache_size, tell_of_losses
     from mcpproxy.report.stats import as_objects, as_text, gathered
 
     with Progress() as progress:
@@ -65,7 +65,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
             stats = gathered(asked, options.by, has_findings=asks)
             losses = asked.losses()
             refused = [*first.refused, *asked.refused]
-    for told in first.doubles:
+    for told in (*of_cache_size(), *first.doubles):
         say(told)
     _tell(refused)
     if options.format == "json":

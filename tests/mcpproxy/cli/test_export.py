@@ -185,7 +185,7 @@ def test_a_full_disk_is_told_in_a_line(form: str, captures: Path, tmp_path: Path
     assert (done.returncode, done.stdout) == (2, b"")
     (line,) = done.stderr.decode().splitlines()
     assert line.startswith(f"mcpproxy: cannot write to {disk / 'out'}: ")
-    assert line.endswith("; nothing was written")
+    assert line.endswith(": No space left on device; nothing was written")
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(captures: Path, tmp_path: Path) -> None:

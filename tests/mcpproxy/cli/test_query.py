@@ -230,6 +230,13 @@ def test_the_name_of_a_file_tells_its_form(home: Path, name: str, start: bytes) 
     assert os.listdir() == [name]
 
 
+def test_a_name_that_says_another_form_is_refused(home: Path) -> None:
+    assert "a.xlsx says no format; name the file .csv, .json, " in refused("select 1", "-o", "a.xlsx")
+    assert os.listdir() == []
+    answered("select 1 as a", "-o", "a.xlsx", "--format", "csv")
+    assert Path("a.xlsx").read_text() == "a\n1\n"
+
+
 def test_parquet(home: Path) -> None:
     answered("select seq, time, message, raw, sum(size) over () as total from frames order by seq", "-o", "a.parquet")
     with duckdb.connect() as connection:
@@ -257,7 +264,8 @@ def test_a_file_is_replaced_only_by_force_and_only_when_the_answer_is_whole(home
 def test_a_file_that_cannot_be_written_is_told(home: Path) -> None:
     assert "cannot write nowhere/a.csv: No such file or directory" in refused("select 1", "-o", "nowhere/a.csv")
     Path("folder").mkdir()
-    assert "is no file" in refused("select 1", "-o", "folder", "--force")
+    for more in ([], ["--force"]):
+        assert "cannot write folder: it is a folder" in refused("select 1", "-o", "folder", *more)
     Path("target").write_text("mine")
     Path("link.csv").symlink_to("target")
     assert "--force replaces it" in refused("select 1", "-o", "link.csv")
@@ -274,7 +282,9 @@ def test_on_a_full_disk_nothing_is_left(home: Path, name: str) -> None:
     done = subprocess.run(["bash", "-c", line], capture_output=True, env=environment, timeout=DEADLINE_S)
     assert done.returncode == 2
     assert b"cannot write" in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert b"File too large" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert b"{" not in done.stderr
     assert os.listdir() == []
 
 
@@ -472,6 +482,8 @@ def test_a_conversation_at_the_prompt(home: Path) -> None:
         assert "p95_ms" in typist.ask(".schema latency")
         assert "there is no view or table nope" in typist.ask(".schema nope")
         assert ".quit" in typist.ask(".help")
+        assert "there is no command .nosuch; .help lists them" in typist.ask(".nosuch")
+        assert ".schema takes the name of one view or table" in typist.ask(".schema")
         typist.ask("create temp table mine as select 9 as a;")
         assert "id/type-changed" in typist.ask("select distinct rule from findings;")
         typist.type(".quit\r")
@@ -480,6 +492,23 @@ def test_a_conversation_at_the_prompt(home: Path) -> None:
     assert "select count(*) from frames;" in history.read_text()
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("word", ["exit", "quit;", " EXIT ; ", ".exit", ".q"])
+def test_whoever_wants_to_leave_leaves(home: Path, word: str) -> None:
+    with at_the_prompt(home) as typist:
+        typist.read_until("sql> ")
+        typist.type(f"{word}\r")
+        assert typist.process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("name", ["query", "stats", "export"])
+def test_a_size_of_the_cache_that_is_none_is_told(home: Path, name: str) -> None:
+    more = {"query": ["from captures"], "stats": [], "export": ["out"]}[name]
+    done = mcpproxy(name, *more, DEMO, MCPPROXY_CACHE_SIZE="abc")
+    assert done.returncode == 0
+    assert done.stderr == b"mcpproxy: MCPPROXY_CACHE_SIZE=abc is no size such as 500M, 10G or 0; 2G is taken\n"
+    assert mcpproxy(name, *more, DEMO, *(["--force"] * (name == "export")), MCPPROXY_CACHE_SIZE="10MiB").stderr == b""
 
 
 def test_ctrl_c_stops_the_query_and_not_the_program(home: Path) -> None:
