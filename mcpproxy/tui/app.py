@@ -26,6 +26,7 @@ from typing import ClassVar, Final
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandList, CommandPalette
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -75,6 +76,16 @@ DEEPEST: Final = 12
 """Screens above each other: who goes further has lost the way back to the first of them."""
 SWITCH_S: Final = 0.001
 """How long a thread that reads may hold the interpreter before the one that draws gets it."""
+
+
+class Palette(CommandPalette):
+    """The commands, to be found by words."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Go to no command on a terminal that is too low for one: Textual knows no row of a list that has no place."""
+        if action == "command_list" and not self.query_one(CommandList).scrollable_content_region:
+            return False
+        return super().check_action(action, parameters)
 
 
 class TheApp(App[None]):
@@ -259,6 +270,11 @@ class TheApp(App[None]):
         if isinstance(screen, TrafficScreen):
             return screen.opened
         return Opened(self._opened[0]) if self._opened is not None else None
+
+    def action_command_palette(self) -> None:
+        """The palette."""
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual asks for it
         """What the palette offers: words of ours alone."""

@@ -227,6 +227,27 @@ class TestTraffic:
 
         play(act, captured(tmp_path))
 
+    def test_a_filter_stays_where_one_was_and_following_is_of_what_is_live(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("G")
+            assert "following" not in stage.text()
+            await stage.press(*["up"] * 4)
+            assert stage.traffic.entry == 14
+            await stage.press("slash", *"has:error", "enter")
+            await stage.see("has:error", "2 of 19")
+            assert stage.traffic.entry == 15
+            assert "following" not in stage.text()
+
+        play(act, captured(tmp_path))
+
+    def test_a_capture_without_an_end_says_killed(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("✝ killed")
+
+        play(act, record(tmp_path / "a" / "a.mcpcap", conversation()))
+
     def test_filter_selects_points_at_mistakes_and_remembers(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
@@ -420,6 +441,16 @@ class TestEverywhere:
             assert not isinstance(stage.app.screen, HelpScreen)
 
         play(act, captured(tmp_path))
+
+    @pytest.mark.parametrize("rows", [1, 3, 4, 5, 8])
+    def test_the_palette_survives_any_height(self, tmp_path: Path, rows: int) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.press("ctrl+p", "pagedown", "pageup", "down", "pagedown", "end", "pageup", "up", "z", "z")
+            await stage.press("pagedown", "pageup", "home", "escape", "escape")
+            await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
+
+        play(act, captured(tmp_path), size=(80, rows))
 
     def test_the_palette_changes_the_theme(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
