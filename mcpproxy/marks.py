@@ -63,26 +63,34 @@ class Marks:
         self.notes = self._read()
 
     def toggle(self, seq: int) -> bool:
-        """Mark a row, or take its mark and note away; whether it is marked now.
+        """Mark a row, or take its mark away, unless something is noted on it; whether it is marked now.
 
         Raises:
             CannotMark: that could not be kept, and nothing has changed.
         """
 
         def turn(notes: dict[int, str]) -> None:
-            if notes.pop(seq, None) is None:
+            if seq not in notes:
                 notes[seq] = ""
+            elif not notes[seq]:
+                del notes[seq]
 
         self._change(turn)
         return seq in self.notes
 
     def note(self, seq: int, text: str) -> None:
-        """Mark a row with a note.
+        """Mark a row with a note; an empty one takes the note that was there away, and the mark with it.
 
         Raises:
             CannotMark: that could not be kept, and nothing has changed.
         """
-        self._change(lambda notes: notes.__setitem__(seq, text.strip()[:LONGEST]))
+
+        def write(notes: dict[int, str]) -> None:
+            had = notes.pop(seq, "")
+            if text.strip() or not had:
+                notes[seq] = text.strip()[:LONGEST]
+
+        self._change(write)
 
     def next(self, seq: int) -> int | None:
         """The first marked row behind one, from the start again after the last; None where none is."""

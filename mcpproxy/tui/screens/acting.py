@@ -106,9 +106,11 @@ class ActingScreen(Screen[None]):
         self._files.submit(work)
 
     def action_mark(self) -> None:
-        """Mark the row, or take its mark away."""
+        """Mark the row, or take its mark away; a note goes only where that is meant."""
         seq = self._seq()
         if seq is not None:
+            if self.marks.notes.get(seq):
+                notify(self.app, "this row has a note: M with an empty text takes both away")
             self._mark_by(lambda: self.marks.toggle(seq))
 
     def action_note(self) -> None:

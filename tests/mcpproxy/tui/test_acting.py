@@ -66,7 +66,11 @@ class TestMarks:
         async def again(stage: Stage) -> None:
             await stage.open()
             await stage.see("◆+0.004", "why now")
-            await stage.press("down", "down", "down", "enter", "m")
+            await stage.press("down", "down", "down", "m")
+            await stage.see("M with an empty text takes both away", "◆+0.004")
+            await stage.press("M")
+            await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
+            await stage.press("ctrl+u", "enter")
             await stage.until(lambda: "◆" not in stage.text())
 
         play(again, path, size=(140, 30))
@@ -161,6 +165,17 @@ class TestMarks:
         assert [one.next(seq) for seq in (0, 1, 2, 3)] == [1, 2, 3, 1]
         with pytest.raises(CannotMark, match="Unicode"):
             one.note(4, "\ud800")
+
+    def test_a_note_goes_only_where_it_is_meant(self, tmp_path: Path) -> None:
+        marks = Marks(captured(tmp_path), CAPTURE)
+        marks.note(2, "a word")
+        assert marks.toggle(2)
+        assert marks.notes == {2: "a word"}
+        marks.note(2, " ")
+        assert marks.notes == {}
+        marks.note(3, "")
+        assert marks.notes == {3: ""}
+        assert not marks.toggle(3)
 
 
 class TestCopying:
