@@ -147,6 +147,11 @@ class Reading:
         """Whether it is being recorded."""
         return self._was_live and not self.index.has_ended
 
+    @property
+    def is_killed(self) -> bool:
+        """Whether all was read and nothing in it says that its recorder came to an end."""
+        return self.has_ended and self.fold.ending is None
+
     def step(self) -> bool:
         """Some milliseconds of work; False where there is none at present."""
         if self._behind is None:

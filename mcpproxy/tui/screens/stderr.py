@@ -152,7 +152,7 @@ class StderrScreen(Screen[None]):
     def _title(self) -> None:
         reading, table = self.reading, self.table
         spans = [Span("stderr ", "accent"), Span(fit(sanitise(reading.fold.name or reading.path.parent.name), 26))]
-        if table.following:
+        if reading.is_live and table.following and table.cursor >= len(self._rows) - 1:
             spans.append(Span("  ● following", "accent"))
         elif reading.is_live and reading.index.tail.is_at_end:
             spans.append(Span("  ● live", "dim"))

@@ -249,7 +249,7 @@ class TimelineScreen(Screen[None]):
             spans.append(Span(f"  start-up {brief(startup[1] - startup[0])}"))
         low, high = self.window
         spans.append(Span(f"  {units.duration(max(0, high - low))} shown", "dim"))
-        if self._follows:
+        if self._follows and any(lane.reading.is_live for lane in lanes.all):
             spans.append(Span("  ● following", "accent"))
         behind = [lane.reading for lane in lanes.all if not (lane.is_cut or lane.reading.has_ended)]
         rows, known = sum(len(one.index) for one in behind), sum(one.understood for one in behind)

@@ -13,7 +13,7 @@ from textual.widgets import Footer, Input
 
 from analysis.filter import FilterError, parse
 from captures.errors import CaptureError
-from mcpproxy.report.text import Span, count_text, fit
+from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completing import completed_filter
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 OFFERED: Final = 300
 """Cells of what Tab offers."""
+_ROLES: Final[dict[str, Role]] = {"● following": "accent", "✝ killed": "bad"}
 NAME: Final = 26
 """Cells of a name in the title."""
 BESIDE: Final = 41
@@ -97,6 +98,8 @@ class TrafficScreen(ActingScreen):
         self._found = 0
         """How many findings are drawn."""
         self._scanning: Pulse | None = None
+        self._near: tuple[int, int] | None = None
+        """The entry that the cursor was on before the filter, and the row that is the nearest so far."""
         self._view, self._page, self._pages = VIEWS[0], 0, 1
         self._detailed: tuple[object, ...] = ()
         self._thread = ThreadPoolExecutor(1, "detail")
@@ -184,7 +187,22 @@ class TrafficScreen(ActingScreen):
     def _matched(self) -> None:
         if self._filtered:
             self.table.renew()
+            self._go_near()
         self._title()
+
+    def _go_near(self) -> None:
+        """Keep the cursor near to where it was before the filter, until it is moved or the nearest is found."""
+        if self._near is None or self._scan is None:
+            return
+        (entry, placed), found = self._near, self._scan.rows
+        if self.table.cursor != placed or not found:
+            self._near = None if found else self._near
+            return
+        after = bisect_left(found, entry)
+        near = [row for row in (after - 1, after) if 0 <= row < len(found)]
+        placed = min(near, key=lambda row: abs(found[row] - entry))
+        self._near = (entry, placed) if after == len(found) and self._is_scanning else None
+        self.table.go(placed)
 
     @on(Failed)
     def _failed(self, event: Failed) -> None:
@@ -197,10 +215,10 @@ class TrafficScreen(ActingScreen):
         self._show_detail()
 
     def _title(self) -> None:
-        fold, table, index, findings = self.reading.fold, self.table, self.reading.index, self.reading.findings
+        fold, index, findings = self.reading.fold, self.reading.index, self.reading.findings
         spans = [Span(fit(sanitise(fold.name or self.reading.path.parent.name), NAME), "accent")]
         if self._state():
-            spans.append(Span(f"  {self._state()}", "accent" if table.following else "dim"))
+            spans.append(Span(f"  {self._state()}", _ROLES.get(self._state(), "dim")))
         if self._scan is not None and self._filtered:
             more = " …" if self._is_scanning or self._scan.is_waiting else ""
             spans.append(Span(f"  {self._scan.only.text}", "accent"))
@@ -230,9 +248,13 @@ class TrafficScreen(ActingScreen):
             lost.say([Span(losses_text(self.reading.losses), "bad")])
 
     def _state(self) -> str:
-        if self.table.following:
+        if self.reading.is_killed:
+            return "✝ killed"
+        if not self.reading.is_live:
+            return ""
+        if self.table.following and self.table.cursor >= len(self._rows) - 1:
             return "● following"
-        return "● live" if self.reading.is_live and self.reading.index.tail.is_at_end else ""
+        return "● live" if self.reading.index.tail.is_at_end else ""
 
     # ---- moving
 
@@ -389,6 +411,9 @@ class TrafficScreen(ActingScreen):
         except (FilterError, CaptureError) as error:
             notify(self.app, str(error), bad=True)
             return
+        entry, following = self.entry, self.table.following and self.reading.is_live
+        self._near = (entry, 0) if entry is not None and not following else None
+        self.table.following = following
         self._rows.is_exchanges, self._filtered = False, True
         self._rows.view = self._scan.rows
         self.table.set_columns(FRAMES)

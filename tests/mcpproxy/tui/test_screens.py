@@ -236,7 +236,7 @@ class TestTraffic:
             assert stage.traffic.entry == 14
             await stage.press("slash", *"has:error", "enter")
             await stage.see("has:error", "2 of 19")
-            assert stage.traffic.entry == 15
+            await stage.until(lambda: stage.traffic.entry == 15)
             assert "following" not in stage.text()
 
         play(act, captured(tmp_path))
