@@ -205,7 +205,7 @@ class LegacyTasks(_Declaration):
     level = WARNING
     of = "server"
     methods = frozenset({"server/discover"})
-    source = "SEP-2663"
+    source = "2026-07-28 changelog (SEP-2663)"
 
     def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "tasks" in capabilities:

@@ -233,7 +233,7 @@ class InvalidLevelAccepted(Rule):
     id = "logging/invalid-level-accepted"
     who = "server"
     level = WARNING
-    source = "2024-11-05 and 2026-07-28 server/utilities/logging"
+    source = "2024-11-05 server/utilities/logging; 2026-07-28 server/utilities/logging"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
         return like.message.sender == "server" and (like.era == "modern" or method == _SET)

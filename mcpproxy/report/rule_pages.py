@@ -100,8 +100,8 @@ def addresses(source: str) -> list[str]:
         elif dated := _DATED.fullmatch(name):
             folder = ""
             for page in (dated["page"], *pages):
-                # A page without a folder is beside the one before; these two are beside the folders.
-                is_on_top = "/" in page or page.partition(" ")[0] in ("schema", "changelog")
+                # A page without a folder is beside the one before; these are beside the folders.
+                is_on_top = "/" in page or page.partition(" ")[0] in ("schema", "changelog", "deprecated")
                 path = page if is_on_top else f"{folder}/{page}"
                 folder = path.rpartition("/")[0]
                 found[_address(dated["revision"], path)] = None
