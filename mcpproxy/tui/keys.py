@@ -18,11 +18,16 @@ from typing import Final, NamedTuple
 
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.keys import _character_to_key
 
 from captures.places import config_directory
 from mcpproxy.tui.entries import entries
 
 LARGEST: Final = 64 << 10
+NEEDED: Final = frozenset(
+    ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
+)
+"""What every screen has: no other wish takes a key of theirs, unless they have been given another one."""
 _KEY: Final = re.compile(r"(?:(?:ctrl|alt|shift|super|meta|hyper)\+)*(?:\S|[a-z][a-z0-9_]*)")
 
 
@@ -68,7 +73,31 @@ def read() -> Keys:
             wrong.append(f'{name} wants a key such as "P" or ["n", "ctrl+n"]')
         else:
             keymap[name] = ",".join(given)
+    wrong += _refused(keymap, known)
     return Keys(keymap, f"{path.name}: {'; '.join(wrong)}" if wrong else "")
+
+
+def _refused(keymap: dict[str, str], known: Mapping[str, str]) -> list[str]:
+    """Take out of what is wished what would leave a screen without a key that it needs; why, one text for each."""
+    wrong: list[str] = []
+    while True:
+        # Those that were not wished for come last, and win.
+        order = sorted(NEEDED, key=lambda name: (name not in keymap, name))
+        in_force = {name: keymap.get(name) or (known | {"back": "escape"})[name] for name in order}
+        held = {_key(key): name for name, keys in in_force.items() for key in keys.split(",")}
+        clashes = [
+            (name, _key(key)) for name in keymap for key in keymap[name].split(",") if held.get(_key(key), name) != name
+        ]
+        if not clashes:
+            return wrong
+        name, key = clashes[0]
+        del keymap[name]
+        wrong.append(f"{name} keeps {known[name]}, as {key} is the key of {held[key]}")
+
+
+def _key(text: str) -> str:
+    """A key as Textual calls it."""
+    return _character_to_key(text) if len(text) == 1 else text
 
 
 def names() -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Help: every key, on one page."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -56,6 +57,32 @@ KEYS: Final = (
     ("→ ←", "to the server, to the client; ! breaks a rule, ✗ is no message"),
 )
 
+NAMED: Final = {
+    "?": "help",
+    "q": "quit",
+    "/": "filter",
+    "Tab": "panes",
+    "p": "pair",
+    "f": "follow",
+    "n N": "next previous",
+    "x": "exchanges",
+    "t": "times",
+    "m M '": "mark note next-mark",
+    "e": "export",
+    "r": "rule",
+    "z u 0": "fit startup whole",
+}
+"""What is done by the keys above, as `keys.toml` calls it."""
+
+
+def in_force(keys: str, keymap: Mapping[str, str]) -> str:
+    """The keys that do what some keys do by themselves."""
+    names = NAMED.get(keys, "").split()
+    if not any(name in keymap for name in names):
+        return keys
+    own = keys.split()
+    return " ".join(keymap.get(name, key) for name, key in zip(names, own, strict=True))
+
 
 class HelpScreen(ModalScreen[None]):
     """The keys."""
@@ -74,9 +101,16 @@ class HelpScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Fill it."""
-        more = [(entry.key, entry.help or entry.word) for entry in entries()]
-        own = [(keys, name) for name, keys in getattr(getattr(self.app, "keys", None), "keymap", {}).items()]
-        rows = [*KEYS, *([("more", "")] if more else []), *more, *([("yours, of keys.toml", "")] if own else []), *own]
+        keymap: Mapping[str, str] = getattr(getattr(self.app, "keys", None), "keymap", {})
+        more = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
+        own = [(keys, name) for name, keys in keymap.items()]
+        rows = [
+            *((in_force(keys, keymap) if text else keys, text) for keys, text in KEYS),
+            *([("more", "")] if more else []),
+            *more,
+            *([("yours, of keys.toml", "")] if own else []),
+            *own,
+        ]
         pane = self.query_one("#help", Pane)
         pane.say_lines(
             [[Span(keys, "accent")] if not text else [Span(f"  {keys:<20}"), Span(text, "dim")] for keys, text in rows]

@@ -57,6 +57,7 @@ def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
         await stage.until(lambda: "◆" not in stage.text())
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
+        await stage.see("  Q                   quit; no session", "  P                   from a request")
         await stage.press("G")
         await stage.see("yours, of keys.toml", "ctrl+n,*")
         await stage.press("escape", "Q")
@@ -85,6 +86,19 @@ def test_what_makes_no_sense_is_told_in_a_line_and_the_rest_holds(text: str, wro
     assert wrong in found.wrong
     assert "\n" not in found.wrong
     assert found.keymap == ({"pair": "P"} if "fly" in text else {})
+
+
+def test_what_every_screen_needs_keeps_its_key() -> None:
+    write('[keys]\nquit = "j"\npair = "q"\nmark = "P"')
+    found = read()
+    assert found.keymap == {"mark": "P"}
+    assert found.wrong == ("keys.toml: quit keeps q, as j is the key of down; pair keeps p, as q is the key of quit")
+    write('[keys]\nquit = "Q"\npair = "q"')
+    assert read() == ({"quit": "Q", "pair": "q"}, "")
+    write("[keys]\nquit = 'escape'")
+    assert "escape is the key of back" in read().wrong
+    write('[keys]\ndown = "x"\nquit = "x"')
+    assert len(read().keymap) == 1
 
 
 def test_it_is_told_on_the_screen(tmp_path: Path) -> None:
