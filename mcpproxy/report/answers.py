@@ -117,7 +117,8 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
         if sum(natural.values()) + _GAP * (len(places) - 1) > width:
             short[at] = shorten
             natural[at] = max(cells(head[at].text), *(cells(shorten(row[at].text)) for row in probe))
-    firm = right | set(short)
+    # The names of columns are foreign, and may be longer than any value.
+    firm = right | {at for at in short if natural[at] <= 2 * NARROWEST}
     notes: list[str] = []
     if not _fits(places, natural, firm, width) and FEW < len(probe) < PROBE:
         same = [at for at in places if len({row[at].text for row in probe}) == 1]
@@ -140,11 +141,16 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
 def _shortenings(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator[tuple[int, Callable[[str], str]]]:
     """The columns whose values say enough in fewer cells, and how: times without fractions, the beginning of hashes."""
     for at, column in enumerate(columns):
-        if column.type.startswith("TIMESTAMP") and probe:
+        if column.kind == "time" and column.type.startswith("TIMESTAMP") and probe:
             yield at, _to_the_second
     for at, column in enumerate(columns):
-        if column.kind == "text" and any(_HASH.fullmatch(row[at].text) for row in probe):
+        # A column that is shortened is not squeezed any more, so no long text may be among the hashes.
+        if column.kind == "text" and probe and all(_HASH.fullmatch(row[at].text) or _is_null(row[at]) for row in probe):
             yield at, _beginning
+
+
+def _is_null(cell: Span) -> bool:
+    return cell == Span("NULL", "dim")
 
 
 def _to_the_second(text: str) -> str:

@@ -100,6 +100,23 @@ def test_times_and_hashes_are_shortened_before_a_column_goes() -> None:
     assert STAMP in lines(columns, rows, 200)[1]
 
 
+def test_a_text_beside_hashes_takes_no_more_room_than_others() -> None:
+    rows = [("f" * 32, "a" * 90), ("no hash, and long " * 5, "b" * 90), (None, "c")]
+    shown = lines([Column("hash", "VARCHAR"), TEXT], rows)
+    assert shown[0].split() == ["hash", "text"]
+    assert shown[1].startswith("f" * 32)
+    shown = lines([Column("hash", "VARCHAR"), TEXT], [rows[0], (None, "b"), rows[0]])
+    assert shown[1].startswith("ffffffff  aaa")
+
+
+def test_a_long_name_over_hashes_is_cut() -> None:
+    rows = [("f" * 32, "a" * 90)] * 3
+    shown = lines([Column("a_name_longer_than_that_of_any_table" * 3, "VARCHAR"), TEXT], [*rows, (None, "b")])
+    assert shown[0].startswith("a_name_longer_than")
+    assert shown[0].endswith("  text")
+    assert shown[1].startswith("ffffffff ")
+
+
 def test_of_columns_without_room_those_that_answer_stay() -> None:
     names = ("time", "capture", "session", "request", "response", "method", "name", "code", "text", "latency_ms")
     columns = [Column(name, "BIGINT" if name in ("session", "request", "response") else "VARCHAR") for name in names]
