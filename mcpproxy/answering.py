@@ -5,10 +5,12 @@ and asks the jail, a child of its own. It ends when its stdin does, and the jail
 screens, however those end. SIGINT stops what is being answered; the next question finds all as it was.
 
 Asked:    `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` loads what has grown, however long that takes.
-Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress` [done, total], `note` (a
-          text), and at the end `answer` or `error` (lines). An answer is bounded: `more` tells that rows are left out.
+Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress`
+          [done, total], `note` (a text), and at the end `answer` or `error` (lines). An answer is bounded: `more` tells
+          that rows are left out.
 """
 
+import json
 import os
 import signal
 import sys
@@ -28,6 +30,7 @@ from captures.listing import segments
 from mcpproxy.cli.asking import Asking, lines_of
 from mcpproxy.cli.shell import KEYWORDS
 from mcpproxy.report.answers import shower
+from mcpproxy.sanitise import sanitise
 
 MOST_ROWS: Final = 10_000
 MOST_CHARS: Final = 8 << 20
@@ -91,7 +94,8 @@ class Answering:
     def _listen(self) -> NoReturn:
         """Take questions. The end of stdin is the end of us, whatever is being answered."""
         for line in sys.stdin.buffer:
-            self._asked.put(orjson.loads(line))
+            # Not orjson: a path may hold bytes that are no UTF-8.
+            self._asked.put(json.loads(line))
         os._exit(0)
 
     def _interrupted(self, _number: int, _frame: FrameType | None) -> None:
@@ -108,7 +112,7 @@ class Answering:
         except KeyboardInterrupt:
             return _STOPPED
         except Exception as error:  # noqa: BLE001 - whoever asked is to hear of it
-            return {"error": [str(error) or type(error).__name__], "kind": "failed"}
+            return {"error": [sanitise(str(error), None) or type(error).__name__], "kind": "failed"}
         finally:
             self._may_stop = False
 
@@ -156,7 +160,7 @@ class Answering:
         return asking
 
     def _note(self, text: str) -> None:
-        self._reply({"note": text})
+        self._reply({"note": sanitise(text, None)})
 
     def _tell(self, done: int, total: int) -> None:
         now_s = time.monotonic()

@@ -88,9 +88,12 @@ class Child:
             },
         )
         self._connection.execute("set timezone = 'UTC'")
-        found = [Source(Path(path), id_, database and Path(database)) for path, id_, database in setup["sources"]]
+        found = [Source(_path(path), id_, database and _path(database)) for path, id_, database in setup["sources"]]
         refused = prepare(self._connection, found, findings=setup["findings"], progress=self._report)
-        self._refused = [[str(path), str(error)] for path, error in refused]
+        self._refused = [
+            [os.fsencode(path).hex(), str(error).encode("utf-8", "backslashreplace").decode()]
+            for path, error in refused
+        ]
         _lock(self._connection)
         if self._by_resident:
             self._most = _resident() + self._memory
@@ -281,6 +284,10 @@ def _told(error: Exception) -> dict[str, Any]:
         # CONNECT: the library has no name for its kind, and refuses it before it runs.
         return {"kind": "permission", "text": "this kind of statement is not for queries"}
     return {"kind": kind, "text": text}
+
+
+def _path(digits: str) -> Path:
+    return Path(os.fsdecode(bytes.fromhex(digits)))
 
 
 def _reply(fd: int, message: dict[str, Any]) -> None:

@@ -122,10 +122,9 @@ class Jail:
         self._poll = select.poll()
         self._poll.register(self._answers, select.POLLIN)
         setup = {
-            # The child stands elsewhere: a path that is relative to us leads it to nothing.
-            "sources": [
-                [os.path.abspath(one.path), one.id, one.database and os.path.abspath(one.database)] for one in found
-            ],
+            # The child stands elsewhere: a path that is relative to us leads it to nothing. In digits, as the bytes of
+            # a path need be no UTF-8.
+            "sources": [[_digits(one.path), one.id, one.database and _digits(one.database)] for one in found],
             "findings": findings,
             "memory": self._limits.memory,
             "timeout_s": self._limits.timeout_s,
@@ -212,7 +211,7 @@ class Jail:
             if progress is not None:
                 progress(done, total)
         try:
-            self.refused = [(Path(path), str(why)) for path, why in message["ready"]]
+            self.refused = [(Path(os.fsdecode(bytes.fromhex(path))), str(why)) for path, why in message["ready"]]
         except (TypeError, ValueError):
             self._refuse()
 
@@ -309,3 +308,7 @@ class Jail:
         """Hear no more of a child that does not speak as it should."""
         self.close()
         raise QueryError("jail", "the process that answers queries said what makes no sense, and was ended")
+
+
+def _digits(path: Path) -> str:
+    return os.fsencode(os.path.abspath(path)).hex()

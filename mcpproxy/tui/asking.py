@@ -4,6 +4,7 @@ There is one for the app. Its process (`mcpproxy.answering`) starts when somethi
 with us, however we end; one that dies is told of, and the next question starts another. No database is loaded here.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -97,9 +98,10 @@ class Asker:
             assert self._process is not None
             assert self._process.stdin is not None
             asked = {"turn": self._turn, "paths": [os.path.abspath(path) for path in paths], "sql": sql, "anew": anew}
-            self._process.stdin.write(orjson.dumps(asked) + b"\n")
+            # Not orjson: a path may hold bytes that are no UTF-8.
+            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
             self._process.stdin.flush()
-        except (OSError, orjson.JSONEncodeError) as error:
+        except OSError as error:
             self._fail(f"cannot be asked: {error}")
 
     def stop(self) -> bool:

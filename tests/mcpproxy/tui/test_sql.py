@@ -91,6 +91,21 @@ def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
     play(act, *paths)
 
 
+def test_a_name_that_is_no_utf8_hides_no_capture(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(b"caf\xe9-\xff.mcpcap"))
+    paths = [captured(tmp_path), captured(tmp_path, "other")]
+    paths[1] = paths[1].rename(paths[1].with_name(odd.name))
+    rotten = tmp_path / os.fsdecode(b"\xfe.mcpcap")
+    rotten.write_bytes(b"nothing of ours")
+
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "select count(*)::varchar || ' asked' as n, max(path) as path from captures")
+        await stage.see("2 asked")
+
+    play(act, *paths, rotten)
+
+
 def test_what_is_wrong_is_told_below_and_a_query_can_be_stopped(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await enter(stage)
