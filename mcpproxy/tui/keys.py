@@ -83,7 +83,7 @@ def _refused(keymap: dict[str, str], known: Mapping[str, str]) -> list[str]:
     while True:
         # Those that were not wished for come last, and win.
         order = sorted(NEEDED, key=lambda name: (name not in keymap, name))
-        in_force = {name: keymap.get(name) or (known | {"back": "escape"})[name] for name in order}
+        in_force = {name: keymap.get(name) or {**known, "back": "escape"}[name] for name in order}
         held = {_key(key): name for name, keys in in_force.items() for key in keys.split(",")}
         clashes = [
             (name, _key(key)) for name in keymap for key in keymap[name].split(",") if held.get(_key(key), name) != name

@@ -34,6 +34,8 @@ KEPT: Final = 2000
 """Rows that are kept."""
 LARGE: Final = 1 << 20
 """Bytes. Of a larger frame a row tells what its record tells: nobody parses a gigabyte to draw a line."""
+MANY_SECONDS_NS: Final = 9_999_500_000
+"""From where milliseconds have no room."""
 
 MARK: Final = "◆"
 """Before the time of a marked row."""
@@ -100,6 +102,8 @@ class TrafficRows:
         """Whether a line is an exchange; its number is that of its request."""
         self.marks: Mapping[int, str] = {}
         """The rows that are marked, by the numbers of their records, with what is noted on them."""
+        self.is_narrow = False
+        """Whether there is no room for what they contain, so that notes stand after the names."""
         self._ready = ready
         self._told: OrderedDict[int, Told] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, "rows")
@@ -142,6 +146,8 @@ class TrafficRows:
         if told.is_wide:
             what = (*what, Span(f"  {note}", "accent")) if note else what
             return Line({"time": self._time(row), "way": (told.way,), "found": found, "what": what}, wide="what")
+        if note and self.is_narrow:
+            what = (*what, Span(f"  {note}", "dim"))
         return Line(
             {
                 "time": self._time(row),
@@ -150,7 +156,7 @@ class TrafficRows:
                 "what": what,
                 "id": (Span(told.id),),
                 "status": (status,),
-                "latency": (Span(ms_text(latency_ns) if is_answer and latency_ns >= 0 else "", "dim"),),
+                "latency": (Span(latency_text(latency_ns) if is_answer and latency_ns >= 0 else "", "dim"),),
                 "size": (Span(units.size(size) if size else "", "dim"),),
                 "more": (*((Span(f"{note}  ", "accent"),) if note else ()), Span(told.more, "dim")),
             }
@@ -311,6 +317,11 @@ class TrafficRows:
             )
         spans = (Span("not a message", "bad"), Span(f': "{text}"  '), Span(message.reason, "bad"))
         return Told(Span(f"{way.text[0]}✗", "bad"), spans, is_wide=True)
+
+
+def latency_text(ns: int) -> str:
+    """How long an answer took, in at most eight cells: `9,999 ms`, and from ten seconds on `14.0s`, `2m14s`."""
+    return ms_text(ns) if ns < MANY_SECONDS_NS else units.duration(ns)
 
 
 def way_of(frame: Frame, message: Message) -> Span:

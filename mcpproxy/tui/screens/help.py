@@ -44,6 +44,7 @@ KEYS: Final = (
     ("c", "check again, where the process that runs the rules has died"),
     ("timeline", ""),
     ("+ -  ← →", "zoom around the cursor, pan"),
+    ("n N", "the next server, and the one before"),
     ("z u 0", "what the cursor is on in full, the start-up, all"),
     ("Enter", "to the exchange in the traffic of its capture"),
     ("latency, tools", ""),

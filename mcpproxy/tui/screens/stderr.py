@@ -138,9 +138,12 @@ class StderrScreen(Screen[None]):
     def _refresh(self) -> None:
         self.table.renew()
         nothing = self.query_one("#nothing", Words)
-        nothing.display = not len(self.reading.stderr) and self.reading.index.has_ended
-        if nothing.display:
-            http = self.reading.fold.transport == "http"
+        http, is_empty = self.reading.fold.transport == "http", not len(self.reading.stderr)
+        is_fruitless = self._searching is not None and not (self._searching.is_busy or len(self._rows))
+        nothing.display = is_fruitless or (is_empty and (http or self.reading.index.has_ended))
+        if is_fruitless and not (is_empty and http):
+            nothing.say("nothing fits; Esc shows all")
+        elif nothing.display:
             nothing.say("over HTTP nobody sees the server's stderr" if http else "the server wrote nothing to stderr")
         self._title()
         self._show_beside()

@@ -137,6 +137,8 @@ class TimelineScreen(Screen[None]):
         Binding("right,l", "pan(1)", "later", show=False, priority=True, id="later"),
         Binding("z", "fit", "fit", id="fit"),
         Binding("u", "startup", "start-up", id="startup"),
+        Binding("n", "server(1)", "next server", id="next"),
+        Binding("N", "server(-1)", "server before", show=False, id="previous"),
         Binding("0", "whole", "all", id="whole"),
         Binding("f", "follow", "follow", show=False, id="follow"),
         Binding("escape", "app.pop_screen", "back", id="back"),
@@ -318,6 +320,17 @@ class TimelineScreen(Screen[None]):
             return
         margin = max(1, (startup[1] - startup[0]) // 10)
         self._show(startup[0] - margin, startup[1] + margin)
+
+    def action_server(self, by: int) -> None:
+        """To the row of the next server, or of the one before."""
+        table = self.table
+        rows = [row for row, (_, number) in enumerate(self._rows.places) if number == HEAD]
+        row = next((row for row in rows[::by] if (row - table.cursor) * by > 0), None)
+        if row is None:
+            notify(self.app, f"no server {'below' if by > 0 else 'above'}")
+            return
+        self._has_moved = True
+        table.go(row)
 
     def action_whole(self) -> None:
         """All there is."""

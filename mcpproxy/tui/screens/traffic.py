@@ -28,7 +28,7 @@ from mcpproxy.tui.scan import Scan
 from mcpproxy.tui.screens.acting import ActingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.table import Table
+from mcpproxy.tui.widgets.table import Table, layout
 
 if TYPE_CHECKING:
     from mcpproxy.tui.app import TheApp
@@ -506,6 +506,7 @@ class TrafficScreen(ActingScreen):
     def on_resize(self, event: events.Resize) -> None:
         """What stands beside needs room."""
         self.query_one("#beside").display = event.size.width >= SIDE_BY_SIDE
+        self._rows.is_narrow = all(column.name != "more" for column, _ in layout(FRAMES, event.size.width - 1))
         self._detailed = ()
         self._show_detail()
 

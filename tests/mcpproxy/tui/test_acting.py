@@ -166,6 +166,16 @@ class TestMarks:
         with pytest.raises(CannotMark, match="Unicode"):
             one.note(4, "\ud800")
 
+    def test_a_note_stands_in_a_narrow_row_too(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("down", "M")
+            await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
+            await stage.press(*"why", "enter")
+            await stage.see("◆+0.002", "  why")
+
+        play(act, captured(tmp_path), size=(80, 24))
+
     def test_a_note_goes_only_where_it_is_meant(self, tmp_path: Path) -> None:
         marks = Marks(captured(tmp_path), CAPTURE)
         marks.note(2, "a word")

@@ -156,7 +156,7 @@ class TestScreen:
             await stage.see("21 lines", "info call")
             assert screen.entry == screen.reading.stderr[10]
             await stage.press("slash", *"zzz", "enter")
-            await stage.see("zzz  0 of 21")
+            await stage.see("zzz  0 of 21", "nothing fits")
             await stage.press("slash", "escape")
             assert not screen.query_one(FilterBox).display
             await stage.press("enter", "escape")

@@ -15,7 +15,7 @@ from mcpproxy.tui.calls import Call
 from mcpproxy.tui.kin import Kin, apart_ns, client_of, header_of
 from mcpproxy.tui.lanes import BLOCK, MOST_LANES, Bar, Lane, Lanes, Startup, cells_of
 from mcpproxy.tui.reading import NONE, Reading
-from mcpproxy.tui.screens.timeline import MOST_BARS, TimelineScreen
+from mcpproxy.tui.screens.timeline import HEAD, MOST_BARS, TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.waterfall import axis, bar_cells, lane_cells, moment
 from tests.captures.samples import frame, header, lines
@@ -372,6 +372,10 @@ class TestScreen:
             await stage.see("2 servers", "second", "no answer")
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
+            await stage.press("g", "n")
+            assert screen.selected == (screen.lanes.all[1], HEAD)
+            await stage.press("N")
+            assert screen.selected == (screen.lanes.own, HEAD)
             await stage.press("G", "up")
             assert screen.selected is not None
             lane, number = screen.selected
