@@ -1,8 +1,9 @@
 """Copying: what the cursor is on as JSON, as its raw text, as the line of `show --json`, or as a command that sends it.
 
-Copied text is pasted, often into a shell. So it holds no character that could act there by itself: JSON has escapes
-for all of them that mean the same, raw text shows them as escapes and says so, and in a command each word of the
-capture is quoted, or written in octal by `printf` where quotes would not do. Hashed words become placeholders.
+Copied text is pasted, and so holds no character that could act on a terminal: JSON has escapes for all of them that
+mean the same, raw text shows them as escapes and says so. Only the commands are for a shell: each word of the capture
+is quoted there, or written in octal by `printf` where quotes would not do. JSON and raw text are not quoted for one,
+and say so. Hashed words become placeholders.
 """
 
 import re
@@ -28,6 +29,8 @@ _OURS: Final = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "keep-alive", "te", "expect"}
 )
 """Fields that curl writes by itself, or that are about one connection."""
+_NO_SHELL: Final = "not for a shell"
+"""What a server says could run there."""
 
 
 class Form(NamedTuple):
@@ -51,14 +54,16 @@ def forms(reading: Reading, row: int) -> Sequence[Form]:
     item, record = reading.index.item(row), reading.index.beginning(row)
     if record is None or not isinstance(item, Frame | Record):
         return [Form("", "", "", "it cannot be read")]
-    line = Form("l", "a line of JSON, as show --json", harmless(row_of(record, item, wall_of(reading.index.header))))
+    line = Form(
+        "l", "a line of JSON, as show --json", harmless(row_of(record, item, wall_of(reading.index.header))), _NO_SHELL
+    )
     if not isinstance(item, Frame):
         return [line]
     raw = sanitise_bytes(item.raw.replace(b"\t", b"    "), None) if b"\n" not in item.raw else _lines(item.raw)
     is_same = raw.encode() == item.raw
     found = [
-        Form("j", "JSON", pretty(item.raw)),
-        Form("r", "raw text", raw, "" if is_same else "what is not plainly visible as escapes"),
+        Form("j", "JSON", pretty(item.raw), _NO_SHELL),
+        Form("r", "raw text", raw, _NO_SHELL + ("" if is_same else "; what is not plainly visible as escapes")),
         line,
         *_commands(reading, row, item),
     ]
@@ -115,14 +120,12 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
     http = reading.fold.exchanges.known(number) if type(number) is int else None
     if http is None or frame.dir != "c2s":
         return []
-    return [
-        Form(
-            "c",
-            "a curl command",
-            curl(header.get("upstream"), http.method or "POST", http.target or "/", http.fields, frame.raw),
-            "fill in what stands in <…>",
-        )
-    ]
+    try:
+        line = curl(header.get("upstream"), http.method or "POST", http.target or "/", http.fields, frame.raw)
+    except ValueError:
+        # The upstream is no URL.
+        return []
+    return [Form("c", "a curl command", line, "fill in what stands in <…>")]
 
 
 def to_stdin(raw: bytes, argv: object) -> str:
@@ -141,6 +144,9 @@ def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -
         target: of the request.
         fields: its header fields.
         body: what it said.
+
+    Raises:
+        ValueError: the upstream is no URL.
     """
     place = urlsplit(upstream) if isinstance(upstream, str) and _is_plain(upstream.encode()) else None
     is_known = place is not None and place.scheme in ("http", "https") and bool(place.netloc)
