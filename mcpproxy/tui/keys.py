@@ -8,7 +8,9 @@ The names are the ids of the bindings, so what can be bound is what the screens 
 told of, and the others hold.
 """
 
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -52,7 +54,10 @@ def read() -> Keys:
     try:
         if path is None:
             return Keys({})
-        with path.open("rb") as file:
+        # A pipe would keep the app waiting for whoever writes to it.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return Keys({}, f"{path} is no file")
             text = file.read(LARGEST).decode()
         table = tomllib.loads(text)
     except FileNotFoundError:

@@ -38,6 +38,14 @@ def test_the_page_tells_every_name() -> None:
     assert [name for name in names() if f"`{name}`" not in page] == []
 
 
+def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
+    path = keys_path()
+    assert path is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+    assert read().wrong == f"{path} is no file"
+
+
 def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
     write('[keys]\npair = "P"\nmark = ["ctrl+n", "*"]\nquit = "Q"\n')
 
