@@ -1,8 +1,13 @@
 """Text over several lines of a terminal. Text comes here sanitised, as everywhere in this package."""
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from mcpproxy.report.text import cells, fit
+
+_BREAK: Final = re.compile(r"(?<!`[<>]) ")
+"""A space, but not the one between the sign of a direction and the code that crosses."""
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
@@ -20,7 +25,7 @@ def wrapped(text: str, width: int) -> Iterator[str]:
 
 
 def _words(text: str, width: int) -> Iterator[str]:
-    for word in text.split(" "):
+    for word in _BREAK.split(text):
         rest = word
         while cells(rest) > width:
             # Two cells a character at most, and eight marks on one: progress is certain, and the piece fits.
