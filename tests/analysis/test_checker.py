@@ -252,7 +252,7 @@ def renamed(value: Any) -> Any:
         return [renamed(item) for item in value]
     if not isinstance(value, dict):
         return value
-    names = ("id", "requestId", "progressToken", "io.modelcontextprotocol/subscriptionId")
+    names = ("id", "requestId", "toolUseId", "progressToken", "io.modelcontextprotocol/subscriptionId")
     return {
         name: (inner + 7_000 if type(inner) is int else _renamed_text(inner))
         if name in names and type(inner) in (int, str)
