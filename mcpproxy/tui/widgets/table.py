@@ -270,7 +270,11 @@ class Table(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
-        self.call_after_refresh(self.go, self.cursor, keep_following=True)
+        self.call_after_refresh(self._stay_in_sight)
+
+    def _stay_in_sight(self) -> None:
+        # The cursor as it is now: it may have moved since the resize.
+        self.go(self.cursor, keep_following=True)
 
     def on_focus(self) -> None:
         """The cursor looks different."""
