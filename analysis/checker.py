@@ -50,6 +50,8 @@ _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "invalid": ("invalid",),
     "batch": ("batch",),
 }
+_HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
+_MEDIA: Final = frozenset({"application/json", "text/event-stream"})
 _SHAPED: Final = frozenset({"request", "notification", "result"})
 
 
@@ -74,6 +76,7 @@ class Checker:
         for rule in self._rules:
             rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
         self._plans: dict[tuple[object, ...], _Plan] = {}
+        self._exchange_plans: dict[tuple[object, ...], Calls] = {}
         self._timers: list[tuple[int, int, Rule, Later]] = []
         self._timer_count = 0
         self._watching: dict[int, dict[Rule, None]] = {}
@@ -175,8 +178,7 @@ class Checker:
     def _look_at_record(self, record: Record) -> list[Finding]:
         found: list[Finding] = []
         if record.rec == "exchange":
-            if record.members.get("stage") == "end":
-                found += self._look_at_exchange(record)
+            found += self._look_at_exchange(record)
         elif self.fold.transport != "http":
             for session in self.fold.routing.open():
                 for rule, hook in self._hooks("record", session):
@@ -185,16 +187,42 @@ class Checker:
 
     def _look_at_exchange(self, record: Record) -> list[Finding]:
         number = record.members.get("exchange")
-        if type(number) is not int:
+        http = self.fold.exchanges.known(number) if type(number) is int else None
+        if http is None:
             return []
-        http: HttpExchange = self.fold.exchanges.of(number)
-        said = http.received or http.sent
-        if not said:
-            return []
-        session, found = said[0].session, list[Finding]()
-        for rule, hook in self._hooks("http", session):
+        session, found = self.fold.routing.of(http), list[Finding]()
+        if http.answered is not None and http.answered.seq == record.seq:
+            for rule, hook in self._exchange_hooks("answered", http, session):
+                found += self._ask(rule, hook, http, session)
+        if http.over is None or http.over.seq != record.seq:
+            return found
+        for rule, hook in self._exchange_hooks("over", http, session):
             found += self._ask(rule, hook, http, session)
+        said = http.received or http.sent
+        if said:
+            for rule, hook in self._hooks("http", said[0].session):
+                found += self._ask(rule, hook, http, said[0].session)
         return found
+
+    def _exchange_hooks(self, hook: str, http: HttpExchange, session: Session | None) -> "Calls":
+        """Who is asked about exchanges like this one."""
+        started = session is not None and session.observed_start
+        media = http.media if http.media in _MEDIA else ""
+        method = http.method if http.method in _HTTP_METHODS else ""
+        key = (hook, method, http.status, media, started)
+        calls = self._exchange_plans.get(key)
+        if calls is None:
+            if len(self._exchange_plans) > PLANS:
+                self._exchange_plans.clear()
+            calls = self._exchange_plans[key] = tuple(
+                (rule, getattr(rule, f"on_{hook}"))
+                for rule in self._rules
+                if rule.id not in self.faults
+                and getattr(type(rule), f"on_{hook}") is not getattr(Rule, f"on_{hook}")
+                and (started or not rule.needs_start)
+                and rule.concerns_exchange(hook, http)
+            )
+        return calls
 
     def _run(self, calls: "Calls", what: object) -> list[Finding]:
         found: list[Finding] = []
@@ -265,6 +293,7 @@ class Checker:
     def _switch_off(self, rule: Rule, error: Exception) -> None:
         self.faults[rule.id] = f"{type(error).__name__}: {error}"
         self._plans.clear()
+        self._exchange_plans.clear()
 
     # ---- what rules may ask for
 

@@ -14,7 +14,7 @@ from analysis.addressing import Addressing, Key
 from analysis.assembly import Assembly
 from analysis.exchange import Exchange, IdState, RequestTable, Waiting
 from analysis.handshake import answering, asking, is_modern, step, text_of
-from analysis.http import HttpExchange, HttpExchanges
+from analysis.http import HttpExchange, HttpExchanges, Mark
 from analysis.message import (
     Id,
     Invalid,
@@ -396,7 +396,7 @@ class Fold:
     def _note_exchange(self, record: Record) -> None:
         members = record.members
         self._addressing.note(members)
-        http = self.exchanges.take(members)
+        http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
         if http is not None:
             self.routing.note(http, record.t_ns)
         if members.get("stage") == "end":

@@ -1,6 +1,6 @@
 """HttpExchange: what the `exchange` records of a capture tell of one request over HTTP and its response."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ class Stray(NamedTuple):
     """The other one, by the number of its first exchange."""
 
 
+class Mark(NamedTuple):
+    """The record that told something."""
+
+    seq: int
+    t_ns: int
+
+
 class HttpExchange:
     """One exchange, as far as it is known."""
 
@@ -42,6 +49,8 @@ class HttpExchange:
         self.target = ""
         self.fields: dict[str, str] = {}
         """The request's header by names in lower case, the last of each; secrets are hashes."""
+        self.doubled: frozenset[str] = frozenset()
+        """Names of fields that the request has more than once."""
         self.peer = ""
         """Address of the client."""
         self.conn = 0
@@ -52,8 +61,16 @@ class HttpExchange:
         """The same of the response."""
         self.ended_by: str | None = None
         """`complete`, `client`, `server`, `proxy` or `error`; None while it lasts."""
+        self.reason = ""
+        """What the response says beside its status."""
         self.is_ours = False
         """Whether the recorder itself answered."""
+        self.asked: Mark | None = None
+        """What told of the request first; None where that is lost."""
+        self.answered: Mark | None = None
+        """What told of the response first, or that it was over without one."""
+        self.over: Mark | None = None
+        """What told of its end."""
         self.request_size = 0
         self.response_size = 0
         self.session: Session | None = None
@@ -77,17 +94,24 @@ class HttpExchange:
         self.strays: list[Stray] = []
         """Events in it that another stream had brought; the first 16."""
 
-    def take(self, members: dict[str, Any]) -> None:
-        """Learn from an `exchange` record."""
+    def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
+        """Learn from an `exchange` record, which is `at` its number and stamp."""
         request, response = members.get("request"), members.get("response")
+        stage = members.get("stage")
         if isinstance(request, dict):
             self.method, self.target = _text(request.get("method")), _text(request.get("target"))
             self.fields = _fields(request.get("headers"))
+            self.doubled = _doubled(request.get("headers"), len(self.fields))
+            if stage == "request":
+                self.asked = self.asked or at
         if isinstance(response, dict):
             status = response.get("status")
             self.status = status if type(status) is int else None
+            self.reason = _text(response.get("reason"))
             self.answer_fields = _fields(response.get("headers"))
             self.is_ours = response.get("by") == "proxy"
+        if isinstance(response, dict) or stage == "end":
+            self.answered = self.answered or at
         self.peer = _text(members.get("peer")) or self.peer
         conn, key = members.get("conn"), members.get("uri_key")
         self.conn = conn if type(conn) is int else self.conn
@@ -96,8 +120,19 @@ class HttpExchange:
             size = members.get(name)
             if type(size) is int:
                 setattr(self, name, size)
-        if members.get("stage") == "end":
+        if stage == "end":
             self.ended_by = _text(members.get("ended_by")) or "error"
+            self.over = self.over or at
+
+    @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.target.partition("?")[0]
+
+    @property
+    def media(self) -> str:
+        """The media type of the response, in lower case and without its parameters; empty for none."""
+        return media_of(self.answer_fields.get("content-type", ""))
 
     @property
     def resumes(self) -> "HttpExchange | None":
@@ -132,13 +167,13 @@ class HttpExchanges:
         self._ended: OrderedDict[int, HttpExchange] = OrderedDict()
         self._count = 0
 
-    def take(self, members: dict[str, Any]) -> HttpExchange | None:
-        """Learn from an `exchange` record; the exchange that it is about, where it names one."""
+    def take(self, members: dict[str, Any], at: Mark | None = None) -> HttpExchange | None:
+        """Learn from an `exchange` record, which is `at` its number; the exchange that it names, if any."""
         number = members.get("exchange")
         if type(number) is not int:
             return None
         found = self.of(number)
-        found.take(members)
+        found.take(members, at)
         if found.ended_by is not None and self._lasting.pop(number, None) is not None:
             self._ended[number] = found
             if len(self._ended) > KEPT:
@@ -167,6 +202,20 @@ def _fields(headers: object) -> dict[str, str]:
         for pair in pairs
         if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str)
     }
+
+
+def _doubled(headers: object, distinct: int) -> frozenset[str]:
+    if not isinstance(headers, list) or len(headers) <= distinct:
+        return frozenset()
+    counts = Counter(
+        pair[0].lower() for pair in headers if isinstance(pair, list) and pair and isinstance(pair[0], str)
+    )
+    return frozenset(name for name, count in counts.items() if count > 1)
+
+
+def media_of(value: str) -> str:
+    """A media type in lower case and without its parameters."""
+    return value.partition(";")[0].strip().lower()
 
 
 def _text(value: object) -> str:

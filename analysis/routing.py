@@ -88,6 +88,14 @@ class Routing:
             _keep(self._by_client, http.client, (made, message.t_ns))
         return made
 
+    def of(self, http: HttpExchange) -> Session | None:
+        """The session of an exchange, whether anything was said in it or not; None where that is not known."""
+        key = http.fields.get("mcp-session-id")
+        if http.session is not None or key:
+            return http.session or self._by_key.get(key or "")
+        remembered = self._by_client.get(http.client)
+        return remembered[0] if remembered is not None else None
+
     def note(self, http: HttpExchange, t_ns: int) -> None:
         """An exchange tells more: its response may give out the key of its session."""
         opened = http.session

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from analysis.exchange import Exchange
 from analysis.finding import Blames, Finding, Level
-from analysis.http import HttpExchange
+from analysis.http import HttpExchange, Mark
 from analysis.message import Side
 from analysis.revisions import ALL, Era, Span
 from analysis.session import Seen, Session, State
@@ -118,6 +118,16 @@ class Rule:
         """
         return True
 
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
+        """Whether it may have something to say about exchanges of a kind; asked once for each kind, and remembered.
+
+        Args:
+            hook: `answered` or `over`.
+            like: an exchange of the kind. All of them have its method, where that is POST, GET or DELETE; its status;
+                and the media type of its response, where that is JSON or a stream of events.
+        """
+        return True
+
     # ---- hooks
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
@@ -176,6 +186,17 @@ class Rule:
         """An exchange of HTTP is over; its messages are `http.sent` and `http.received`."""
         return ()
 
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        """The response of an exchange has begun, or it is over without one; whether anything was said in it or not.
+
+        The client's messages are `http.sent`. Those of the server are `http.received` where the response is no stream.
+        """
+        return ()
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        """An exchange is over, whether anything was said in it or not."""
+        return ()
+
     def on_end(self, session: Session, ending: "Ending") -> Iterable[Finding]:
         """The capture is over; `ending` says how, and what is left."""
         return ()
@@ -184,7 +205,7 @@ class Rule:
 
     def finding(
         self,
-        at: Seen | Record | HttpExchange,
+        at: Seen | Record | HttpExchange | Mark,
         message: str,
         *,
         pointer: str = "",
@@ -196,7 +217,7 @@ class Rule:
         """What was found.
 
         Args:
-            at: the message or record at which it shows; of an exchange, its last message.
+            at: the message or record at which it shows; of an exchange, its last message. A mark stands for its record.
             message: what is wrong, in a sentence without a full stop missing; no values that may be secret.
             pointer: the place in the message, a JSON Pointer.
             related: numbers of other records that prove it.
@@ -206,7 +227,7 @@ class Rule:
         """
         if isinstance(at, HttpExchange):
             at = (at.received or at.sent)[-1]
-        if isinstance(at, Record):
+        if isinstance(at, (Record, Mark)):
             number = session.number if session is not None else 0
             blame = blames or ("unknown" if self.who == "either" else self.who)
             return Finding(
