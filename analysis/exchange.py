@@ -80,6 +80,8 @@ class Exchange:
     """Stamp of the response."""
     cancelled_ns: int | None = None
     """Stamp of the first cancellation; an answer may still have come after it."""
+    cancelled_seq: int | None = None
+    """Number of its frame."""
     session: "Session | None" = None
     """The conversation in which it was asked."""
     revision: str | None = None
@@ -109,6 +111,7 @@ class Waiting:
     session: "Session | None" = None
     """The conversation in which it was sent."""
     cancelled_ns: int | None = None
+    cancelled_seq: int | None = None
 
     @property
     def state(self) -> IdState:
@@ -133,6 +136,7 @@ class Waiting:
             self.request.t_ns + waited_ns,
             ended_ns,
             self.cancelled_ns,
+            self.cancelled_seq,
             self.session,
             self.revision,
             self.era,
@@ -175,7 +179,7 @@ class RequestTable:
         self._open: OrderedDict[Key, deque[Waiting]] = OrderedDict()
         # How many under a key are cancelled: always the first, as answers and cancellations both go in order.
         self._cancelled: dict[Key, int] = {}
-        self._answered: OrderedDict[Key, int] = OrderedDict()
+        self._answered: OrderedDict[Key, tuple[int, int]] = OrderedDict()
         # Keys of requests that may have been answered by what is lost.
         self._doubtful: set[Key] = set()
         # Those of them whose id was used again: no answer can mean them any more.
@@ -222,7 +226,7 @@ class RequestTable:
             self.evicted += 1
         return state
 
-    def answer(self, key: Key | None) -> Waiting | None:
+    def answer(self, key: Key | None, t_ns: int = 0) -> Waiting | None:
         """An answer came: the request that it answers, which is open no longer. None where it fits nothing."""
         if key is None or key not in self._open:
             return None
@@ -230,7 +234,7 @@ class RequestTable:
         if self._doubtful:
             self._doubtful.discard(key)
         if key not in self._open:
-            self._answered[key] = waiting.request.seq
+            self._answered[key] = waiting.request.seq, t_ns
         if len(self._answered) > ANSWERED_LIMIT:
             self._answered.popitem(last=False)
             self.forgotten += 1
@@ -241,13 +245,13 @@ class RequestTable:
         if key in self._open:
             self._release(key)
 
-    def cancel(self, key: Key, t_ns: int) -> Waiting | None:
+    def cancel(self, key: Key, t_ns: int, seq: int | None = None) -> Waiting | None:
         """A cancellation named it: the request that it means, which stays open. None where it means none."""
         queue, before = self._open.get(key), self._cancelled.get(key, 0)
         if queue is None or before == len(queue):
             return None
         waiting = queue[before]
-        waiting.cancelled_ns = t_ns
+        waiting.cancelled_ns, waiting.cancelled_seq = t_ns, seq
         self._cancelled[key] = before + 1
         return waiting
 
@@ -258,7 +262,13 @@ class RequestTable:
 
     def answered(self, key: Key) -> int | None:
         """Number of the frame of the last request under a key, where that has been answered."""
-        return self._answered.get(key)
+        found = self._answered.get(key)
+        return None if found is None else found[0]
+
+    def answered_ns(self, key: Key) -> int | None:
+        """The stamp of its answer, likewise."""
+        found = self._answered.get(key)
+        return None if found is None else found[1]
 
     def forget(self) -> None:
         """Frames are lost, perhaps answers and requests among them: what is open may be answered, any id may be used.

@@ -23,8 +23,8 @@ from analysis.message import (
     Request,
     Response,
     Side,
+    converted,
     id_of,
-    number_text,
     parse_exactly,
 )
 from analysis.resumption import EventIds
@@ -232,11 +232,11 @@ class Fold:
             exact = Key(response.frames[0].exchange, response.id)
             state = table.state(exact)
             if state is IdState.NEVER_SEEN:
-                key = self._find(asker, response.frames[0], _converted(exact.id))
+                key = self._find(asker, response.frames[0], converted(exact.id))
                 asked = table.get(key) if key is not None else None
                 is_converted = asked is not None and asked.request.seq > session.lost_seq
                 key = key if is_converted else None  # the request that it answers may be lost
-        waiting = table.answer(key)
+        waiting = table.answer(key, response.t_ns)
         if waiting is None:
             revision, era = self._around(response, session)
             return Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
@@ -316,7 +316,7 @@ class Fold:
             table, key = self.tables[other], listening
         key = key or Key(frame.exchange, id_)
         state = table.state(key)
-        named = table.cancel(key, notification.t_ns) or table.get(key)
+        named = table.cancel(key, notification.t_ns, notification.seq) or table.get(key)
         return state, named.request if named is not None else None
 
     @staticmethod
@@ -449,12 +449,3 @@ def _integer(value: object) -> int | None:
 def _code(response: Response) -> int | None:
     error = response.error
     return _integer(error.get("code")) if isinstance(error, dict) else None
-
-
-def _converted(id_: Id) -> Id:
-    """The id that a peer may have meant that makes strings of numbers, or numbers of strings."""
-    if id_.type == "number":
-        return Id("string", id_.value)
-    if id_.type == "string":
-        return Id("number", number_text(id_.value))
-    return id_

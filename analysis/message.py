@@ -109,6 +109,15 @@ def _short(type_: Literal["string", "number"], value: str) -> Id:
     return Id("digest", blake2b(f"{type_}:{value}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest())
 
 
+def converted(id_: Id) -> Id:
+    """The id that a peer may have meant that makes strings of numbers, or numbers of strings."""
+    if id_.type == "number":
+        return Id("string", id_.value)
+    if id_.type == "string":
+        return Id("number", number_text(id_.value))
+    return id_
+
+
 def number_text(token: str) -> str:
     """A JSON number in one form: equal numbers give equal texts, with no float in between.
 

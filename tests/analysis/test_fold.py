@@ -438,6 +438,22 @@ def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.Monk
     )
 
 
+def test_when_a_request_was_answered_is_remembered_with_its_id() -> None:
+    table, (request,) = RequestTable(), requests(1)
+    key = key_of(request)
+    table.open(request, key)
+    assert table.answered_ns(key) is None
+    table.answer(key, 7)
+    assert (table.answered(key), table.answered_ns(key)) == (request.seq, 7)
+
+
+def test_the_first_cancellation_of_a_request_is_named(talk: Talk) -> None:
+    talk.ask(1)
+    first = talk.say("c2s", method="notifications/cancelled", params={"requestId": 1})
+    talk.say("c2s", method="notifications/cancelled", params={"requestId": 1})
+    assert ended(talk.answer(1)).cancelled_seq == first.message.seq
+
+
 # Against a model.
 
 ids = st.sampled_from([1, 2, "1", "2", 1.5, None, True])

@@ -15,6 +15,7 @@ from analysis.message import (
     Notification,
     Request,
     Response,
+    converted,
     id_of,
     id_of_token,
     messages,
@@ -175,6 +176,13 @@ def test_ids_are_exact_where_floats_are_not() -> None:
 def test_string_ids_are_compared_after_unescaping() -> None:
     assert request(r'{"jsonrpc":"2.0","id":"\u0061","method":"m"}').id == Id("string", "a")
     assert request(r'{"jsonrpc":"2.0","id":"\ud800","method":"m"}').id == Id("string", "\ud800")
+
+
+def test_a_number_and_its_text_are_each_converted_into_the_other() -> None:
+    assert converted(id_of(7)) == id_of("7")
+    assert converted(id_of("7.0")) == id_of(7)
+    assert converted(id_of("a")) == Id("number", "a")  # which no number is
+    assert converted(id_of(None)) == id_of(None)
 
 
 def test_a_long_id_becomes_a_short_key() -> None:
