@@ -209,7 +209,8 @@ class Checker:
         started = session is not None and session.observed_start
         media = http.media if http.media in _MEDIA else ""
         method = http.method if http.method in _HTTP_METHODS else ""
-        key = (hook, method, http.status, media, started)
+        rank, era = http.spoken(session)
+        key = (hook, method, http.status, media, started, rank, era)
         calls = self._exchange_plans.get(key)
         if calls is None:
             if len(self._exchange_plans) > PLANS:
@@ -220,6 +221,7 @@ class Checker:
                 if rule.id not in self.faults
                 and getattr(type(rule), f"on_{hook}") is not getattr(Rule, f"on_{hook}")
                 and (started or not rule.needs_start)
+                and rule.versions.holds(rank, era)
                 and rule.concerns_exchange(hook, http)
             )
         return calls

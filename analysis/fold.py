@@ -388,6 +388,7 @@ class Fold:
             return
         for table in self.tables.values():
             table.forget()
+        self.exchanges.is_whole = False
         self.routing.lose()
         self._assembly.lose()
         for session in self.routing.open():
@@ -414,6 +415,8 @@ class Fold:
         self.name, self.capture = text_of(members.get("name")), text_of(members.get("capture"))
         self.transport, self.wall_ns = text_of(members.get("transport")), _integer(members.get("wall_ns"))
         self.observed_start = self.routing.observed_start = members.get("observed_start") is True
+        self.exchanges.is_whole = self.observed_start
+        self.exchanges.upstream = text_of(members.get("upstream")) or ""
         self.routing.transport = self.transport
         if self.transport == "stdio":
             self.routing.begin(record.t_ns)

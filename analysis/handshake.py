@@ -56,7 +56,7 @@ def answering(waiting: Waiting, response: Response, session: Session) -> str | N
     result: Any = response.result if isinstance(response.result, dict) else {}
     info = response.meta.get(SERVER_INFO)
     if waiting.request.method == "initialize":
-        info = result.get("serverInfo")
+        info, session.agreed_seq = result.get("serverInfo"), response.seq
         session.handshake = session.agreed = text_of(result.get("protocolVersion")) or waiting.revision
         session.server = _peer(info) or session.server
         session.server_capabilities = _object(result.get("capabilities"))

@@ -3,8 +3,13 @@
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from analysis.revisions import era_of, rank_of
+from analysis.session_ids import FIELD as _SESSION_FIELD
+from analysis.session_ids import SessionIds
+
 if TYPE_CHECKING:
     from analysis.message import Id
+    from analysis.revisions import Era
     from analysis.session import Seen, Session
 
 VERSION_FIELD: Final = "mcp-protocol-version"
@@ -13,8 +18,12 @@ KEPT: Final = 10_000
 """Exchanges that are over and remembered; the oldest are forgotten first."""
 LASTING_KEPT: Final = 100_000
 """The same of those that last: a stream may be opened first and closed last."""
+PATHS_KEPT: Final = 64
+"""Paths at which MCP was spoken that are remembered."""
 SEEN_KEPT: Final = 16
 """Messages of each body that are remembered."""
+
+_STREAM: Final = "text/event-stream"
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
 """Whether a last event id is that of one stream, of none, of several; or stands where nothing can be resumed."""
@@ -79,6 +88,10 @@ class HttpExchange:
         """The messages of the client in it."""
         self.received: list[Seen] = []
         """Those of the server."""
+        self.settled: Seen | None = None
+        """The last answer of the server to a request."""
+        self.facts: Any = None
+        """What rules have worked out of it."""
         self.stream = number
         """The stream of events that it is part of, by the number of its first exchange; mostly its own."""
         self.event_id: Id | None = None
@@ -125,6 +138,62 @@ class HttpExchange:
             self.over = self.over or at
 
     @property
+    def is_opening(self) -> bool:
+        """Whether it carries `initialize`."""
+        return any(seen.method == "initialize" for seen in self.sent)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it carries messages of the modern era."""
+        return bool(self.sent) and self.sent[0].era == "modern"
+
+    def spoken(self, session: "Session | None") -> tuple[int | None, "Era | None"]:
+        """Rank of the revision in force for it, and its era, as far as is known; its session may not be.
+
+        That of an `initialize` is the one that was agreed on. Where nothing was said, the header tells, or the
+        handshake of the session.
+        """
+        if self.sent:
+            said = self.sent[0]
+            if said.method == "initialize" and self.received and self.received[0].request is said.message:
+                said = self.received[0]
+            return said.rank, said.era
+        rank = rank_of(self.fields.get(VERSION_FIELD))
+        if rank is None and session is not None:
+            rank = rank_of(session.handshake)
+        return rank, None if rank is None else era_of(rank)
+
+    @property
+    def is_streamable(self) -> bool:
+        """Whether it surely is one of Streamable HTTP with the endpoint, and not of the older transport.
+
+        On that too whatever revision may be agreed on, and the header that names it be sent.
+        """
+        if not self.method or self.method == "OPTIONS" or "/.well-known/" in self.target:
+            return False
+        if (self.session is not None and self.session.is_legacy) or (self.uri_key and self.method == "GET"):
+            return False
+        if _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields:
+            return True
+        if self.method != "POST":
+            if VERSION_FIELD in self.fields:
+                return True
+            return self._others.is_whole and not self._others.has_legacy and self.path in self._others.paths
+        if _STREAM in self.fields.get("accept", "").lower() or self.media == _STREAM or self.is_modern:
+            return True
+        return bool(self.sent) and self._others.is_whole and not self._others.has_legacy
+
+    @property
+    def session_ids(self) -> SessionIds:
+        """The session ids of the capture."""
+        return self._others.session_ids
+
+    @property
+    def upstream(self) -> str:
+        """Origin and path of the server, where the recorder knew it."""
+        return self._others.upstream
+
+    @property
     def path(self) -> str:
         """The target without its query."""
         return self.target.partition("?")[0]
@@ -157,12 +226,23 @@ class HttpExchange:
         kept = self.sent if seen.message.sender == "client" else self.received
         if len(kept) < SEEN_KEPT:
             kept.append(seen)
+        if kept is self.received and seen.exchange is not None:
+            self.settled = seen
 
 
 class HttpExchanges:
     """The exchanges of a capture, by number."""
 
     def __init__(self) -> None:
+        self.is_whole = False
+        """Whether the recording began before the first exchange, and nothing is lost since."""
+        self.has_legacy = False
+        """Whether there was a stream of the older transport."""
+        self.upstream = ""
+        """Origin and path of the server, where the recorder knew it."""
+        self.paths: dict[str, None] = {}
+        """Where messages were POSTed with success: the first 64."""
+        self.session_ids = SessionIds()
         self._lasting: OrderedDict[int, HttpExchange] = OrderedDict()
         self._ended: OrderedDict[int, HttpExchange] = OrderedDict()
         self._count = 0
@@ -173,12 +253,23 @@ class HttpExchanges:
         if type(number) is not int:
             return None
         found = self.of(number)
+        is_news = found.answered is None
         found.take(members, at)
+        if found.uri_key is not None and found.method == "GET":
+            self.has_legacy = True
+        if is_news and found.answered is not None:
+            self._answered(found)
         if found.ended_by is not None and self._lasting.pop(number, None) is not None:
             self._ended[number] = found
             if len(self._ended) > KEPT:
                 self._ended.popitem(last=False)
         return found
+
+    def _answered(self, http: HttpExchange) -> None:
+        self.session_ids.answered(http)
+        is_served = http.status is not None and 200 <= http.status < 300
+        if is_served and http.method == "POST" and http.sent and len(self.paths) < PATHS_KEPT:
+            self.paths[http.path] = None
 
     def of(self, number: int) -> HttpExchange:
         """The exchange of a number; a new one where nothing is known of it."""

@@ -30,6 +30,7 @@ PROTOCOL_VERSION: Final = META + "protocolVersion"
 CLIENT_INFO: Final = META + "clientInfo"
 CLIENT_CAPABILITIES: Final = META + "clientCapabilities"
 SERVER_INFO: Final = META + "serverInfo"
+LOG_LEVEL: Final = META + "logLevel"
 MODERN_CODES: Final = frozenset({-32020, -32021, -32022})
 """Errors that only a server of the modern era sends."""
 
@@ -84,6 +85,8 @@ class Session:
         """The revision that an answer has settled."""
         self.handshake: str | None = None
         """The revision of the handshake: asked for, and then agreed on."""
+        self.agreed_seq = -1
+        """Number of the message by which that of a handshake was settled."""
         self.client: Peer | None = None
         self.server: Peer | None = None
         self.client_capabilities: dict[str, Any] | None = None

@@ -1,0 +1,116 @@
+"""SessionIds: which session ids of Streamable HTTP (2025-03-26 to 2025-11-25) were given out, and when they died.
+
+A server gives one out with its answer to `initialize`. It dies by a DELETE that succeeds, and by any 404: the server
+does not know it any more. In captures ids are mostly hashes: which are equal can be told of them, and nothing else.
+"""
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from analysis.http import HttpExchange, Mark
+    from analysis.session import Session
+
+FIELD: Final = "mcp-session-id"
+KEPT: Final = 10_000
+"""Ids that are remembered; the oldest are forgotten first."""
+
+
+class SessionId:
+    """What is known of one id."""
+
+    __slots__ = ("deleted", "exchange", "given", "gone", "is_of_opening", "last", "session", "tried")
+
+    def __init__(self) -> None:
+        self.given: Mark | None = None
+        """The response that gave it out; None where it was in use before."""
+        self.exchange: HttpExchange | None = None
+        """The exchange of that."""
+        self.is_of_opening = False
+        """Whether that was an answer to `initialize`."""
+        self.session: Session | None = None
+        """The session of that."""
+        self.gone: Mark | None = None
+        """The first 404 to a request that had it."""
+        self.deleted: Mark | None = None
+        """The first success of a DELETE of it."""
+        self.tried = False
+        """Whether a DELETE of it was sent."""
+        self.last: Mark | None = None
+        """The last response to a request that had it, or that gave it out."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it was neither deleted nor refused as unknown."""
+        return self.gone is None and self.deleted is None
+
+    def had_died(self, at: "Mark") -> bool:
+        """Whether it had died when something happened."""
+        return any(one is not None and one.seq < at.seq for one in (self.gone, self.deleted))
+
+
+class SessionIds:
+    """The session ids of a capture."""
+
+    def __init__(self) -> None:
+        self.forgotten = 0
+        """Ids that had to be forgotten."""
+        self._known: OrderedDict[str, SessionId] = OrderedDict()
+        self._of_session: OrderedDict[int, str] = OrderedDict()
+
+    def of(self, id_: str) -> SessionId | None:
+        """What is known of an id."""
+        return self._known.get(id_)
+
+    def known(self) -> list[str]:
+        """All ids that are remembered."""
+        return list(self._known)
+
+    def of_session(self, session: "Session") -> str | None:
+        """The id that the server gave to a session."""
+        return self._of_session.get(session.number)
+
+    def given_to(self, client: str) -> list[SessionId]:
+        """Ids that were given to a client; its fingerprint is that of `HttpExchange.client`."""
+        given = [one for one in self._known.values() if one.exchange is not None]
+        return [one for one in given if one.exchange is not None and one.exchange.client == client]
+
+    def answered(self, http: "HttpExchange") -> None:
+        """The response of an exchange has begun."""
+        asked, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
+        if asked:
+            self._asked(asked, http)
+        if given is None or http.is_ours:
+            return
+        known = self._known.get(given) or self._made(given)
+        known.last = http.answered
+        if known.given is None and given != asked:
+            known.given, known.exchange, known.session = http.answered, http, http.session
+            known.is_of_opening = http.is_opening
+        if known.exchange is http and http.session is not None and http.is_opening and given:
+            self._of_session[http.session.number] = given
+            if len(self._of_session) > KEPT:
+                self._of_session.popitem(last=False)
+
+    def _asked(self, asked: str, http: "HttpExchange") -> None:
+        is_over = not http.is_ours and not http.is_modern
+        is_gone = is_over and http.status == 404
+        is_deleted = is_over and http.method == "DELETE" and http.status is not None and 200 <= http.status < 300
+        known = self._known.get(asked)
+        if known is None:
+            if not is_gone and not is_deleted:
+                return
+            known = self._made(asked)
+        known.last = http.answered
+        known.tried = known.tried or http.method == "DELETE"
+        if is_gone:
+            known.gone = known.gone or http.answered
+        elif is_deleted:
+            known.deleted = known.deleted or http.answered
+
+    def _made(self, id_: str) -> SessionId:
+        made = self._known[id_] = SessionId()
+        if len(self._known) > KEPT:
+            self._known.popitem(last=False)
+            self.forgotten += 1
+        return made
