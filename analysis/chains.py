@@ -40,6 +40,8 @@ KEYS: Final = 50
 """Keys of `inputResponses` that are looked up: every candidate is asked for each."""
 ROUNDS: Final = 1_000
 """Rounds of a chain that are kept one by one."""
+PLACES: Final = 8
+"""Calls of one `requestState` that are told apart."""
 
 Evidence: TypeAlias = Literal["state", "keys", "params"]
 """By what a retry was told: the state that it gives back, a key that it answers, params that are the same."""
@@ -87,7 +89,7 @@ class Chain:
         """How long the client took over all rounds: what of the duration is not the server's."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""
-        self.place: tuple[int, str, Id | None] = (session.number, request.method, _target(request))
+        self.place: tuple[int, str, Id | None] = (session.number, request.method, target_of(request))
         """Where its retries are looked for: session, method, target."""
         self.state: Id | None = None
         """The `requestState` of its interim result."""
@@ -124,6 +126,13 @@ class Chains:
         """Those whose interim result waits for a retry: without any, no request can be one."""
         self.retries: OrderedDict[tuple[int, int | None], Round] = OrderedDict()
         """Those under way, by number and place of their requests."""
+        self.states: OrderedDict[Id, set[tuple[int, str, Id | None]]] = OrderedDict()
+        """Every `requestState` of an interim result: the sessions, methods and targets that it came for; none where
+        these were too many."""
+        self.places: OrderedDict[tuple[str, Id | None], None] = OrderedDict()
+        """Every method and target that was answered by an interim result."""
+        self.has_all = True
+        """Whether no state and no place had to be forgotten."""
 
     def __len__(self) -> int:
         """Interim results that are remembered."""
@@ -136,7 +145,7 @@ class Chains:
         params = request.params
         if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
             return None
-        waiting = self.waiting.get((session.number, request.method, _target(request)))
+        waiting = self.waiting.get((session.number, request.method, target_of(request)))
         if not waiting:
             return None
         chain, by = _meant(waiting, params)
@@ -202,13 +211,28 @@ class Chains:
         chain.interim = exchange
         chain.state = id_of(state) if isinstance(state, str) else None
         chain.asked = asked if isinstance(asked, dict) else {}
-        chain.params = _fingerprint(exchange.request.params)
+        chain.params = fingerprint(exchange.request.params)
         chain.size = _size(exchange)
         self._bytes += chain.size
         self._held[chain.number] = chain
+        self._note(chain)
         self._wait(chain)
         while len(self._held) > 1 and (len(self._held) > self._limit or self._bytes > self._bytes_limit):
             self._forget(next(iter(self._held.values())))
+
+    def _note(self, chain: Chain) -> None:
+        """Remember what an interim result came for, for as long as the capture goes on."""
+        self.places[chain.place[1:]] = None
+        if chain.state is not None:
+            known = self.states.setdefault(chain.state, {chain.place})
+            if known and chain.place not in known:
+                known.add(chain.place)
+                if len(known) > PLACES:
+                    known.clear()
+        for kept in (self.places, self.states):
+            if len(kept) > self._limit:
+                kept.popitem(last=False)
+                self.has_all = False
 
     def _wait(self, chain: Chain) -> None:
         chain.outcome = Outcome.INPUT_REQUIRED
@@ -239,7 +263,7 @@ class Chains:
 
 def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, Evidence | None]:
     """The chain, of those with its method and target, that a retry goes on with, and what tells it."""
-    given, responses, own = params.get("requestState"), params.get("inputResponses"), _fingerprint(params)
+    given, responses, own = params.get("requestState"), params.get("inputResponses"), fingerprint(params)
     state = id_of(given) if isinstance(given, str) else None
     keys = set(islice(responses, KEYS)) if isinstance(responses, dict) else set()
     if state is not None:
@@ -279,7 +303,7 @@ def _was_given_up(older: Chain, newer: Chain) -> bool:
     return answer is not None and answer.seq < newer.rounds[0].seq
 
 
-def _target(request: Request) -> Id | None:
+def target_of(request: Request) -> Id | None:
     """What a request is about, beside its method."""
     params = request.params
     if not isinstance(params, dict):
@@ -290,7 +314,7 @@ def _target(request: Request) -> Id | None:
     return None
 
 
-def _fingerprint(params: object) -> bytes | None:
+def fingerprint(params: object) -> bytes | None:
     """A digest of params but for what a retry changes: equal params have equal ones. None where they cannot be told."""
     if not isinstance(params, dict):
         return None

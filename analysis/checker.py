@@ -413,5 +413,5 @@ def _without_replaced(found: list[Finding]) -> list[Finding]:
 def _replaces(finding: Finding, other: Finding) -> bool:
     for pattern in rules()[finding.rule].replaces:
         if fnmatchcase(other.rule, pattern):
-            return not pattern.startswith("schema/") or finding.pointer == other.pointer
+            return not pattern.startswith("schema/") or f"{other.pointer}/".startswith(f"{finding.pointer}/")
     return False

@@ -227,10 +227,13 @@ def _result_arm(method: str, rank: int, value: object, request_params: object) -
         kind = body.get("resultType", "complete")
         if not isinstance(kind, str):
             kind = "complete"
+        if body.get("inputRequests") is not None and method in INTERIM:
+            kind = "input_required"  # it is meant so, whatever it says
         return _modern_result(method, kind) if kind in ("complete", "input_required") else None
     if _has_tasks(rank):
-        asked = request_params.get("task") if isinstance(request_params, dict) else None
-        if isinstance(asked, dict) and method in _TASK_METHODS and "task" in body:
+        asked, told = (one.get("task") if isinstance(one, dict) else None for one in (request_params, body))
+        is_stub = isinstance(told, dict) and "taskId" in told and "status" in told
+        if method in _TASK_METHODS and "task" in body and (is_stub or isinstance(asked, dict)):
             return _tasks()["result", "task"]
     return _handshake_result(method, rank)
 
@@ -241,7 +244,7 @@ def _modern_result(method: str, kind: str) -> Any:
 
     arms = arms_of(methods.SERVER_RESULTS.get((method, _version(MODERN))))
     if len(arms) < 2:
-        return arms[0] if arms else None
+        return arms[0] if arms and kind == "complete" else None
     return next(arm for arm in arms if (arm.__name__ == "InputRequiredResult") is (kind == "input_required"))
 
 
@@ -254,6 +257,8 @@ def _handshake_result(method: str, rank: int) -> Any:
     return methods.SERVER_RESULTS.get(key) or methods.CLIENT_RESULTS.get(key) or own
 
 
+INTERIM: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Methods that an interim result may answer (2026-07-28)."""
 _TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
 
 

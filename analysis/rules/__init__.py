@@ -41,7 +41,7 @@ NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
 GROUPS: Final = (
     *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
-    *("capability", "method", "schema", "error", "timeout", "page", "cache", "tool"),
+    *("capability", "method", "schema", "error", "timeout", "mrtr", "page", "cache", "tool"),
     *("resource", "prompt", "completion", "logging", "sampling", "roots"),
     *("elicitation", "deprecated", "shutdown"),
 )
@@ -86,7 +86,8 @@ class Rule:
     once_each: ClassVar[bool] = False
     """Of these, findings with other messages are other findings."""
     replaces: ClassVar[tuple[str, ...]] = ()
-    """Rules whose findings about the same message this one makes superfluous; of `schema/*` those at the same place."""
+    """Rules whose findings about the same message this one makes superfluous; of `schema/*` those at the same
+    place or inside of it."""
     methods: ClassVar[frozenset[str] | None] = None
     """Methods of the requests, results and notifications that it is asked about; None for all."""
     sender: ClassVar[Side | None] = None

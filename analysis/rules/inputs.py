@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from analysis.rules.eras import member
 from analysis.session import Seen
+from analysis.shapes import INTERIM
 
 MOST: Final = 100
 """Entries of one result that are looked at."""
-METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+METHODS: Final = INTERIM
 """What may be answered by an interim result."""
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.chains import ROUNDS, Chain, Chains, Round
+from analysis.chains import PLACES, ROUNDS, Chain, Chains, Round
 from analysis.exchange import Exchange, Outcome
-from analysis.message import Request, Response
+from analysis.message import Request, Response, id_of
 from analysis.session import Seen
 from tests.analysis.talk import MS, Talk
 
@@ -385,3 +385,31 @@ def test_nothing_raises_and_no_interim_result_has_two_retries(script: list[tuple
     assert all(made.number > 1 and made.client_ns is not None and made.client_ns > 0 for made in retries)
     for exchange in calls.exchanges.values():
         assert (exchange.outcome is not Outcome.INPUT_REQUIRED) or exchange.round is not None
+
+
+def test_what_a_state_came_for_is_remembered_when_its_chain_is_over(calls: Calls) -> None:
+    calls.call(1)
+    calls.interim(1, requestState="s")
+    calls.call(2, requestState="s")
+    calls.done(2)
+    (places,) = calls.chains.states.values()
+    assert places == {(1, "tools/call", id_of("echo"))}
+    assert [*calls.chains.places] == [("tools/call", id_of("echo"))]
+    assert calls.chains.has_all
+
+
+def test_a_state_that_came_for_many_calls_tells_none_of_them(calls: Calls) -> None:
+    for number in range(PLACES + 2):
+        calls.call(number, name=f"tool-{number}")
+        calls.interim(number, requestState="s")
+    assert calls.chains.states == {id_of("s"): set()}
+
+
+def test_no_more_states_are_remembered_than_there_may_be() -> None:
+    calls = Calls(Chains(limit=3))
+    for number in range(5):
+        calls.call(number, name=f"tool-{number}")
+        calls.interim(number, requestState=f"s{number}")
+    assert [*calls.chains.states] == [id_of(f"s{number}") for number in (2, 3, 4)]
+    assert len(calls.chains.places) == 3
+    assert not calls.chains.has_all
