@@ -12,10 +12,10 @@ It never raises. A rule that does is switched off, and `faults` names it: a bug 
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from analysis.bodies import problems_of
 from analysis.exchange import Exchange
@@ -24,6 +24,7 @@ from analysis.fold import Fold
 from analysis.http import HttpExchange
 from analysis.message import Invalid, Notification, Request, Response, is_as_written
 from analysis.methods import METHODS, REQUESTS, UNPREFIXED
+from analysis.repeats import LISTS, Heard, Words, words_of
 from analysis.rules import Ending, Later, Rule, rules
 from analysis.rules.eras import lacks
 from analysis.rules.meta_places import mentions, unusual_metas
@@ -153,19 +154,52 @@ class Checker:
         if plan.odd and is_odd(seen):
             found += self._run(plan.odd, seen)
         found += self._run(plan.usual, seen)
-        for word, calls in plan.worded:
-            if mentions(seen, word):
-                found += self._run(calls, seen)
+        found += self._look_closer(plan, seen)
         if plan.meta:
             metas = unusual_metas(seen)
             if metas:
                 for rule, hook in plan.meta:
                     found += self._ask(rule, hook, seen, metas)
-        if plan.problems:
-            problems = problems_of(seen)
-            if problems:
-                for rule, hook in plan.problems:
-                    found += self._ask(rule, hook, seen, problems)
+        if plan.is_list:
+            found += self._hear(plan, "result", seen)
+        elif plan.problems:
+            found += self._look_at_shape(plan, seen)
+        return found
+
+    def _look_closer(self, plan: "_Plan", seen: Seen) -> list[Finding]:
+        """Ask those who want something to be there, or to be new."""
+        found: list[Finding] = []
+        if plan.membered:
+            said = _said(seen)
+            for members, calls in plan.membered.items():
+                if not members.isdisjoint(said):
+                    found += self._run(calls, seen)
+        for word, calls in plan.worded.items():
+            if mentions(seen, word):
+                found += self._run(calls, seen)
+        if plan.by_envelope:
+            found += self._hear(plan, "envelope", seen)
+        return found
+
+    def _look_at_shape(self, plan: "_Plan", seen: Seen) -> list[Finding]:
+        found: list[Finding] = []
+        problems = problems_of(seen)
+        if problems:
+            for rule, hook in plan.problems:
+                found += self._ask(rule, hook, seen, problems)
+        return found
+
+    def _hear(self, plan: "_Plan", words: Words, seen: Seen) -> list[Finding]:
+        """Ask those who go by some words alone, if these are new or there was something to say of them."""
+        said = words_of(seen, words)
+        if said is not None and said in plan.heard:
+            return []
+        if words == "envelope":
+            found = self._run(plan.by_envelope, seen)
+        else:
+            found = self._run(plan.by_result, seen) + self._look_at_shape(plan, seen)
+        if said is not None and not found:
+            plan.heard.add(said)
         return found
 
     def _tell_watchers(self, seen: Seen) -> list[Finding]:
@@ -249,14 +283,14 @@ class Checker:
         if plan is None:
             if len(self._plans) > PLANS:  # of peers that invent revisions
                 self._plans.clear()
-            usual = tuple(call for hook in _HOOKS[kind] for call in self._calls(hook, where, method))
             odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
             problems = self._calls("problems", where, method) if kind in _SHAPED else ()
             meta = self._calls("meta", where, method) if kind in _SHAPED else ()
-            words = {rule.word for rule, _ in usual if rule.word}
-            worded = tuple((word, tuple(call for call in usual if call[0].word == word)) for word in sorted(words))
-            usual = tuple(call for call in usual if not call[0].word)
-            plan = self._plans[key] = _Plan(usual, worded, odd, problems, meta)
+            plan = self._plans[key] = _Plan(odd=odd, meta=meta, problems=problems)
+            plan.is_list = kind == "result" and method in LISTS
+            for hook in _HOOKS[kind]:
+                for call in self._calls(hook, where, method):
+                    plan.add(call, hook, method, where)
         return plan
 
     def _calls(self, hook: str, where: Seen, method: str) -> "Calls":
@@ -332,18 +366,52 @@ class Checker:
         return self.counts[key] == 1
 
 
-class _Plan(NamedTuple):
-    """Whom to ask about a message."""
+class _Plan:
+    """Whom to ask about a kind of message."""
 
-    usual: Calls
-    worded: tuple[tuple[bytes, Calls], ...]
-    """Where a word stands in its bytes."""
-    odd: Calls
-    """Where something about it is odd."""
-    problems: Calls
-    """Where its body does not fit its shape."""
-    meta: Calls
-    """Where its `_meta` is not as it usually is."""
+    def __init__(self, *, odd: Calls, meta: Calls, problems: Calls) -> None:
+        self.odd = odd
+        """Where something about it is odd."""
+        self.meta = meta
+        """Where its `_meta` is not as it usually is."""
+        self.problems = problems
+        """Where its body does not fit its shape."""
+        self.usual: Calls = ()
+        """Always."""
+        self.membered: dict[frozenset[str], Calls] = {}
+        """Where it has one of some members."""
+        self.worded: dict[bytes, Calls] = {}
+        """Where a word stands in its bytes."""
+        self.by_envelope: Calls = ()
+        """Where its envelope is new."""
+        self.by_result: Calls = ()
+        """Where it is a list, and another one than before."""
+        self.is_list = False
+        self.heard = Heard()
+        """Envelopes, or lists, of which there was nothing to say."""
+
+    def add(self, call: tuple[Rule, Hook], hook: str, method: str, like: Seen) -> None:
+        """Ask one more."""
+        rule = call[0]
+        members = rule.members_of(hook, method, like) if hook in _SHAPED else frozenset()
+        goes_by = rule.goes_by(hook, method, like) if hook in _SHAPED else None
+        if rule.word:
+            self.worded[rule.word] = (*self.worded.get(rule.word, ()), call)
+        elif members:
+            self.membered[members] = (*self.membered.get(members, ()), call)
+        elif goes_by == "envelope":
+            self.by_envelope += (call,)
+        elif goes_by == "result" and self.is_list:
+            self.by_result += (call,)
+        else:
+            self.usual += (call,)
+
+
+def _said(seen: Seen) -> Collection[str]:
+    """The members of the params or the result of a message."""
+    body = seen.body
+    found = body.get("result") if isinstance(seen.message, Response) else body.get("params")
+    return found if isinstance(found, dict) else ()
 
 
 def _kind_of(seen: Seen) -> tuple[str, str]:

@@ -36,6 +36,7 @@ from captures.record import Record
 
 if TYPE_CHECKING:
     from analysis.forms import Problem
+    from analysis.repeats import Words
 
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
@@ -98,6 +99,9 @@ class Rule:
     """States of the handshake before the message in which it is asked; None for all. Spares what cannot be."""
     word: ClassVar[bytes] = b""
     """What stands in the bytes of all requests, notifications and results that it is asked about; empty for all."""
+    members: ClassVar[frozenset[str]] = frozenset()
+    """Members of the params or the result, of which all requests, notifications and results that it is asked about have
+    one; empty for any. `members_of` tells otherwise for a kind of message."""
     source: ClassVar[str] = ""
     """What obliges: a page of the specification, or an RFC."""
 
@@ -118,6 +122,28 @@ class Rule:
                 nothing else may be looked at.
         """
         return True
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:
+        """The members of which one is there in the messages of a kind that it is asked about; empty for any.
+
+        Args:
+            hook: as `concerns` has it, and so are the others.
+            method: of the message.
+            like: a message of the kind.
+        """
+        return self.members
+
+    def goes_by(self, hook: str, method: str, like: Seen) -> "Words | None":
+        """The words by which alone it decides about messages of a kind, beside what it remembers of having told.
+
+        It is not asked again about words of which it had nothing to say.
+
+        Args:
+            hook: as `concerns` has it, and so are the others.
+            method: of the message.
+            like: a message of the kind.
+        """
+        return None
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         """Whether it may have something to say about exchanges of a kind; asked once for each kind, and remembered.

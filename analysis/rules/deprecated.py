@@ -9,9 +9,8 @@ from analysis.rules import NOTE, Rule
 from analysis.rules.eras import member
 from analysis.rules.inputs import METHODS as INTERIM
 from analysis.rules.inputs import input_requests
-from analysis.session import CLIENT_CAPABILITIES, META, Seen
+from analysis.session import CLIENT_CAPABILITIES, LOG_LEVEL, Seen
 
-_LOG_LEVEL: Final = META + "logLevel"
 _ASKED: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 
 
@@ -46,7 +45,7 @@ class Feature(Rule):
         meta = seen.request.meta if seen.request is not None else {}
         declared = meta.get(CLIENT_CAPABILITIES)
         used = [name for name in ("roots", "sampling") if name in declared] if isinstance(declared, dict) else []
-        if _LOG_LEVEL in meta:
+        if LOG_LEVEL in meta:
             used.append("logging")
         return self._tell(seen, used, "/params/_meta") if used else ()
 
