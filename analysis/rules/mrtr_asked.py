@@ -18,6 +18,8 @@ from analysis.session import CLIENT_CAPABILITIES, Seen
 ROUNDS: Final = 10
 """Interim results of one call, at which it is told that there are many."""
 
+ASKED: Final = frozenset({"inputRequests"})
+
 # Members of an enumeration are slow to look up.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
@@ -150,6 +152,7 @@ class EnvelopeInInputRequest(_Interim):
     """
 
     id = "mrtr/envelope-in-input-request"
+    members = ASKED
     level = NOTE
     once = True
 
@@ -177,6 +180,7 @@ class UndeclaredCapability(_Interim):
     """
 
     id = "mrtr/undeclared-capability"
+    members = ASKED
     source = "2026-07-28 basic/patterns/mrtr, basic/index"
 
     def interim(self, seen: Seen, _result: dict[str, Any]) -> Iterator[Finding]:
@@ -202,6 +206,7 @@ class WrongResultType(_Interim):
     """
 
     id = "mrtr/wrong-result-type"
+    members = ASKED
     methods = None
     replaces = ("modern/missing-result-type", "modern/unknown-result-type")
     source = "2026-07-28 basic/index, basic/patterns/mrtr"

@@ -22,6 +22,8 @@ KEPT: Final = 10_000
 
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _KINDS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+_OWN: Final = frozenset({"inputResponses", "requestState"})
+"""Members of which every retry has one."""
 _ANSWERS: Final = "/params/inputResponses"
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
 
@@ -34,6 +36,7 @@ class _Retry(Rule):
     sender = "client"
     era = "modern"
     methods = METHODS
+    members = _OWN
     source = _PAGE
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -139,6 +142,7 @@ class StateOnOtherRequest(Rule):
     versions = MODERN_ERA
     sender = "client"
     era = "modern"
+    members = frozenset({"requestState"})
     replaces = ("mrtr/state-not-echoed", "mrtr/state-invented")
     source = _PAGE
 
@@ -270,6 +274,7 @@ class Unsolicited(Rule):
     sender = "client"
     era = "modern"
     methods = METHODS
+    members = _OWN
     needs_start = True
     source = _PAGE
 
