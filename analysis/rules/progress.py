@@ -1,0 +1,363 @@
+"""The group `progress`: what is told of a request while it is under way."""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from math import isnan
+from typing import Any, Final
+
+from analysis.finding import Finding
+from analysis.message import Id, Request, Side, converted
+from analysis.revisions import MODERN_ERA
+from analysis.rules import NOTE, RACE_NS, WARNING, Rule
+from analysis.rules.eras import member, short
+from analysis.rules.tokens import Token, token_of, tokens_of
+from analysis.session import Seen
+from analysis.subscriptions import LISTEN
+
+FLOOD: Final = 50
+"""Notifications for one token in a second that are fine."""
+FLOODS: Final = 100
+"""Tokens that are watched for a flood at a time."""
+PAGE: Final = "2024-11-05 basic/utilities/progress"
+WORD: Final = b"progressToken"
+
+_PROGRESS: Final = "notifications/progress"
+_SECOND_NS: Final = 1_000_000_000
+
+
+class _OfToken(Rule):
+    """What the rules have in common that need to know which request carried a token."""
+
+    word = WORD
+    source = PAGE
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if hook == "request":
+            return True
+        # In the modern era a client has nothing to tell, and `method/wrong-direction` says so.
+        return method == _PROGRESS and not (like.era == "modern" and like.message.sender == "client")
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        tokens_of(seen.session).ask(seen)
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        token = token_of(member(seen.body.get("params"), "progressToken"))
+        if token is None:
+            return ()
+        found = tokens_of(seen.session).find(other(seen.message.sender), _exchange(seen), token)
+        return self.told(seen, found, token)
+
+    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+        """Progress for a token.
+
+        Args:
+            seen: the notification.
+            found: the token as it is known; None where it is not.
+            token: what the notification names.
+        """
+        raise NotImplementedError
+
+
+class DuplicateToken(Rule):
+    """A request carries the progress token of another request that is still open.
+
+    **Why it matters.** Whoever asked cannot tell of which of the two the progress is.
+
+    **On the wire.** `> {"id":3,…"_meta":{"progressToken":"p"}}` and, before its answer,
+    `> {"id":4,…"_meta":{"progressToken":"p"}}`
+
+    **Instead.** Take the id of the request for its token, as the SDKs do; it is free again when the answer is there.
+    """
+
+    id = "progress/duplicate-token"
+    word = WORD
+    source = PAGE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        token = tokens_of(seen.session).ask(seen)
+        if token is None or token.earlier is None:
+            return ()
+        text = f"the progress token {_cut(token.id)} is that of a request that is still open"
+        return [self.finding(seen, text, pointer="/params/_meta/progressToken", related=(token.earlier,))]
+
+
+class UnknownToken(_OfToken):
+    """Progress is told for a token that no request of the other side carried.
+
+    **Why it matters.** It belongs to nothing: the receiver drops it, and who waits for the call sees it stand still.
+
+    **On the wire.** `< {"method":"notifications/progress","params":{"progressToken":"9","progress":1}}` where the
+    request says `"progressToken":9`
+
+    **Instead.** Send back the token of the request as it came, its JSON type included, and none where there is none.
+    """
+
+    id = "progress/unknown-token"
+    needs_start = True
+
+    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+        sender, session, http = seen.message.sender, seen.session, seen.http
+        asker, tokens = other(sender), tokens_of(session)
+        if found is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
+            return ()
+        if http is not None and session.delimited == "peer" and not (seen.era == "modern" and _asked_in(seen)):
+            return ()  # of which client that is, is a guess
+        if tokens.last(asker, token) is not None:
+            return ()  # on another stream
+        name, related = _cut(token), tuple[int, ...]()
+        if (alike := tokens.last(asker, converted(token))) is not None:
+            text, related = f"the token {name} has another JSON type than that of the request", (alike.seq,)
+        elif (own := tokens.last(sender, token)) is not None:
+            text, related = f"the token {name} is one of the {sender}'s own: wrong direction", (own.seq,)
+        else:
+            text = f"no request of the {asker} carried the token {name}"
+        return [self.finding(seen, text, pointer="/params/progressToken", related=related)]
+
+
+class AfterCompletion(_OfToken):
+    """Progress is told for a request that is answered already.
+
+    **Why it matters.** The token is free again with the answer. A client that shows a bar for it shows it for ever, or
+    for the next call that has the token.
+
+    **On the wire.** `< {"id":3,"result":{…}}` and then
+    `< {"method":"notifications/progress","params":{"progressToken":3,"progress":90}}`
+
+    **Instead.** Stop to report before you answer; wait for what reports in the background.
+    """
+
+    id = "progress/after-completion"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if tokens_of(seen.session).ask(seen) is not None:
+            self.watch(seen.session, True)  # for the answer
+        return ()
+
+    def on_message(self, seen: Seen) -> Iterable[Finding]:
+        tokens = tokens_of(seen.session)
+        tokens.hear(seen)
+        if not tokens.waiting:
+            self.watch(seen.session, False)
+        return ()
+
+    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+        if found is None or found.answer is None or found.is_shared or is_replay(seen):
+            return ()
+        seq, t_ns, exchange = found.answer
+        if exchange != seen.message.frames[0].exchange and seen.message.t_ns <= t_ns + RACE_NS:
+            return ()  # two streams have no order
+        text = f"progress for the token {_cut(token)}, whose request is answered already"
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(found.seq, seq))]
+
+
+class AfterCancel(_OfToken):
+    """Progress is told for a request although its cancellation had been received.
+
+    **Why it matters.** It does no harm. It shows that the work goes on for nobody.
+
+    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`,
+    `< {"id":4,"result":{}}`, and then `< {"method":"notifications/progress","params":{"progressToken":3,…}}`
+
+    **Instead.** Hand the cancellation on to what does the work, and stop to report at once.
+    """
+
+    id = "progress/after-cancel"
+    level = NOTE
+    source = "2024-11-05 basic/utilities/cancellation"
+
+    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+        cancelled = None if found is None or found.is_shared else cancelled_seq(seen, found)
+        if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
+            return ()
+        text = f"progress for the token {_cut(token)}, whose request was cancelled before"
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(cancelled,))]
+
+
+class NotIncreasing(_OfToken):
+    """The progress of a request is no more than it was before.
+
+    **Why it matters.** A bar that goes back looks like a fault; clients that wait for progress take it for none, and
+    give up.
+
+    **On the wire.** `…"progressToken":3,"progress":50` and then `…"progressToken":3,"progress":50`
+
+    **Instead.** Report what is done in all, and only when it is more; where nobody can say how much that is, count on.
+    """
+
+    id = "progress/not-increasing"
+
+    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+        value, message = _number(member(seen.body.get("params"), "progress")), seen.message
+        if value is None or is_replay(seen) or (found is not None and found.is_shared):
+            return ()
+        if found is None:
+            if seen.session.observed_start:
+                return ()
+            found = tokens_of(seen.session).guess(other(message.sender), _exchange(seen), token)
+        before, exchange = found.value, message.frames[0].exchange
+        found.value = value, message.seq, message.t_ns, exchange
+        if before is None or value > before[0]:
+            return ()
+        if exchange != before[3] and message.t_ns <= before[2] + RACE_NS:
+            found.value = (before[0], *found.value[1:])
+            return ()  # two streams have no order
+        text = f"the progress for the token {_cut(token)} does not increase"
+        return [self.finding(seen, text, pointer="/params/progress", related=(before[1],))]
+
+
+class ExceedsTotal(Rule):
+    """The progress is more than the total, or less than nothing, or the total is nothing.
+
+    **Why it matters.** Clients draw a share of it: 120 %, or a division by zero.
+
+    **On the wire.** `…"progress":12,"total":10`
+
+    **Instead.** Leave `total` out where it is not known, and raise it when there turns out to be more.
+    """
+
+    id = "progress/exceeds-total"
+    level = WARNING
+    methods = frozenset({_PROGRESS})
+    source = PAGE
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        params = seen.body.get("params")
+        value, total = _number(member(params, "progress")), _number(member(params, "total"))
+        if value is not None and value < 0:
+            return [self.finding(seen, "the progress is negative", pointer="/params/progress")]
+        if total is not None and total <= 0:
+            return [self.finding(seen, "the total of the progress is not more than 0", pointer="/params/total")]
+        if value is None or total is None or value <= total:
+            return ()
+        return [self.finding(seen, "the progress is more than its total", pointer="/params/progress")]
+
+
+class TotalChanged(_OfToken):
+    """The total of a request's progress is another one than before.
+
+    **Why it matters.** It is legal, as when more is found to do. A bar may jump back.
+
+    **On the wire.** `…"progressToken":3,"progress":1,"total":10` and then `…"progressToken":3,"progress":2,"total":40`
+
+    **Instead.** Nothing has to be done. A total that is only a guess may better be left out.
+    """
+
+    id = "progress/total-changed"
+    level = NOTE
+    once = True
+
+    def told(self, seen: Seen, found: Token | None, _token: Id) -> Iterable[Finding]:
+        total = _number(member(seen.body.get("params"), "total"))
+        if found is None or total is None or found.is_shared or is_replay(seen):
+            return ()
+        before, found.total = found.total, total
+        if before is None or before == total:
+            return ()
+        return [self.finding(seen, "the total of the progress is another one than before", pointer="/params/total")]
+
+
+class Flood(Rule):
+    """Progress of one request is told more than fifty times within a second.
+
+    **Why it matters.** Nobody sees it change that often, and each one is a message before which answers have to wait.
+
+    **On the wire.** 51 times `< {"method":"notifications/progress","params":{"progressToken":3,…}}` in a second
+
+    **Instead.** Report a few times a second, and what has come together since.
+    """
+
+    id = "progress/flood"
+    level = NOTE
+    needs_time = True
+    once = True
+    methods = frozenset({_PROGRESS})
+    source = PAGE
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        token = token_of(member(seen.body.get("params"), "progressToken"))
+        if token is None or is_replay(seen):
+            return ()
+        kept: OrderedDict[tuple[Side, Id], deque[int]] = self.memory(seen.session, OrderedDict)
+        name, t_ns = (seen.message.sender, token), seen.message.t_ns
+        stamps = kept.get(name)
+        if stamps is None:
+            stamps = kept[name] = deque(maxlen=FLOOD)
+            if len(kept) > FLOODS:
+                kept.popitem(last=False)
+        first = stamps[0] if len(stamps) == FLOOD else None
+        stamps.append(t_ns)
+        if first is None or t_ns - first >= _SECOND_NS:
+            return ()
+        stamps.clear()
+        return [self.finding(seen, f"more than {FLOOD} reports of progress for one token within a second")]
+
+
+class WrongStream(_OfToken):
+    """Progress comes on the response stream of another request, or on one of changes.
+
+    **Why it matters.** Since 2026-07-28 what belongs to a request comes on its own stream alone: whoever reads another
+    one does not look for it there, and one that is closed takes it along.
+
+    **On the wire.** progress for the token of request 3 on the stream that answers request 4
+
+    **Instead.** Write to the stream of the request whose token it is.
+    """
+
+    id = "progress/wrong-stream"
+    who = "server"
+    versions = MODERN_ERA
+    era = "modern"
+    needs_http = True
+    replaces = ("progress/unknown-token",)
+    source = "2026-07-28 basic/transports/streamable-http"
+
+    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+        asked = _asked_in(seen)
+        if not asked or seen.message.sender != "server":
+            return ()
+        if any(request.method == LISTEN for request in asked):
+            text, related = "progress on a stream of changes", asked[0].seq
+        elif found is None and (foreign := tokens_of(seen.session).last("client", token)) is not None:
+            text, related = f"progress for the token {_cut(token)} of a request on another stream", foreign.seq
+        else:
+            return ()
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(related,))]
+
+
+# ---- what the rules ask
+
+
+def other(side: Side) -> Side:
+    """The other side."""
+    return "server" if side == "client" else "client"
+
+
+def is_replay(seen: Seen) -> bool:
+    """Whether it came on a stream that was opened to hear again what was said."""
+    return seen.http is not None and "last-event-id" in seen.http.fields
+
+
+def cancelled_seq(seen: Seen, token: Token) -> int | None:
+    """Number of the cancellation of the open request of a token; None where it was not cancelled."""
+    waiting = None if token.key is None else seen.session.tables[token.asker].get(token.key)
+    return waiting.cancelled_seq if waiting is not None and waiting.request.seq == token.seq else None
+
+
+def _exchange(seen: Seen) -> int | None:
+    return seen.http.number if seen.http is not None else None
+
+
+def _asked_in(seen: Seen) -> list[Request]:
+    """The requests of the client in the same exchange."""
+    sent = () if seen.http is None else seen.http.sent
+    return [one.message for one in sent if isinstance(one.message, Request)]
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value)
+    return value if is_number else None
+
+
+def _cut(token: Id) -> str:
+    return short(token.text)
