@@ -132,7 +132,10 @@ class HttpSse(Rule):
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if not seen.session.is_legacy:
             return ()
-        return [self.finding(seen, "the transport is HTTP+SSE, which is on its way out", blames="transport")]
+        # The answer comes on the stream, and what opened that is to be seen there.
+        at = seen if seen.http is None or seen.http.asked is None else seen.http.asked
+        text = "the transport is HTTP+SSE, which is on its way out"
+        return [self.finding(at, text, blames="transport", session=seen.session)]
 
 
 def _wants_context(params: object) -> bool:
