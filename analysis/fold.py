@@ -389,6 +389,7 @@ class Fold:
         for table in self.tables.values():
             table.forget()
         self.exchanges.is_whole = False
+        self.exchanges.losses += 1
         self.routing.lose()
         self._assembly.lose()
         for session in self.routing.open():

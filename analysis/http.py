@@ -24,6 +24,7 @@ SEEN_KEPT: Final = 16
 """Messages of each body that are remembered."""
 
 _STREAM: Final = "text/event-stream"
+_CHALLENGE: Final = "www-authenticate"
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
 """Whether a last event id is that of one stream, of none, of several; or stands where nothing can be resumed."""
@@ -68,6 +69,10 @@ class HttpExchange:
         """None before the response's head, and where there was none."""
         self.answer_fields: dict[str, str] = {}
         """The same of the response."""
+        self.challenges: tuple[str, ...] = ()
+        """Every `WWW-Authenticate` of the response, in order."""
+        self.metadata: str | None = None
+        """The `.well-known` document that it brought, cut."""
         self.ended_by: str | None = None
         """`complete`, `client`, `server`, `proxy` or `error`; None while it lasts."""
         self.reason = ""
@@ -123,9 +128,12 @@ class HttpExchange:
             self.reason = _text(response.get("reason"))
             self.answer_fields = _fields(response.get("headers"))
             self.is_ours = response.get("by") == "proxy"
+            if _CHALLENGE in self.answer_fields:
+                self.challenges = _values(response.get("headers"), _CHALLENGE)
         if isinstance(response, dict) or stage == "end":
             self.answered = self.answered or at
         self.peer = _text(members.get("peer")) or self.peer
+        self.metadata = _text(members.get("metadata")) or self.metadata
         conn, key = members.get("conn"), members.get("uri_key")
         self.conn = conn if type(conn) is int else self.conn
         self.uri_key = key if isinstance(key, str) else self.uri_key
@@ -184,6 +192,16 @@ class HttpExchange:
         return bool(self.sent) and self._others.is_whole and not self._others.has_legacy
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all exchanges so far are in the capture."""
+        return self._others.is_whole
+
+    @property
+    def losses(self) -> int:
+        """How often records were lost so far."""
+        return self._others.losses
+
+    @property
     def session_ids(self) -> SessionIds:
         """The session ids of the capture."""
         return self._others.session_ids
@@ -234,6 +252,8 @@ class HttpExchanges:
     """The exchanges of a capture, by number."""
 
     def __init__(self) -> None:
+        self.losses = 0
+        """How often records were lost."""
         self.is_whole = False
         """Whether the recording began before the first exchange, and nothing is lost since."""
         self.has_legacy = False
@@ -293,6 +313,13 @@ def _fields(headers: object) -> dict[str, str]:
         for pair in pairs
         if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str)
     }
+
+
+def _values(headers: object, name: str) -> tuple[str, ...]:
+    """Every value of a field."""
+    pairs = headers if isinstance(headers, list) else []
+    found = (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
+    return tuple(two for one, two in found if isinstance(one, str) and isinstance(two, str) and one.lower() == name)
 
 
 def _doubled(headers: object, distinct: int) -> frozenset[str]:

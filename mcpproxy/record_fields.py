@@ -27,6 +27,9 @@ _KEPT: Final = frozenset(
 _KEPT_FAMILIES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
 _ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer"})
 _CHALLENGES: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
+_CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
+_SCHEME: Final = re.compile(rb"(?i)(?:bearer|basic|digest|dpop|negotiate) (?=.)").match
+"""What a credential begins with; in others the first word may be the secret."""
 _PARAMETER: Final = rb"[\w.-]++ *= *(?:[\w.-]++|\"[^\"]*+\")"
 _OPEN_CHALLENGE: Final = re.compile(
     rb"(?i)(?:bearer|basic|digest|dpop)(?: +" + _PARAMETER + rb"(?: *, *" + _PARAMETER + rb")*+)?+ *"
@@ -65,6 +68,8 @@ def _value(name: bytes, value: bytes, hashed: Hash) -> str:
         return redacted_target(value, hashed)
     if name in _CHALLENGES and _OPEN_CHALLENGE(value):
         return _text(value)
+    if name in _CREDENTIALS and (found := _SCHEME(value)):
+        return _text(found[0]) + hashed(value[found.end() :])
     return hashed(value)
 
 

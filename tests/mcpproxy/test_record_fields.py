@@ -54,6 +54,19 @@ def test_what_tells_of_the_protocol_is_kept(name: bytes, value: bytes) -> None:
     assert loads(FieldRedactor(hashed)([(name, value)])) == [[name.decode(), value.decode()]]
 
 
+@pytest.mark.parametrize("name", [b"Authorization", b"proxy-authorization"])
+@pytest.mark.parametrize("scheme", [b"Bearer ", b"basic ", b"DPoP ", b"Digest ", b"Negotiate "])
+def test_of_a_credential_the_scheme_is_kept(name: bytes, scheme: bytes) -> None:
+    ((_, value),) = loads(FieldRedactor(hashed)([(name, scheme + SECRET)]))
+    assert value == scheme.decode() + hashed(SECRET)
+
+
+@pytest.mark.parametrize("value", [SECRET, b"Bearer", b"Bearer ", b"Bearer" + SECRET, b"Token " + SECRET, b" Bearer x"])
+def test_of_a_credential_without_a_known_scheme_nothing_is_kept(value: bytes) -> None:
+    ((_, kept),) = loads(FieldRedactor(hashed)([(b"Authorization", value)]))
+    assert kept == hashed(value)
+
+
 def test_a_challenge_that_goes_back_and_forth_is_no_challenge() -> None:
     made = FieldRedactor(hashed)([(b"WWW-Authenticate", b"Negotiate " + SECRET)])
     assert loads(made) == [["WWW-Authenticate", hashed(b"Negotiate " + SECRET)]]

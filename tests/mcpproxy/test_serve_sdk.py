@@ -587,7 +587,7 @@ def test_a_bearer_token_reaches_the_server_and_no_capture(place: Place, era: str
     assert all(("authorization", f"Bearer {TOKEN}") in told.headers for told in run.server.values())
     values = [dict(members["request"]["headers"])["authorization"] for members in run.exchanges().values()]
     assert len(set(values)) == 1
-    assert values[0].startswith("hmac:")
+    assert values[0].startswith("Bearer hmac:")
     assert TOKEN.encode() not in run.capture.read_bytes()
     assert TOKEN not in run.errors
 
