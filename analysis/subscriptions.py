@@ -230,6 +230,10 @@ class Subscriptions:
         """The `subscriptions/listen` of a session; of each id the last one."""
         return list(self._by_key.get(session.number, {}).values())
 
+    def listening(self, session: "Session", key: Key) -> Listening | None:
+        """The last `subscriptions/listen` of a session under a key, whether it is open or not."""
+        return self._by_key.get(session.number, {}).get(key)
+
     # ---- what happens
 
     def asked(self, request: Request, session: "Session") -> Subscription | None:

@@ -42,7 +42,7 @@ NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
 GROUPS: Final = (
     *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
-    *("capability", "method", "schema", "error", "progress", "timeout", "mrtr", "page", "cache", "tool"),
+    *("capability", "method", "schema", "error", "progress", "cancel", "timeout", "mrtr", "page", "cache", "tool"),
     *("resource", "prompt", "completion", "logging", "sampling", "roots"),
     *("elicitation", "deprecated", "shutdown"),
 )

@@ -10,7 +10,7 @@ from analysis.message import Id, Request, Side, converted
 from analysis.revisions import MODERN_ERA
 from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.eras import member, short
-from analysis.rules.tokens import Token, token_of, tokens_of
+from analysis.rules.tokens import Token, is_of_session, token_of, tokens_of
 from analysis.session import Seen
 from analysis.subscriptions import LISTEN
 
@@ -18,10 +18,11 @@ FLOOD: Final = 50
 """Notifications for one token in a second that are fine."""
 FLOODS: Final = 100
 """Tokens that are watched for a flood at a time."""
+PROGRESS: Final = "notifications/progress"
 PAGE: Final = "2024-11-05 basic/utilities/progress"
 WORD: Final = b"progressToken"
 
-_PROGRESS: Final = "notifications/progress"
+
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -35,7 +36,7 @@ class _OfToken(Rule):
         if hook == "request":
             return True
         # In the modern era a client has nothing to tell, and `method/wrong-direction` says so.
-        return method == _PROGRESS and not (like.era == "modern" and like.message.sender == "client")
+        return method == PROGRESS and not (like.era == "modern" and like.message.sender == "client")
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         tokens_of(seen.session).ask(seen)
@@ -97,11 +98,11 @@ class UnknownToken(_OfToken):
     needs_start = True
 
     def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
-        sender, session, http = seen.message.sender, seen.session, seen.http
+        sender, session = seen.message.sender, seen.session
         asker, tokens = other(sender), tokens_of(session)
         if found is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
             return ()
-        if http is not None and session.delimited == "peer" and not (seen.era == "modern" and _asked_in(seen)):
+        if not is_of_session(seen) and not (seen.era == "modern" and _asked_in(seen)):
             return ()  # of which client that is, is a guess
         if tokens.last(asker, token) is not None:
             return ()  # on another stream
@@ -218,7 +219,7 @@ class ExceedsTotal(Rule):
 
     id = "progress/exceeds-total"
     level = WARNING
-    methods = frozenset({_PROGRESS})
+    methods = frozenset({PROGRESS})
     source = PAGE
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
@@ -271,7 +272,7 @@ class Flood(Rule):
     level = NOTE
     needs_time = True
     once = True
-    methods = frozenset({_PROGRESS})
+    methods = frozenset({PROGRESS})
     source = PAGE
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:

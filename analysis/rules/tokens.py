@@ -162,7 +162,12 @@ def is_open(token: Token, session: Session) -> bool:
     return waiting is not None and waiting.request.seq == token.seq
 
 
+def is_of_session(seen: Seen) -> bool:
+    """Whether it is certain to which session a message belongs; without an id of the session HTTP does not tell."""
+    http = seen.http
+    return http is None or (seen.era != "modern" and (http.session_id is not None or seen.session.is_legacy))
+
+
 def _is_of_one_peer(token: Token, seen: Seen) -> bool:
-    """Whether a request surely comes from the client whose token that is; without sessions HTTP does not tell."""
-    is_told = seen.http is None or seen.session.delimited != "peer"
-    return is_told or token.conn == seen.message.frames[0].conn
+    """Whether a request surely comes from the client whose token that is."""
+    return is_of_session(seen) or token.conn == seen.message.frames[0].conn
