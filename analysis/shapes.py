@@ -231,9 +231,8 @@ def _result_arm(method: str, rank: int, value: object, request_params: object) -
             kind = "input_required"  # it is meant so, whatever it says
         return _modern_result(method, kind) if kind in ("complete", "input_required") else None
     if _has_tasks(rank):
-        asked, told = (one.get("task") if isinstance(one, dict) else None for one in (request_params, body))
-        is_stub = isinstance(told, dict) and "taskId" in told and "status" in told
-        if method in _TASK_METHODS and "task" in body and (is_stub or isinstance(asked, dict)):
+        asked = request_params.get("task") if isinstance(request_params, dict) else None
+        if isinstance(asked, dict) and method in _TASK_METHODS and "task" in body:
             return _tasks()["result", "task"]
     return _handshake_result(method, rank)
 

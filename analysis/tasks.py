@@ -149,6 +149,7 @@ class Tasks:
         self._created: dict[Id, list[Task]] = {}
         self.parts: OrderedDict[tuple[int, int | None], Task] = OrderedDict()
         """Tasks whose requests to the other side wait for an answer, by number and place of these."""
+        self._asking: dict[tuple[int, Side], dict[Id, Task]] = {}
 
     def __len__(self) -> int:
         """Tasks that are remembered."""
@@ -164,6 +165,16 @@ class Tasks:
             created = self._created.get(key, ())
             return created[0] if len(created) == 1 else None
         return found
+
+    def asking(self, session: "Session", executor: Side) -> list[Task]:
+        """Tasks of a side in a session that wait for input, as it told last."""
+        return list(self._asking.get((session.number, executor), {}).values())
+
+    def names(self, session: "Session", id_: str) -> bool:
+        """Whether there may be a task of an id that a session knows, if only as one that was asked for."""
+        key = id_of(id_)
+        sides: tuple[Side, ...] = ("server", "client")
+        return key in self._created or any((session.number, side, key) in self._tasks for side in sides)
 
     # ---- what happens
 
@@ -197,7 +208,7 @@ class Tasks:
             if not response.is_error or task.status == "failed":
                 task.delivered(response.t_ns)
         elif isinstance(result, dict) and not response.is_error and _is_about(result, task):
-            task.reported(result, response)
+            self._report(task, result, response)
             if request.method == "tasks/get" and task.is_over and ("result" in result or "error" in result):
                 task.delivered(response.t_ns)
         return task
@@ -215,7 +226,7 @@ class Tasks:
                 return foreign  # the side that does not execute a task knows nothing of its status
             task = self._named(session, sender, id_)
         if task is not None:
-            task.reported(params, notification)
+            self._report(task, params, notification)
             if task.is_over and ("result" in params or "error" in params):
                 task.delivered(notification.t_ns)
         return task
@@ -239,13 +250,28 @@ class Tasks:
         """A request was answered: the task that it was part of. So is its answer, whether it says so or not."""
         return self.parts.pop((request.seq, request.index), None)
 
+    def _report(self, task: Task, told: dict[str, Any], message: Message) -> None:
+        task.reported(told, message)
+        key = task.session.number, task.executor
+        if task.status == "input_required":
+            self._asking.setdefault(key, {})[task.id] = task
+        elif key in self._asking:
+            self._answer(key, task)
+
+    def _answer(self, key: tuple[int, Side], task: Task) -> None:
+        """A task waits for input no longer, if it did."""
+        waiting = self._asking[key]
+        waiting.pop(task.id, None)
+        if not waiting:
+            del self._asking[key]
+
     def _listed(self, result: Any, response: Response, session: "Session") -> None:
         several = result.get("tasks") if isinstance(result, dict) else None
         for told in islice(several, LISTED) if isinstance(several, list) else ():
             if isinstance(told, dict):
                 task = self._named(session, response.sender, told.get("taskId"))
                 if task is not None:
-                    task.reported(told, response)
+                    self._report(task, told, response)
 
     def _create(self, request: Request, response: Response, session: "Session") -> Task | None:
         """The task that an answer tells of: under `task` in 2025-11-25, with its members in the result itself later."""
@@ -269,7 +295,7 @@ class Tasks:
         if response.sender == "server":
             self._created.setdefault(task.id, []).append(task)
         self._bound()
-        task.reported(told, response)
+        self._report(task, told, response)
         return task
 
     # ---- memory
@@ -301,6 +327,8 @@ class Tasks:
         task = self._tasks.pop(key)
         self._bytes -= task.size
         task.request = None  # whoever holds the task must not hold its frames
+        if key[:2] in self._asking:
+            self._answer(key[:2], task)
         created = self._created.get(task.id, [])
         if task in created:
             created.remove(task)

@@ -24,6 +24,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from analysis.exchange import Exchange
@@ -42,7 +43,8 @@ NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
 GROUPS: Final = (
     *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
-    *("capability", "method", "schema", "error", "progress", "cancel", "timeout", "mrtr", "page", "cache", "tool"),
+    *("capability", "method", "schema", "error", "progress", "timeout", "tasks"),
+    *("mrtr", "page", "cache", "tool"),
     *("resource", "prompt", "completion", "logging", "sampling", "roots"),
     *("elicitation", "deprecated", "shutdown"),
 )
@@ -328,13 +330,17 @@ def group_of(rule_id: str) -> str:
     return rule_id.partition("/")[0]
 
 
+def module_of(group: str) -> ModuleType:
+    """The module of a group."""
+    return import_module(f"analysis.rules.{group.replace('-', '_')}")
+
+
 @cache
 def rules() -> dict[str, type[Rule]]:
     """Every rule that is built, by its id, in the order of the catalogue's groups."""
     found: dict[str, type[Rule]] = {}
     for group in GROUPS:
-        module = import_module(f"analysis.rules.{group}")
-        for rule in _classes(module):
+        for rule in _classes(module_of(group)):
             found[rule.id] = rule
     return found
 

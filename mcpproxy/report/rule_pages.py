@@ -7,14 +7,13 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from analysis.catalogue import MARKS, Row, catalogue
 from analysis.revisions import REVISIONS
-from analysis.rules import Rule, group_of, rules
+from analysis.rules import Rule, group_of, module_of, rules
 from mcpproxy.report.text import Span, Style, count_text
 from mcpproxy.report.wrapping import wrapped
 
@@ -190,7 +189,7 @@ def _index(groups: dict[str, list[type[Rule]]]) -> str:
 
 def about(group: str) -> str:
     """What the rules of a group are about."""
-    text = " ".join((inspect.getdoc(import_module(f"analysis.rules.{group}")) or "").partition("\n\n")[0].split())
+    text = " ".join((inspect.getdoc(module_of(group)) or "").partition("\n\n")[0].split())
     return text.partition(": ")[2].removesuffix(".") or group
 
 

@@ -274,6 +274,28 @@ def test_a_task_of_a_client_stays_in_its_session() -> None:
     assert not other.is_known
 
 
+def test_which_tasks_wait_for_input_is_known_for_each_side(work: Work) -> None:
+    session = work.fold.routing.begin(0)
+    a, b = work.create("a"), work.create("b")
+    assert work.tasks.asking(session, "server") == []
+    for id_ in ("a", "b"):
+        work.tell("notifications/tasks/status", **stub(id_, "input_required"))
+    assert work.tasks.asking(session, "server") == [a, b]
+    assert work.tasks.asking(session, "client") == []
+    work.ask(5, "tasks/get", taskId="a")
+    work.answer(5, **stub("a", "working"))
+    assert work.tasks.asking(session, "server") == [b]
+    work.create("b")  # another one, which is working
+    assert work.tasks.asking(session, "server") == []
+
+
+def test_an_id_may_name_a_task_that_was_created_or_asked_for(work: Work) -> None:
+    session = work.fold.routing.begin(0)
+    work.create("a")
+    work.ask(5, "tasks/get", taskId="b")
+    assert [work.tasks.names(session, id_) for id_ in "abc"] == [True, True, False]
+
+
 # Memory.
 
 
