@@ -1,0 +1,153 @@
+"""The group `subscribe`: subscriptions to single resources, up to 2025-11-25."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from analysis.finding import Finding
+from analysis.revisions import HANDSHAKE_ERA
+from analysis.rules import NOTE, RACE_NS, WARNING, Rule, Who
+from analysis.rules.eras import member
+from analysis.rules.progress import is_replay
+from analysis.session import Seen
+from analysis.subscriptions import UPDATED, ResourceSubscription
+
+_POINTER: Final = "/params/uri"
+
+
+class _Update(Rule):
+    """What the rules about updates have in common."""
+
+    who: ClassVar[Who] = "server"
+    versions = HANDSHAKE_ERA
+    level = WARNING
+    methods = frozenset({UPDATED, "resources/unsubscribe"})
+    sender = "server"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        left: dict[str, int] = self.memory(seen.session, dict)
+        left["ns"] = seen.message.t_ns
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        uri, session = member(seen.body.get("params"), "uri"), seen.session
+        if not isinstance(uri, str) or is_replay(seen):
+            return ()
+        left: dict[str, int] | None = session.memory.get(self.id)
+        if left and seen.http is not None and seen.message.t_ns <= left["ns"] + RACE_NS:
+            return ()  # two streams have no order
+        return self.updated(seen, seen.subscription if isinstance(seen.subscription, ResourceSubscription) else None)
+
+    def updated(self, seen: Seen, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+        """An update of a resource, and the subscription to it; None where there is none."""
+        raise NotImplementedError
+
+
+class UpdateWithoutSubscription(_Update):
+    """A server tells of changes of a resource to which the client has not subscribed.
+
+    **Why it matters.** Clients drop it, or read a resource again that nobody looks at. Often an update goes to all
+    sessions where it should go to those that asked for it.
+
+    **On the wire.** `> {"id":2,"method":"resources/subscribe","params":{"uri":"file:///a"}}` and
+    `< {"method":"notifications/resources/updated","params":{"uri":"file:///b"}}`
+
+    **Instead.** Keep a list of URIs for each session. What is part of a resource, as `file:///a/1`, may be told of too.
+    """
+
+    id = "subscribe/update-without-subscription"
+    needs_start = True
+    source = "2024-11-05 schema ResourceUpdatedNotification"
+
+    def updated(self, seen: Seen, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+        session = seen.session
+        if subscription is not None and not subscription.is_refused:
+            return ()
+        if session.threads.subscriptions.forgotten or session.unjudged.get("client") is not None:
+            return ()
+        told = session.declared.get("handshake")
+        if told is not None and UPDATED in told.gaps:
+            return ()  # `capability/undeclared-resource-updates` tells
+        return [self.finding(seen, "a change of a resource that is not subscribed to", pointer=_POINTER)]
+
+
+class UpdateAfterUnsubscribe(_Update):
+    """A server tells of changes of a resource although it has ended the subscription.
+
+    **Why it matters.** The client has let go of the resource, and the server goes on to watch it.
+
+    **On the wire.** `> {"id":3,"method":"resources/unsubscribe","params":{"uri":"file:///a"}}`,
+    `< {"id":3,"result":{}}` and then `< {"method":"notifications/resources/updated","params":{"uri":"file:///a"}}`
+
+    **Instead.** Take the URI off the list before you answer. An update that comes before the answer is fine.
+    """
+
+    id = "subscribe/update-after-unsubscribe"
+    replaces = ("subscribe/update-without-subscription",)
+    source = "2024-11-05 schema"
+
+    def updated(self, seen: Seen, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+        if subscription is None or subscription.is_open or subscription.is_refused:
+            return ()
+        session = seen.session
+        if max(session.lost_seq, session.unjudged.get("client", -1)) >= subscription.seq:
+            return ()  # it may have been subscribed to again
+        text = "a change of a resource whose subscription has ended"
+        return [self.finding(seen, text, pointer=_POINTER, related=(subscription.seq,))]
+
+
+class UnsubscribeUnknown(Rule):
+    """A client ends a subscription that it never made.
+
+    **Why it matters.** Nothing changes. The URI may be spelt otherwise than when it subscribed: then that subscription
+    goes on.
+
+    **On the wire.** `> {"id":3,"method":"resources/unsubscribe","params":{"uri":"file:///b"}}`, and nobody subscribed
+    to that
+
+    **Instead.** Use the very URI of the subscription.
+    """
+
+    id = "subscribe/unsubscribe-unknown"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    level = NOTE
+    needs_start = True
+    methods = frozenset({"resources/unsubscribe"})
+    sender = "client"
+    source = "2024-11-05 schema UnsubscribeRequest"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        is_named = isinstance(member(seen.body.get("params"), "uri"), str)
+        if not is_named or seen.subscription is not None or seen.session.threads.subscriptions.forgotten:
+            return ()
+        return [self.finding(seen, "a subscription ends that was never made", pointer=_POINTER)]
+
+
+class Duplicate(Rule):
+    """A client subscribes to a resource to which it has subscribed already.
+
+    **Why it matters.** It does no harm, where the server does not tell of each change twice. One `unsubscribe` ends
+    both.
+
+    **On the wire.** `> {"id":2,"method":"resources/subscribe","params":{"uri":"file:///a"}}` and, after its result, the
+    same with another id
+
+    **Instead.** Remember what is subscribed to.
+    """
+
+    id = "subscribe/duplicate"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    level = NOTE
+    methods = frozenset({"resources/subscribe"})
+    sender = "client"
+    source = "2024-11-05 server/resources"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        known = seen.subscription
+        if not isinstance(known, ResourceSubscription) or known.seq == seen.message.seq or known.since_ns is None:
+            return ()
+        if seen.session.lost_seq >= known.seq:
+            return ()  # it may have been ended
+        text = "this resource is subscribed to already"
+        return [self.finding(seen, text, pointer=_POINTER, related=(known.seq,))]
