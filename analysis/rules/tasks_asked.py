@@ -54,7 +54,7 @@ class ErrorCode(Rule):
     id = "tasks/error-code"
     versions = TASKS
     methods = frozenset({"tasks/get", "tasks/cancel", "tasks/list"})
-    replaces = ("page/bad-cursor-code", "error/*")
+    replaces = ("page/bad-cursor-code",)
     source = PAGE
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
