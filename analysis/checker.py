@@ -18,13 +18,13 @@ from functools import partial
 from typing import Final, Literal
 
 from analysis.bodies import problems_of
-from analysis.exchange import Exchange
+from analysis.exchange import Exchange, Outcome
 from analysis.finding import Finding
 from analysis.fold import Fold
 from analysis.http import HttpExchange
 from analysis.message import Invalid, Notification, Request, Response, is_as_written
 from analysis.methods import METHODS, REQUESTS, UNPREFIXED
-from analysis.repeats import LISTS, Heard, Words, words_of
+from analysis.repeats import LISTS, Heard, words_of
 from analysis.rules import Ending, Later, Rule, rules
 from analysis.rules.eras import lacks
 from analysis.rules.meta_places import mentions, unusual_metas
@@ -38,6 +38,7 @@ Calls = tuple[tuple[Rule, Hook], ...]
 
 PLANS: Final = 10_000
 """Kinds of messages for which it is remembered whom to ask."""
+_INTERIM: Final = Outcome.INPUT_REQUIRED  # members of an enumeration are slow to look up
 LARGE: Final = 1 << 20
 """Bytes above which a frame is odd."""
 
@@ -45,6 +46,7 @@ _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "request": ("request",),
     "notification": ("notification",),
     "result": ("response", "result"),
+    "interim": ("response", "result"),
     "error": ("response", "error"),
     "unpaired result": ("response", "unpaired"),
     "unpaired error": ("response", "error", "unpaired"),
@@ -53,7 +55,7 @@ _HOOKS: Final[dict[str, tuple[str, ...]]] = {
 }
 _HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
 _MEDIA: Final = frozenset({"application/json", "text/event-stream"})
-_SHAPED: Final = frozenset({"request", "notification", "result"})
+_SHAPED: Final = frozenset({"request", "notification", "result", "interim"})
 
 
 class Checker:
@@ -140,7 +142,9 @@ class Checker:
         for one in seen:
             found += self._settled(self._look_at(one))
         if len(seen) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch":
-            found += self._settled(self._run(self._plan("batch", seen[0], "").usual, seen))
+            told: list[Finding] = []
+            self._run(self._plan("batch", seen[0], "").usual, seen, told)
+            found += self._settled(told)
         return found
 
     def _look_at(self, seen: Seen) -> list[Finding]:
@@ -152,55 +156,54 @@ class Checker:
         if self._watching and seen.session.number in self._watching:
             found += self._tell_watchers(seen)
         if plan.odd and is_odd(seen):
-            found += self._run(plan.odd, seen)
-        found += self._run(plan.usual, seen)
-        found += self._look_closer(plan, seen)
+            self._run(plan.odd, seen, found)
+        if plan.usual:
+            self._run(plan.usual, seen, found)
+        if plan.has_more:
+            self._look_closer(plan, seen, found)
         if plan.meta:
             metas = unusual_metas(seen)
             if metas:
                 for rule, hook in plan.meta:
                     found += self._ask(rule, hook, seen, metas)
-        if plan.is_list:
-            found += self._hear(plan, "result", seen)
-        elif plan.problems:
-            found += self._look_at_shape(plan, seen)
+        if plan.problems and not plan.is_list:
+            self._look_at_shape(plan, seen, found)
         return found
 
-    def _look_closer(self, plan: "_Plan", seen: Seen) -> list[Finding]:
+    def _look_closer(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
         """Ask those who want something to be there, or to be new."""
-        found: list[Finding] = []
         if plan.membered:
             said = _said(seen)
             for members, calls in plan.membered.items():
                 if not members.isdisjoint(said):
-                    found += self._run(calls, seen)
+                    self._run(calls, seen, found)
         for word, calls in plan.worded.items():
             if mentions(seen, word):
-                found += self._run(calls, seen)
-        if plan.by_envelope:
-            found += self._hear(plan, "envelope", seen)
-        return found
+                self._run(calls, seen, found)
+        if plan.by_envelope or plan.is_list:
+            self._hear(plan, seen, found)
 
-    def _look_at_shape(self, plan: "_Plan", seen: Seen) -> list[Finding]:
-        found: list[Finding] = []
+    def _look_at_shape(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
         problems = problems_of(seen)
         if problems:
             for rule, hook in plan.problems:
                 found += self._ask(rule, hook, seen, problems)
-        return found
 
-    def _hear(self, plan: "_Plan", words: Words, seen: Seen) -> list[Finding]:
+    def _hear(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
         """Ask those who go by some words alone, if these are new or there was something to say of them."""
-        said = words_of(seen, words)
-        if said is not None and said in plan.heard:
-            return []
-        if words == "envelope":
-            found = self._run(plan.by_envelope, seen)
-        else:
-            found = self._run(plan.by_result, seen) + self._look_at_shape(plan, seen)
-        if said is not None and not found:
-            plan.heard.add(said)
-        return found
+        if plan.by_envelope:
+            said, before = words_of(seen, "envelope"), len(found)
+            if said is None or said not in plan.heard:
+                self._run(plan.by_envelope, seen, found)
+                if said is not None and len(found) == before:
+                    plan.heard.add(said)
+        if plan.is_list:
+            said, before = words_of(seen, "result"), len(found)
+            if said is None or said not in plan.heard:
+                self._run(plan.by_result, seen, found)
+                self._look_at_shape(plan, seen, found)
+                if said is not None and len(found) == before:
+                    plan.heard.add(said)
 
     def _tell_watchers(self, seen: Seen) -> list[Finding]:
         found: list[Finding] = []
@@ -260,8 +263,7 @@ class Checker:
             )
         return calls
 
-    def _run(self, calls: "Calls", what: object) -> list[Finding]:
-        found: list[Finding] = []
+    def _run(self, calls: "Calls", what: object, found: list[Finding]) -> None:
         for rule, call in calls:
             # `_ask`, written out: nearly all that a check does is to ask rules that have nothing to say.
             try:
@@ -271,7 +273,6 @@ class Checker:
                         found.append(one)  # noqa: PERF402 - what came before an exception stays
             except Exception as error:  # noqa: BLE001 - what a rule gets wrong must not hide what the others find
                 self._switch_off(rule, error)
-        return found
 
     def _plan(self, kind: str, where: Seen, method: str) -> "_Plan":
         """Who is asked about messages like this one."""
@@ -286,10 +287,12 @@ class Checker:
             odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
             problems = self._calls("problems", where, method) if kind in _SHAPED else ()
             meta = self._calls("meta", where, method) if kind in _SHAPED else ()
-            plan = self._plans[key] = _Plan(odd=odd, meta=meta, problems=problems)
-            plan.is_list = kind == "result" and method in LISTS
+            is_list = kind == "result" and method in LISTS
+            plan = self._plans[key] = _Plan(odd=odd, meta=meta, problems=problems, is_list=is_list)
             for hook in _HOOKS[kind]:
                 for call in self._calls(hook, where, method):
+                    if hook == "result" and call[0].interim not in (None, kind == "interim"):
+                        continue
                     plan.add(call, hook, method, where)
         return plan
 
@@ -369,7 +372,7 @@ class Checker:
 class _Plan:
     """Whom to ask about a kind of message."""
 
-    def __init__(self, *, odd: Calls, meta: Calls, problems: Calls) -> None:
+    def __init__(self, *, odd: Calls, meta: Calls, problems: Calls, is_list: bool) -> None:
         self.odd = odd
         """Where something about it is odd."""
         self.meta = meta
@@ -386,7 +389,9 @@ class _Plan:
         """Where its envelope is new."""
         self.by_result: Calls = ()
         """Where it is a list, and another one than before."""
-        self.is_list = False
+        self.is_list = is_list
+        self.has_more = is_list
+        """Whether there is anybody to ask but those who are asked always."""
         self.heard = Heard()
         """Envelopes, or lists, of which there was nothing to say."""
 
@@ -395,16 +400,18 @@ class _Plan:
         rule = call[0]
         members = rule.members_of(hook, method, like) if hook in _SHAPED else frozenset()
         goes_by = rule.goes_by(hook, method, like) if hook in _SHAPED else None
-        if rule.word:
+        if goes_by == "result" and self.is_list:
+            self.by_result += (call,)
+        elif goes_by == "envelope":
+            self.by_envelope += (call,)
+        elif rule.word:
             self.worded[rule.word] = (*self.worded.get(rule.word, ()), call)
         elif members:
             self.membered[members] = (*self.membered.get(members, ()), call)
-        elif goes_by == "envelope":
-            self.by_envelope += (call,)
-        elif goes_by == "result" and self.is_list:
-            self.by_result += (call,)
         else:
             self.usual += (call,)
+            return
+        self.has_more = True
 
 
 def _said(seen: Seen) -> Collection[str]:
@@ -425,7 +432,10 @@ def _kind_of(seen: Seen) -> tuple[str, str]:
         return "invalid", ""
     if seen.exchange is None:
         return "unpaired error" if message.is_error else "unpaired result", ""
-    return "error" if message.is_error else "result", seen.exchange.request.method
+    exchange = seen.exchange
+    if message.is_error:
+        return "error", exchange.request.method
+    return "interim" if exchange.outcome is _INTERIM else "result", exchange.request.method
 
 
 def is_odd(seen: Seen) -> bool:

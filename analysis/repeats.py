@@ -61,8 +61,10 @@ def words_of(seen: Seen, words: Words) -> tuple[int, bytes] | None:
 
 def _envelope_of(message: Request | Notification | Response) -> bytes | None:
     meta = message.meta
+    if not meta:
+        return None  # there may be none at all
     try:
-        return orjson.dumps([meta.get(name) for name in _ENVELOPE])
+        return orjson.dumps({name: meta[name] for name in _ENVELOPE if name in meta})
     except TypeError:
         return None  # numbers beyond 64 bits, lone surrogates
 

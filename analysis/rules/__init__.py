@@ -104,6 +104,8 @@ class Rule:
     members: ClassVar[frozenset[str]] = frozenset()
     """Members of the params or the result, of which all requests, notifications and results that it is asked about have
     one; empty for any. `members_of` tells otherwise for a kind of message."""
+    interim: ClassVar[bool | None] = None
+    """Whether the results that it is asked about are those that ask for more, or are none of these; None for all."""
     source: ClassVar[str] = ""
     """What obliges: a page of the specification, or an RFC."""
 
@@ -121,7 +123,7 @@ class Rule:
             hook: `request`, `response`, …, as the hooks are called.
             method: of the request, the notification or what is answered; the one that is meant.
             like: a message of the kind. Its sender, revision, era, state and transport are those of all of them, and
-                nothing else may be looked at.
+                nothing else may be looked at, but whether it is an error.
         """
         return True
 

@@ -16,9 +16,8 @@ from analysis.rules.eras import member
 from analysis.rules.inputs import METHODS, MOST, input_requests
 from analysis.session import Seen
 
-# Members of an enumeration are slow to look up.
-_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
-_RESULT: Final = Outcome.RESULT
+_RESULT: Final = Outcome.RESULT  # members of an enumeration are slow to look up
+_REPLIES: Final = frozenset({"inputResponses"})
 
 
 class Question(Rule):
@@ -27,6 +26,7 @@ class Question(Rule):
     who: ClassVar[Who] = "server"
     about: ClassVar[str]
     """The method."""
+    interim = True
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         if like.message.sender != "server":
@@ -39,12 +39,7 @@ class Question(Rule):
         params = member(seen.body, "params")
         return self.asked(seen, params, "/params") if isinstance(params, dict) else ()
 
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
-        if seen.exchange is None or seen.exchange.outcome is not _INPUT_REQUIRED:
-            return ()
-        return self._in_round(seen)
-
-    def _in_round(self, seen: Seen) -> Iterator[Finding]:
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
         for pointer, method, params in input_requests(seen):
             if method == self.about:
                 yield from self.asked(seen, params, f"{pointer}/params")
@@ -73,6 +68,9 @@ class Reply(Rule):
         if hook == "request":
             return method in METHODS and like.era == "modern"
         return method == self.about or (hook == "result" and method == "tasks/result")
+
+    def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
+        return _REPLIES if hook == "request" else frozenset()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.round is None or not isinstance(seen.message, Request):

@@ -113,15 +113,12 @@ class HintsOnInterim(Rule):
     level = WARNING
     sender = "server"
     era = "modern"
+    interim = True
+    members = frozenset(_HINTS)
     source = _SOURCE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        result = seen.body["result"]
-        if not isinstance(result, dict) or result.get("resultType") != "input_required":
-            return ()
-        name = next((name for name in _HINTS if name in result), None)
-        if name is None:
-            return ()
+        name = next(name for name in _HINTS if name in seen.body["result"])
         return [self.finding(seen, f"a result that asks for more has {name}", pointer=f"/result/{name}")]
 
 
@@ -140,6 +137,7 @@ class HintsElsewhere(Rule):
     level = NOTE
     once = True
     sender = "server"
+    members = frozenset(_HINTS)
     source = _SOURCE
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
@@ -149,8 +147,6 @@ class HintsElsewhere(Rule):
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         result = seen.body["result"]
-        if not isinstance(result, dict) or ("ttlMs" not in result and "cacheScope" not in result):
-            return ()
         kind = result.get("resultType")
         if isinstance(kind, str) and kind in _NOT_OURS:
             return ()

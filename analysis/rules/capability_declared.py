@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from analysis.finding import Finding
 from analysis.message import Response, Side
+from analysis.repeats import Words
 from analysis.revisions import MODERN, MODERN_ERA, REVISIONS, Span, since
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import member, short
@@ -60,6 +61,11 @@ class _Declaration(Rule):
         if hook == "result":
             return like.message.sender == "server" and method in ("initialize", "server/discover")
         return like.message.sender == "client" and (method == "initialize" or like.era == "modern")
+
+    def goes_by(self, hook: str, method: str, like: Seen) -> Words | None:
+        if hook == "result":
+            return "result"
+        return "envelope" if like.era == "modern" and method != "initialize" else None
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request

@@ -120,6 +120,7 @@ class UndeclaredSamplingContext(Rule):
     versions = since("2025-11-25")
     level = WARNING
     sender = "server"
+    members = frozenset({"inputRequests", "includeContext"})
     source = "2025-11-25 client/sampling"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
@@ -132,8 +133,8 @@ class UndeclaredSamplingContext(Rule):
             yield from self._look(seen, seen.session.client_capabilities, "/params")
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        result, request = seen.body["result"], seen.request
-        if request is None or not isinstance(result, dict) or "inputRequests" not in result:
+        request = seen.request
+        if request is None:
             return ()
         declared = request.meta.get(CLIENT_CAPABILITIES)
         asked = [one for one in input_requests(seen) if one[1] == "sampling/createMessage" and _wants_context(one[2])]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.finding import Finding
+from analysis.repeats import Words
 from analysis.revisions import MODERN_ERA, since
 from analysis.rules import NOTE, Rule
 from analysis.rules.eras import member
@@ -41,6 +42,12 @@ class Feature(Rule):
             return method == "notifications/message"
         return method == "server/discover" or method in INTERIM
 
+    def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
+        return frozenset({"capabilities", "inputRequests"}) if hook == "result" else frozenset()
+
+    def goes_by(self, hook: str, _method: str, _like: Seen) -> Words | None:
+        return "envelope" if hook == "request" else None
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         meta = seen.request.meta if seen.request is not None else {}
         declared = meta.get(CLIENT_CAPABILITIES)
@@ -53,15 +60,10 @@ class Feature(Rule):
         return self._tell(seen, ["logging"], "/method")
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        result = seen.body["result"]
-        if not isinstance(result, dict):
-            return ()
         if seen.method == "server/discover":
-            declared = result.get("capabilities")
+            declared = seen.body["result"].get("capabilities")
             has_logging = isinstance(declared, dict) and "logging" in declared
             return self._tell(seen, ["logging"], "/result/capabilities/logging") if has_logging else ()
-        if "inputRequests" not in result:
-            return ()
         used = [_ASKED[method] for _, method, _ in input_requests(seen) if method in _ASKED]
         return self._tell(seen, used, "/result/inputRequests")
 
@@ -90,6 +92,7 @@ class IncludeContext(Rule):
     level = NOTE
     once = True
     sender = "server"
+    members = frozenset({"inputRequests", "includeContext"})
     source = "2025-11-25 client/sampling; 2026-07-28 deprecated"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
@@ -102,9 +105,6 @@ class IncludeContext(Rule):
             yield self.finding(seen, "includeContext is on its way out", pointer="/params/includeContext")
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        result = seen.body["result"]
-        if not isinstance(result, dict) or "inputRequests" not in result:
-            return ()
         return [
             self.finding(seen, "includeContext is on its way out", pointer=f"{pointer}/params/includeContext")
             for pointer, method, params in input_requests(seen)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from analysis.message import Message
 from analysis.rules.eras import member
 from analysis.session import Seen
 from analysis.shapes import INTERIM
@@ -13,9 +14,22 @@ MOST: Final = 100
 METHODS: Final = INTERIM
 """What may be answered by an interim result."""
 
+Asked: TypeAlias = tuple[str, str, dict[str, Any]]
 
-def input_requests(seen: Seen) -> Iterator[tuple[str, str, dict[str, Any]]]:
+_KEY: Final = "input requests"
+
+
+def input_requests(seen: Seen) -> list[Asked]:
     """The entries of `inputRequests` in a result: pointer, method, params; what is none is passed over."""
+    memory, message = seen.session.memory, seen.message
+    kept: tuple[Message, list[Asked]] | None = memory.get(_KEY)
+    if kept is None or kept[0] is not message:
+        # Some thirty rules ask for them, one after the other.
+        kept = memory[_KEY] = message, list(_entries(seen))
+    return kept[1]
+
+
+def _entries(seen: Seen) -> Iterator[Asked]:
     asked = member(seen.body.get("result"), "inputRequests")
     if not isinstance(asked, dict):
         return

@@ -8,6 +8,7 @@ from typing import Any, Final
 from analysis.finding import Finding
 from analysis.message import Request
 from analysis.methods import METHODS
+from analysis.repeats import LISTS, Words
 from analysis.revisions import MODERN_ERA, since
 from analysis.rules import NOTE, WARNING, Metas, Rule
 from analysis.rules.eras import member, short
@@ -42,6 +43,12 @@ class _Anywhere(Rule):
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         return has_places("result" if hook == "result" else "params", method, like.era)
+
+    def goes_by(self, hook: str, method: str, _like: Seen) -> Words | None:
+        if method in LISTS:
+            return "result" if hook == "result" else "envelope"
+        # Where the message has no such objects of its own, there are but those in which its peer names itself.
+        return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         return islice(self.found(seen), TOLD)
@@ -302,6 +309,9 @@ class ImplementationEmpty(Rule):
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         return hook in ("request", "result") and (method == "initialize" or like.era == "modern")
+
+    def goes_by(self, _hook: str, method: str, _like: Seen) -> Words | None:
+        return None if method == "initialize" else "envelope"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request

@@ -7,6 +7,7 @@ from analysis.finding import Finding
 from analysis.http import VERSION_FIELD
 from analysis.message import Request, Response
 from analysis.methods import METHODS
+from analysis.repeats import Words
 from analysis.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import (
@@ -153,6 +154,9 @@ class MissingClientInfo(Rule):
     sender = "client"
     era = "modern"
     source = _INDEX
+
+    def goes_by(self, _hook: str, method: str, _like: Seen) -> Words | None:
+        return "envelope" if method in METHODS and method != "subscriptions/listen" else None
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
@@ -398,16 +402,20 @@ class ExtensionId(Rule):
     era = "modern"
     source = "2026-07-28 basic/versioning"
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return method == "server/discover" if hook == "result" else like.message.sender == "client"
+
+    def goes_by(self, hook: str, _method: str, _like: Seen) -> Words | None:
+        return "result" if hook == "result" else "envelope"
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         declared = seen.request.meta.get(CLIENT_CAPABILITIES) if seen.request is not None else None
-        if seen.message.sender != "client" or not isinstance(declared, dict) or "extensions" not in declared:
+        if not isinstance(declared, dict) or "extensions" not in declared:
             return ()
         pointer = f"/params/_meta/{_escaped(CLIENT_CAPABILITIES)}/extensions"
         return self._look(seen, declared["extensions"], pointer)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        if seen.method != "server/discover":
-            return ()
         extensions = member(member(seen.body["result"], "capabilities"), "extensions")
         return self._look(seen, extensions, "/result/capabilities/extensions")
 

@@ -35,14 +35,13 @@ class _Interim(Rule):
     sender = "server"
     era: ClassVar[Era | None] = "modern"
     methods: ClassVar[frozenset[str] | None] = METHODS
+    interim: ClassVar[bool | None] = True
     source = _PAGE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        if seen.exchange is None or seen.exchange.outcome is not _INPUT_REQUIRED:
-            return ()
-        return self.interim(seen, seen.body["result"])
+        return self.asks(seen, seen.body["result"])
 
-    def interim(self, _seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, _seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
         """One of them."""
         return ()
 
@@ -64,7 +63,7 @@ class UnsupportedMethod(_Interim):
     def concerns(self, _hook: str, method: str, _like: Seen) -> bool:
         return method not in METHODS
 
-    def interim(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
         text = f"{short(seen.method)} is answered by an interim result"
         return [self.finding(seen, text, pointer="/result/resultType")]
 
@@ -85,7 +84,7 @@ class InHandshakeEra(_Interim):
     methods = None
     source = "2026-07-28 changelog"
 
-    def interim(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
         text = "an interim result in a revision that has none"
         return [self.finding(seen, text, pointer="/result/resultType")]
 
@@ -103,7 +102,7 @@ class Empty(_Interim):
 
     id = "mrtr/empty"
 
-    def interim(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
         if result.get("inputRequests") is not None or result.get("requestState") is not None:
             return ()
         text = "an interim result has neither inputRequests nor requestState"
@@ -156,7 +155,7 @@ class EnvelopeInInputRequest(_Interim):
     level = NOTE
     once = True
 
-    def interim(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def asks(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         asked = result.get("inputRequests")
         for key, value in islice(asked.items() if isinstance(asked, dict) else (), MOST):
             name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
@@ -183,7 +182,7 @@ class UndeclaredCapability(_Interim):
     members = ASKED
     source = "2026-07-28 basic/patterns/mrtr, basic/index"
 
-    def interim(self, seen: Seen, _result: dict[str, Any]) -> Iterator[Finding]:
+    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterator[Finding]:
         request = seen.request
         declared = None if request is None else request.meta.get(CLIENT_CAPABILITIES)
         if request is None or not isinstance(declared, dict):
@@ -208,6 +207,7 @@ class WrongResultType(_Interim):
     id = "mrtr/wrong-result-type"
     members = ASKED
     methods = None
+    interim = False
     replaces = ("modern/missing-result-type", "modern/unknown-result-type")
     source = "2026-07-28 basic/index, basic/patterns/mrtr"
 
@@ -238,7 +238,7 @@ class ManyRounds(_Interim):
     id = "mrtr/many-rounds"
     level = NOTE
 
-    def interim(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
         made = seen.round
         if made is None or made.number != ROUNDS:
             return ()

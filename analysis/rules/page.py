@@ -13,6 +13,7 @@ from analysis.rules.walks import CHANGES, LISTS, Page, walks_of
 from analysis.session import Seen
 
 _LISTS: Final = frozenset(LISTS)
+_CURSOR: Final = frozenset({"cursor"})
 _BEFORE: Final = frozenset({PARAMS, NOT_FOUND, HEADERS, VERSION, CAPABILITY})
 """Codes that are right, or of somebody who has not come to look at the cursor."""
 _TASKS_RANK: Final = 3
@@ -21,7 +22,10 @@ _TASKS_RANK: Final = 3
 class _Walking(Rule):
     """A rule that knows the pages that came."""
 
-    methods = _LISTS
+    methods: ClassVar[frozenset[str] | None] = _LISTS
+
+    def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
+        return _CURSOR if hook == "request" else frozenset()
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - of all hooks alike
         return method in CHANGES or METHODS[method].is_defined(like.rank)
@@ -168,15 +172,13 @@ class NextCursorElsewhere(Rule):
     id = "page/next-cursor-elsewhere"
     who = "server"
     level = NOTE
+    members = frozenset({"nextCursor"})
     source = "2024-11-05 server/utilities/pagination"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
         return method in METHODS and method not in LISTS
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        result = seen.body["result"]
-        if not isinstance(result, dict) or "nextCursor" not in result:
-            return ()
         text = f"{seen.method} has no pages, and its result a nextCursor"
         return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
 

@@ -9,13 +9,12 @@ from analysis.message import Request
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import member, short
 from analysis.rules.error_codes import params_of
-from analysis.rules.listings import Entry, prompts_of
+from analysis.rules.listings import prompts_of
 from analysis.rules.meta_places import places
+from analysis.rules.prompt_known import MOST, arguments_of, missing_arguments, prompt_of
 from analysis.session import Seen
 
 _CHANGED: Final = "notifications/prompts/list_changed"
-_MOST: Final = 1000
-"""Arguments of one prompt that are looked at."""
 _TOLD: Final = 10
 
 
@@ -72,7 +71,7 @@ class DuplicateName(_Listed):
             yield self.finding(seen, text, pointer=f"/result/prompts/{index}/name", related=(seq,))
         for index, item in enumerate(items):
             names = set[str]()
-            for place, name in _arguments(item):
+            for place, name in arguments_of(item):
                 if name in names:
                     text = f"a prompt has the argument {short(name)!r} twice"
                     yield self.finding(seen, text, pointer=f"/result/prompts/{index}/arguments/{place}/name")
@@ -120,7 +119,7 @@ class MissingArgument(_Listed):
     source = "2024-11-05 server/prompts"
 
     def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
-        for name in _missing(seen, request):
+        for name in missing_arguments(seen, request):
             yield self.finding(seen, f"the argument {short(name)!r} is required, and missing", pointer="/params")
 
 
@@ -143,7 +142,7 @@ class MissingArgumentAccepted(_Listed):
         request = seen.request
         if request is None or request.method == "prompts/list":
             return super().on_result(seen)
-        if member(seen.body["result"], "resultType") == "input_required" or not _missing(seen, request):
+        if member(seen.body["result"], "resultType") == "input_required" or not missing_arguments(seen, request):
             return ()
         text = "the prompt is given without an argument that it requires"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
@@ -166,12 +165,12 @@ class UnknownArgument(_Listed):
     source = "2024-11-05 server/prompts"
 
     def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
-        entry, given = _entry(seen, request), params_of(request).get("arguments")
+        entry, given = prompt_of(seen, request), params_of(request).get("arguments")
         if entry is None or not isinstance(given, dict) or not isinstance(entry.item.get("arguments", []), list):
             return
-        known = {name for _, name in _arguments(entry.item)}
-        for name in islice(given, _MOST):
-            if name not in known and len(known) < _MOST:
+        known = {name for _, name in arguments_of(entry.item)}
+        for name in islice(given, MOST):
+            if name not in known and len(known) < MOST:
                 place = short(name).replace("~", "~0").replace("/", "~1")
                 text = f"the prompt has no argument {short(name)!r}"
                 yield self.finding(seen, text, pointer=f"/params/arguments/{place}")
@@ -209,34 +208,3 @@ class IncompleteResource(Rule):
             for name in lacking:
                 what = "neither text nor blob" if name == "text" else f"no {name}"
                 yield self.finding(seen, f"a resource in a prompt has {what}", pointer=f"{pointer}/resource/{name}")
-
-
-# ---- what the rules ask
-
-
-def _entry(seen: Seen, request: Request) -> Entry | None:
-    return prompts_of(seen.session).entry(params_of(request).get("name"), request, seen.session)
-
-
-def _missing(seen: Seen, request: Request) -> list[str]:
-    """Arguments that a prompt requires and a request lacks."""
-    entry, given = _entry(seen, request), params_of(request).get("arguments", {})
-    if entry is None or not isinstance(given, dict):
-        return []
-    return [name for name in _required(entry.item) if name not in given]
-
-
-def _required(item: dict[str, Any]) -> Iterator[str]:
-    arguments = item.get("arguments")
-    for place, name in _arguments(item):
-        if isinstance(arguments, list) and arguments[place].get("required") is True:
-            yield name
-
-
-def _arguments(item: object) -> Iterator[tuple[int, str]]:
-    """The names of a prompt's arguments, each with its place."""
-    arguments = member(item, "arguments")
-    for place, one in enumerate(islice(arguments, _MOST)) if isinstance(arguments, list) else ():
-        name = member(one, "name")
-        if isinstance(name, str):
-            yield place, name

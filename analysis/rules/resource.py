@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.finding import Finding, Level
+from analysis.repeats import Words
 from analysis.revisions import HANDSHAKE_ERA, Span
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import member
 from analysis.rules.listings import resources_of, templates_of
+from analysis.rules.meta_places import mentions
 from analysis.session import Seen
 
 MOST: Final = 20
@@ -63,11 +65,14 @@ class DuplicateUri(_OfServer):
         templates_of(seen.session).changed(seen)
         return ()
 
-    def told(self, seen: Seen, _result: dict[str, Any]) -> Iterator[Finding]:
-        is_list = seen.method == _LIST
-        listing = resources_of(seen.session) if is_list else templates_of(seen.session)
-        member_, name = ("resources", "uri") if is_list else ("resourceTemplates", "uriTemplate")
-        for index, before in listing.take(seen).repeats:
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        listing = resources_of(seen.session) if seen.method == _LIST else templates_of(seen.session)
+        repeats = listing.take(seen).repeats
+        return self._found(seen, repeats[:MOST]) if repeats else ()
+
+    def _found(self, seen: Seen, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
+        member_, name = ("resources", "uri") if seen.method == _LIST else ("resourceTemplates", "uriTemplate")
+        for index, before in repeats:
             related = () if before == seen.message.seq else (before,)
             text = f"an item before it in the list has the same {name}"
             yield self.finding(seen, text, pointer=f"/result/{member_}/{index}/{name}", related=related)
@@ -87,6 +92,9 @@ class Template(_OfServer):
     level = WARNING
     methods = frozenset({_TEMPLATES})
     source = "2024-11-05 server/resources"
+
+    def goes_by(self, _hook: str, _method: str, _like: Seen) -> Words | None:
+        return "result"
 
     def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         for index, item in enumerate(_items(result.get("resourceTemplates"))):
@@ -159,6 +167,11 @@ class Size(_OfServer):
     level = WARNING
     methods = frozenset({_LIST, "resources/read"})
     source = "2025-03-26 server/resources, schema Resource"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        # Few servers tell sizes at all.
+        has_some = mentions(seen, b'"size"') if seen.method == _LIST else self.id in seen.session.memory
+        return super().on_result(seen) if has_some else ()
 
     def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         sizes: dict[str, tuple[int, int]] = self.memory(seen.session, dict)

@@ -216,6 +216,9 @@ class Slow(Rule):
     needs_time = True
     source = "2025-03-26 basic/lifecycle"
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - whoever sent it
+        return hook != "notification" or method == "notifications/progress"
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
         if request is None or "progressToken" not in request.meta:
@@ -229,10 +232,10 @@ class Slow(Rule):
         return ()
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        body = seen.body
-        if body["method"] in ("notifications/progress", "progress") and isinstance(body.get("params"), dict):
+        params = seen.body.get("params")
+        if isinstance(params, dict):
             tokens: _Tokens = self.memory(seen.session, OrderedDict)
-            key = _other(seen.message.sender), id_of(body["params"].get("progressToken"))
+            key = _other(seen.message.sender), id_of(params.get("progressToken"))
             if key in tokens:
                 tokens[key] = (tokens[key][0], seen.message.t_ns)
         return ()

@@ -10,7 +10,7 @@ from analysis.revisions import MODERN, between, since
 from analysis.rules import NOTE, WARNING
 from analysis.rules.eras import member
 from analysis.rules.listings import tools_of
-from analysis.rules.tool_known import RESULTS, Answered, Known, result_of
+from analysis.rules.tool_known import RESULTS, STRUCTURED, Answered, Known, result_of
 from analysis.session import Seen
 
 BLOCKS: Final = 1_000
@@ -116,10 +116,11 @@ class StructuredInvalid(Known):
     who = "server"
     versions = since("2025-06-18")
     about = RESULTS
+    wanted = STRUCTURED
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
-        result = result_of(seen) if _may_have(seen, _STRUCTURED) else None
+        result = result_of(seen)
         if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
             return ()
         structured, entry = result.body[_STRUCTURED], self.entry(seen, result.call)
@@ -147,11 +148,11 @@ class StructuredNotObject(Answered):
     id = "tool/structured-not-object"
     versions = between("2025-06-18", "2025-11-25")
     replaces = ("schema/*",)
+    members = STRUCTURED
     source = "2025-06-18 schema CallToolResult"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        result = seen.body["result"]
-        if not isinstance(result, dict) or isinstance(result.get(_STRUCTURED), dict | None):
+        if isinstance(seen.body["result"].get(_STRUCTURED), dict | None):
             return ()
         told = result_of(seen)
         if told is None:
@@ -174,12 +175,10 @@ class StructuredNotMirrored(Answered):
     versions = since("2025-06-18")
     level = WARNING
     once = True
+    members = STRUCTURED
     source = "2025-06-18 server/tools"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        result = seen.body["result"]
-        if not isinstance(result, dict) or (_STRUCTURED not in result and "result" not in result):
-            return ()
         told = result_of(seen)
         if told is None or told.body.get(_STRUCTURED) is None or not isinstance(told.body.get("content"), list):
             return ()
@@ -205,10 +204,11 @@ class StructuredWithoutSchema(Known):
     level = NOTE
     once = True
     about = RESULTS
+    wanted = STRUCTURED
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
-        result = result_of(seen) if _may_have(seen, _STRUCTURED) else None
+        result = result_of(seen)
         if result is None or _STRUCTURED not in result.body:
             return ()
         entry = self.entry(seen, result.call)
@@ -230,11 +230,11 @@ class Failed(Answered):
 
     id = "tool/failed"
     level = NOTE
+    members = frozenset({"isError", "result"})
     source = "2024-11-05 server/tools"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        result = seen.body["result"]
-        if not isinstance(result, dict) or (result.get("isError") is not True and "result" not in result):
+        if seen.body["result"].get("isError") is False:
             return ()
         told = result_of(seen)
         if told is None or told.body.get("isError") is not True:
@@ -274,12 +274,6 @@ class ResourceWithoutCapability(Answered):
 
 
 # ---- what the rules ask
-
-
-def _may_have(seen: Seen, name: str) -> bool:
-    """Whether a result has a member, itself or in that of its task; nearly all have not."""
-    result = seen.body["result"]
-    return isinstance(result, dict) and (name in result or "result" in result)
 
 
 def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:

@@ -16,6 +16,8 @@ CALL: Final = "tools/call"
 CHANGED: Final = "notifications/tools/list_changed"
 RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
 """What the result of a call may come by."""
+STRUCTURED: Final = frozenset({"structuredContent", "result"})
+"""Members of results that may have structured content: their own, or in that of a task."""
 # Members of an enumeration are slow to look up, and to find in a set.
 _RESULT: Final = Outcome.RESULT
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR
@@ -69,12 +71,17 @@ class Known(Rule):
     methods = frozenset({LIST, CHANGED, *RESULTS})
     about: ClassVar[frozenset[str]] = frozenset()
     """Methods of the results that it is about."""
+    wanted: ClassVar[frozenset[str]] = frozenset()
+    """Members of which such a result has one where there may be something to say; empty for any."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         by_server = like.message.sender == "server"
         if hook == "request":
             return method == CALL and not by_server
         return by_server and (method in (LIST, CHANGED) or method in self.about)
+
+    def members_of(self, hook: str, method: str, _like: Seen) -> frozenset[str]:
+        return self.wanted if hook == "result" and method in self.about else frozenset()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:

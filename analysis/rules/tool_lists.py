@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.finding import Finding, Level
+from analysis.repeats import Words
 from analysis.revisions import MODERN_ERA, Span, between, since, until
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.listings import Page, tools_of
@@ -35,6 +36,13 @@ class Listed(Rule):
         raise NotImplementedError
 
 
+class Plain(Listed):
+    """What those of them have in common that look at nothing but the page."""
+
+    def goes_by(self, _hook: str, _method: str, _like: Seen) -> Words | None:
+        return "result"
+
+
 class DuplicateName(Listed):
     """Two tools of one list have the same name.
 
@@ -57,7 +65,7 @@ class DuplicateName(Listed):
             yield self.finding(seen, text, pointer=f"/result/tools/{index}/name", related=related)
 
 
-class Name(Listed):
+class Name(Plain):
     """The name of a tool is empty, longer than 128 characters, or has characters other than letters, digits, `_-.`.
 
     **Why it matters.** Hosts hand names on to models, whose providers refuse others, and often the whole request.
@@ -81,7 +89,7 @@ class Name(Listed):
             yield self.finding(seen, f"the name of a tool {what}", pointer=f"/result/tools/{index}/name")
 
 
-class InputSchemaNotObject(Listed):
+class InputSchemaNotObject(Plain):
     """The `inputSchema` of a tool is missing, or is not that of an object.
 
     **Why it matters.** Arguments are an object. Typed clients refuse the whole list for one such tool.
@@ -106,7 +114,7 @@ class InputSchemaNotObject(Listed):
                 yield self.finding(seen, text, pointer=f"/result/tools/{index}/inputSchema/type")
 
 
-class OutputSchemaNotObject(Listed):
+class OutputSchemaNotObject(Plain):
     """The `outputSchema` of a tool is not that of an object.
 
     **Why it matters.** Until 2026-07-28 structured content was always an object: clients refuse a tool, or the list,
@@ -131,7 +139,7 @@ class OutputSchemaNotObject(Listed):
             yield self.finding(seen, 'outputSchema lacks "type": "object"', pointer=pointer)
 
 
-class SchemaInvalid(Listed):
+class SchemaInvalid(Plain):
     """A schema of a tool is no valid JSON Schema.
 
     **Why it matters.** Each reader makes something else of it: a model is told nonsense, a validator refuses all
@@ -157,7 +165,7 @@ class SchemaInvalid(Listed):
                 yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}{fault.pointer}")
 
 
-class SchemaDialect(Listed):
+class SchemaDialect(Plain):
     """A schema of a tool is written in a dialect other than 2020-12.
 
     **Why it matters.** It is legal, but clients have to know 2020-12 alone: others may read it as that, or not at all.

@@ -8,7 +8,7 @@ from analysis.revisions import MODERN_ERA
 from analysis.rules import WARNING
 from analysis.rules.listings import Page
 from analysis.rules.tool_known import Known
-from analysis.rules.tool_lists import Listed, schemas_in
+from analysis.rules.tool_lists import Plain, schemas_in
 from analysis.schemas import Schema
 from analysis.session import Seen
 
@@ -107,7 +107,7 @@ def _annotations(value: object) -> Iterator[Annotation]:
         yield Annotation(f"{part.pointer}/{HEADER}", part.name or "", fault)
 
 
-class SchemaExternalRef(Listed):
+class SchemaExternalRef(Plain):
     """A schema of a tool refers to another one on the network.
 
     **Why it matters.** Nobody may fetch it unasked, so the schema cannot be used; who does fetch it lets the server
@@ -136,7 +136,7 @@ class SchemaExternalRef(Listed):
                 yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}{place}")
 
 
-class HeaderAnnotation(Listed):
+class HeaderAnnotation(Plain):
     """An `x-mcp-header` cannot be made a header of.
 
     **Why it matters.** Clients have to drop a tool with such an annotation: nobody can call it over HTTP.
@@ -162,7 +162,7 @@ class HeaderAnnotation(Listed):
                     yield self.finding(seen, f"an {HEADER} {one.fault}", pointer=pointer)
 
 
-class HeaderAnnotationSensitive(Listed):
+class HeaderAnnotationSensitive(Plain):
     """An argument that is a secret by its name is to be sent as a header.
 
     **Why it matters.** Headers are logged by every proxy and balancer on the way, bodies are not.

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from analysis.exchange import Exchange
 from analysis.finding import Finding
 from analysis.message import Request, Response
+from analysis.repeats import Words
 from analysis.revisions import MODERN_ERA, REVISIONS
 from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.eras import (
@@ -113,10 +114,10 @@ class FallbackDespiteModern(Rule):
         self._told: dict[int, Told] = {}
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        return like.era == "modern" if hook == "response" else method == "initialize"
+        return _may_list(like) and like.era == "modern" if hook == "response" else method == "initialize"
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        if seen.exchange is not None and _may_list(seen):
+        if seen.exchange is not None:
             self._learn(seen, seen.exchange)
         return ()
 
@@ -357,9 +358,12 @@ class RetryUnlisted(Rule):
         super().__init__()
         self._told: dict[int, Told] = {}
 
+    def concerns(self, hook: str, _method: str, like: Seen) -> bool:
+        return hook != "response" or _may_list(like)
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.message
-        told = self._told.get(_connection(seen))
+        told = self._told.get(_connection(seen)) if self._told else None
         if told is None or not isinstance(request, Request) or request.sender != "client":
             return ()
         version = version_of(request)
@@ -373,7 +377,7 @@ class RetryUnlisted(Rule):
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         response, exchange = seen.message, seen.exchange
-        if _may_list(seen) and isinstance(response, Response) and exchange is not None:
+        if isinstance(response, Response) and exchange is not None:
             versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
             is_list = is_refusal if response.is_error else exchange.request.method == "server/discover"
             if versions and is_list:
@@ -400,9 +404,13 @@ class MixedOnConnection(Rule):
     once = True
     source = _VERSIONING
 
+    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+        return like.http is None
+
+    def goes_by(self, _hook: str, _method: str, like: Seen) -> Words | None:
+        return "envelope" if like.era == "modern" else None
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        if seen.http is not None:
-            return ()
         if len(seen.session.eras) > 1:
             return [self.finding(seen, "requests of both eras come over one connection")]
         if seen.era == "modern" and isinstance(seen.message, Request):

@@ -215,6 +215,10 @@ class NewerMember(Rule):
             return False
         return bool(_newer("result" if hook == "result" else "params", method, rank))
 
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:
+        newer = _newer("result" if hook == "result" else "params", method, like.rank or 0)
+        return frozenset(name for path, members in newer for name in ([path.removesuffix("*")] if path else members))
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         return self._look(seen, "params", seen.body.get("method"))
 

@@ -38,7 +38,7 @@ class _Walk:
     def __init__(self) -> None:
         self.depths: dict[Id, int] = {}
         """Cursors, by how many pages came before theirs."""
-        self.items: dict[Id, tuple[int, int]] = {}
+        self.items: dict[str, tuple[int, int]] = {}
         """Items: the depth of their page, and the number of its message."""
         self.scope: tuple[str, int] | None = None
         """The first `cacheScope`, and the number of its message."""
@@ -149,12 +149,12 @@ class Walks:
         items = result.get(listed[0]) if listed is not None else None
         if listed is None or not isinstance(items, list):
             return (), ()
-        repeated, related = list[int](), set[int]()
+        repeated, related, here = list[int](), set[int](), (depth, seq)
         for index, item in enumerate(items[: ITEMS - self._items]):
             name = item.get(listed[1]) if isinstance(item, dict) else None
             if not isinstance(name, str):
                 continue
-            where = walk.items.setdefault(id_of(name), (depth, seq))
+            where = walk.items.setdefault(name, here)
             if where[0] != depth:
                 repeated.append(index)
                 related.add(where[1])
