@@ -1,8 +1,8 @@
 """Threads that read while the screen is drawn, and the shelf: every capture there is, and what is known of each.
 
 Nobody on the screen waits for a file. A thread takes steps of some milliseconds, as long as there is something to do,
-and tells ten times a second at most that there is something new; after that it looks again every tenth of a second, as
-`show --follow` does. What it fills is only ever appended to, so the screen may look at any time.
+and tells ten times a second at most that there is something new, twice while it does not get to an end; after that it
+looks again every tenth of a second, as `show --follow` does. What it fills is only ever appended to, so the screen may look at any time.
 """
 
 import threading
@@ -22,6 +22,10 @@ from captures.tail import STEP, Tail
 
 POLL_S: Final = 0.1
 TELL_S: Final = 0.1
+BUSY_S: Final = 0.5
+"""How long there must have been something to do all the time for it to be told as seldom as `BUSY_TELL_S`: to draw what
+was told takes the processor from the thread that reads, which then falls behind a capture that grows quickly."""
+BUSY_TELL_S: Final = 0.5
 FIND_S: Final = 1.0
 """How long after a look for captures the next one comes."""
 FIND_SHARE: Final = 4
@@ -58,18 +62,20 @@ class Pulse:
             self._thread.join(5)
 
     def _run(self) -> None:
-        told = time.monotonic() - TELL_S + FIRST_S
+        told = rested = time.monotonic() - TELL_S + FIRST_S
         is_new = True
         try:
             while not self._stop.is_set():
                 self.is_busy = self._step()
                 is_new = is_new or self.is_busy
                 now = time.monotonic()
-                if is_new and (now - told >= TELL_S or not self.is_busy):
+                apart = TELL_S if now - rested < BUSY_S else BUSY_TELL_S
+                if is_new and (now - told >= apart or not self.is_busy):
                     told, is_new = now, False
                     self._tell()
                 if not self.is_busy:
                     self._stop.wait(POLL_S)
+                    rested = time.monotonic()
         except Exception as error:  # noqa: BLE001 - a traceback would be drawn across the screen
             self._fail(str(error) or type(error).__name__)
 

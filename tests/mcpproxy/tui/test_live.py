@@ -1,0 +1,38 @@
+"""When a thread that reads tells of what is new: soon, not too often, and seldom while it falls behind."""
+
+import threading
+import time
+
+from mcpproxy.tui.live import BUSY_TELL_S, TELL_S, Pulse
+
+
+def pulse_of(steps: list[bool], enough: int) -> list[float]:
+    """When a pulse told, whose steps give what is listed, the last of them for ever."""
+    told: list[float] = []
+    done = threading.Event()
+
+    def step() -> bool:
+        return steps.pop(0) if len(steps) > 1 else steps[0]
+
+    def tell() -> None:
+        told.append(time.monotonic())
+        if len(told) >= enough:
+            done.set()
+
+    pulse = Pulse(step, tell, lambda reason: None)
+    try:
+        assert done.wait(60)
+    finally:
+        pulse.stop()
+    return told
+
+
+def test_what_is_new_is_told_at_once_when_there_is_no_more() -> None:
+    assert len(pulse_of([True, False], 1)) == 1
+
+
+def test_it_is_told_seldom_while_there_is_no_end() -> None:
+    told = pulse_of([True], 9)
+    gaps = [after - before for before, after in zip(told, told[1:], strict=False)]
+    assert min(gaps) >= TELL_S
+    assert all(gap >= BUSY_TELL_S for gap in gaps[-2:])
