@@ -2,7 +2,8 @@
 
 Nobody on the screen waits for a file. A thread takes steps of some milliseconds, as long as there is something to do,
 and tells ten times a second at most that there is something new, twice while it does not get to an end; after that it
-looks again every tenth of a second, as `show --follow` does. What it fills is only ever appended to, so the screen may look at any time.
+looks again every tenth of a second, as `show --follow` does. What it fills is only ever appended to, so the screen may
+look at any time.
 """
 
 import threading
