@@ -10,6 +10,7 @@ counted.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from analysis.addressing import Key
@@ -27,6 +28,9 @@ KEPT_BYTES: Final = 64 << 20
 LONGEST: Final = 512
 """Characters of a URI that can stand for all that begins with it; a longer one stands for itself alone."""
 
+LATEST: Final = 1_000
+"""Subscriptions of a session among which is looked for one that is open."""
+
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 """The member of `_meta` that names the `subscriptions/listen` to which a message belongs."""
 LISTEN: Final = "subscriptions/listen"
@@ -36,13 +40,14 @@ REQUESTS: Final = frozenset({"resources/subscribe", "resources/unsubscribe", LIS
 NOTIFICATIONS: Final = frozenset({UPDATED, "resources/updated"})
 """Notifications that come of a subscription to one resource, with a spelling that forgets the prefix."""
 
-_CHANGES: Final = {
+CHANGES: Final = {
     "notifications/tools/list_changed": "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",
     "notifications/resources/list_changed": "resourcesListChanged",
     UPDATED: "resourceSubscriptions",
     "notifications/tasks": "taskIds",
 }
+"""Notifications of changes, and the member of a filter that selects them."""
 
 
 Said: TypeAlias = Request | Notification | Response
@@ -110,7 +115,7 @@ class Filter(NamedTuple):
 
     def selects(self, method: str) -> bool:
         """Whether notifications of a method are among it; what is no change notification is not."""
-        return _CHANGES.get(method) in self.types
+        return CHANGES.get(method) in self.types
 
 
 class ResourceSubscription:
@@ -233,6 +238,10 @@ class Subscriptions:
     def listening(self, session: "Session", key: Key) -> Listening | None:
         """The last `subscriptions/listen` of a session under a key, whether it is open or not."""
         return self._by_key.get(session.number, {}).get(key)
+
+    def is_listening(self, session: "Session") -> bool:
+        """Whether one of the last few `subscriptions/listen` of a session is open."""
+        return any(one.is_open for one in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST))
 
     # ---- what happens
 
@@ -389,7 +398,7 @@ class Subscriptions:
             return None
         if SUBSCRIPTION_ID not in meta:
             return None
-        return by_key.get(Key(exchange, _subscription_id(message, meta)))
+        return by_key.get(Key(exchange, subscription_id(message, meta)))
 
     # ---- memory
 
@@ -443,7 +452,7 @@ def _key(request: Request) -> Key:
 def _filter(told: object) -> Filter:
     members = told if isinstance(told, dict) else {}
     return Filter(
-        frozenset(name for name in _CHANGES.values() if members.get(name) is True),
+        frozenset(name for name in CHANGES.values() if members.get(name) is True),
         Uris(_texts(members.get("resourceSubscriptions"))),
         frozenset(_texts(members.get("taskIds"))),
     )
@@ -453,7 +462,7 @@ def _texts(told: object) -> Iterator[str]:
     return (one for one in told if isinstance(one, str)) if isinstance(told, list) else iter(())
 
 
-def _subscription_id(message: Said, meta: dict[str, Any]) -> Id:
+def subscription_id(message: Said, meta: dict[str, Any]) -> Id:
     """The id of the subscription that a message names; orjson makes a float of `1.0`, and of any beyond 64 bits."""
     value = meta[SUBSCRIPTION_ID]
     if isinstance(value, float) and message.index is None and len(message.frames) == 1:

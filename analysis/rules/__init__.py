@@ -43,8 +43,8 @@ NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
 GROUPS: Final = (
     *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
-    *("capability", "method", "schema", "error", "progress", "cancel", "timeout", "subscribe", "tasks", "ext-tasks"),
-    *("mrtr", "page", "cache", "tool"),
+    *("capability", "method", "schema", "error", "progress", "cancel", "timeout", "subscribe", "listen"),
+    *("tasks", "ext-tasks", "mrtr", "page", "cache", "tool"),
     *("resource", "prompt", "completion", "logging", "sampling", "roots"),
     *("elicitation", "deprecated", "shutdown"),
 )

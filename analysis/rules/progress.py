@@ -12,7 +12,6 @@ from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.eras import member, short
 from analysis.rules.tokens import Token, is_of_session, token_of, tokens_of
 from analysis.session import Seen
-from analysis.subscriptions import LISTEN
 
 FLOOD: Final = 50
 """Notifications for one token in a second that are fine."""
@@ -295,7 +294,7 @@ class Flood(Rule):
 
 
 class WrongStream(_OfToken):
-    """Progress comes on the response stream of another request, or on one of changes.
+    """Progress comes on the response stream of another request.
 
     **Why it matters.** Since 2026-07-28 what belongs to a request comes on its own stream alone: whoever reads another
     one does not look for it there, and one that is closed takes it along.
@@ -310,20 +309,14 @@ class WrongStream(_OfToken):
     versions = MODERN_ERA
     era = "modern"
     needs_http = True
-    replaces = ("progress/unknown-token",)
     source = "2026-07-28 basic/transports/streamable-http"
 
     def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
-        asked = _asked_in(seen)
-        if not asked or seen.message.sender != "server":
+        foreign = None if found is not None or not _asked_in(seen) else tokens_of(seen.session).last("client", token)
+        if foreign is None:
             return ()
-        if any(request.method == LISTEN for request in asked):
-            text, related = "progress on a stream of changes", asked[0].seq
-        elif found is None and (foreign := tokens_of(seen.session).last("client", token)) is not None:
-            text, related = f"progress for the token {_cut(token)} of a request on another stream", foreign.seq
-        else:
-            return ()
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(related,))]
+        text = f"progress for the token {_cut(token)} of a request on another stream"
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(foreign.seq,))]
 
 
 # ---- what the rules ask
