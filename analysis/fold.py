@@ -122,7 +122,8 @@ class Fold:
         if isinstance(item, Frame):
             self.t_ns = item.t_ns
             if item.event_id is not None and item.exchange is not None:
-                self.event_ids.sent(self.exchanges.of(item.exchange), item.event_id, item.seq)
+                http = self.exchanges.of(item.exchange)
+                self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
             return tuple([self._see(message) for message in self._assembly.feed(item)])
         if isinstance(item, Record):
             self.t_ns = item.t_ns
@@ -358,7 +359,7 @@ class Fold:
         elif record.rec == "exchange":
             self._note_exchange(record)
         elif record.rec == "stream":
-            self._note_stream(members)
+            self._note_stream(record)
         elif record.rec == "stall" and members.get("dir") == "c2s":
             self._stalls.add(members)
         elif record.rec == "gap":
@@ -406,10 +407,21 @@ class Fold:
             if http is not None:
                 self.threads.subscriptions.stream_ended(http, record.t_ns)
 
-    def _note_stream(self, members: dict[str, Any]) -> None:
+    def _note_stream(self, record: Record) -> None:
+        members = record.members
         number, last = _integer(members.get("exchange")), text_of(members.get("last_event_id"))
-        if members.get("event") == "opened" and number is not None and last is not None:
+        if number is None:
+            return
+        if members.get("event") == "opened" and last is not None:
             self.event_ids.opened(self.exchanges.of(number), last)
+        elif members.get("event") == "ended":
+            http, id_ = self.exchanges.of(number), text_of(members.get("event_id"))
+            http.retry = _integer(members.get("retry"))
+            if id_ is not None:
+                http.is_retry_known = True
+                self.event_ids.sent(http, id_, record.seq)
+            elif http.event_id is not None:
+                self.event_ids.forgotten += 1  # an earlier version does not tell of an event without data at the end
 
     def _open(self, record: Record) -> None:
         members = record.members

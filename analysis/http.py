@@ -1,6 +1,7 @@
 """HttpExchange: what the `exchange` records of a capture tell of one request over HTTP and its response."""
 
 from collections import Counter, OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.revisions import era_of, rank_of
@@ -20,6 +21,8 @@ LASTING_KEPT: Final = 100_000
 """The same of those that last: a stream may be opened first and closed last."""
 PATHS_KEPT: Final = 64
 """Paths at which MCP was spoken that are remembered."""
+OLDER_KEPT: Final = 100
+"""Streams of the older transport among which that of a client is looked for."""
 SEEN_KEPT: Final = 16
 """Messages of each body that are remembered."""
 
@@ -30,6 +33,10 @@ Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
 """Whether a last event id is that of one stream, of none, of several; or stands where nothing can be resumed."""
 
 
+Oddity: TypeAlias = Literal["changed", "unasked", "stray", "seen"]
+"""What is odd about an event under an id that was sent before."""
+
+
 class Stray(NamedTuple):
     """An event on a stream that had come on another one."""
 
@@ -37,6 +44,19 @@ class Stray(NamedTuple):
     """Number of its frame."""
     stream: int
     """The other one, by the number of its first exchange."""
+
+
+class Repeat(NamedTuple):
+    """An event under an id that was sent before."""
+
+    seq: int
+    """Number of its frame."""
+    t_ns: int
+    kind: Oddity
+    """With other data; the same again on a stream that resumes none, on one that resumes another, or although the
+    client has it."""
+    earlier: int
+    """Number of the frame before."""
 
 
 class Mark(NamedTuple):
@@ -54,6 +74,7 @@ class HttpExchange:
         self.order = order
         """Its place among all exchanges, by when it was first heard of."""
         self._others = others
+        self._losses_before = others.losses
         self.method = ""
         """The method of HTTP, such as `POST`; empty where the head is lost."""
         self.target = ""
@@ -65,6 +86,12 @@ class HttpExchange:
         """Address of the client."""
         self.conn = 0
         self.uri_key: str | None = None
+        self.endpoints: tuple[str, ...] = ()
+        """What events of the older transport announced: the first two addresses, or what should be some."""
+        self.announced: Mark | None = None
+        """What told of the first."""
+        self.announced_again: Mark | None = None
+        """What told of the second."""
         self.status: int | None = None
         """None before the response's head, and where there was none."""
         self.answer_fields: dict[str, str] = {}
@@ -111,6 +138,18 @@ class HttpExchange:
         """Events in it that an earlier exchange of the same stream had brought."""
         self.strays: list[Stray] = []
         """Events in it that another stream had brought; the first 16."""
+        self.repeats: list[Repeat] = []
+        """Events in it under ids that were sent before, where something is odd about that; the first 16."""
+        self.is_surely_unknown = False
+        """Whether the `Last-Event-ID` is one that nobody can have sent."""
+        self.resumed_order = 0
+        """Of the event that the request names: its place among all events."""
+        self.retry: int | None = None
+        """Milliseconds to wait before reconnecting, as its stream of events said last; known when that is over."""
+        self.is_retry_known = False
+        """Whether that would be told; of streams without ids, and in captures of earlier versions, it is not."""
+        self.latest: Seen | None = None
+        """The last message of the server."""
 
     def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
         """Learn from an `exchange` record, which is `at` its number and stamp."""
@@ -137,6 +176,8 @@ class HttpExchange:
         conn, key = members.get("conn"), members.get("uri_key")
         self.conn = conn if type(conn) is int else self.conn
         self.uri_key = key if isinstance(key, str) else self.uri_key
+        if "endpoints" in members:
+            self._announce(members["endpoints"], at)
         for name in ("request_size", "response_size"):
             size = members.get(name)
             if type(size) is int:
@@ -144,6 +185,14 @@ class HttpExchange:
         if stage == "end":
             self.ended_by = _text(members.get("ended_by")) or "error"
             self.over = self.over or at
+
+    def _announce(self, endpoints: object, at: Mark | None) -> None:
+        told = endpoints if isinstance(endpoints, list) else []
+        self.endpoints = tuple(one for one in told[:2] if isinstance(one, str))
+        if self.endpoints:
+            self.announced = self.announced or at
+        if len(self.endpoints) > 1:
+            self.announced_again = self.announced_again or at
 
     @property
     def is_opening(self) -> bool:
@@ -197,9 +246,24 @@ class HttpExchange:
         return self._others.is_whole
 
     @property
+    def announced_by(self) -> "HttpExchange | None":
+        """Of a POST: the stream of the older transport that has announced its address."""
+        return None if self.uri_key is None else self._others.announced.get(self.uri_key)
+
+    @property
+    def older(self) -> "list[HttpExchange]":
+        """The last streams of the older transport."""
+        return [*islice(reversed(self._others.announced.values()), OLDER_KEPT)]
+
+    @property
     def losses(self) -> int:
         """How often records were lost so far."""
         return self._others.losses
+
+    @property
+    def is_unbroken(self) -> bool:
+        """Whether no record was lost since it began."""
+        return self._others.losses == self._losses_before
 
     @property
     def session_ids(self) -> SessionIds:
@@ -244,8 +308,10 @@ class HttpExchange:
         kept = self.sent if seen.message.sender == "client" else self.received
         if len(kept) < SEEN_KEPT:
             kept.append(seen)
-        if kept is self.received and seen.exchange is not None:
-            self.settled = seen
+        if kept is self.received:
+            self.latest = seen
+            if seen.exchange is not None:
+                self.settled = seen
 
 
 class HttpExchanges:
@@ -258,6 +324,8 @@ class HttpExchanges:
         """Whether the recording began before the first exchange, and nothing is lost since."""
         self.has_legacy = False
         """Whether there was a stream of the older transport."""
+        self.announced: OrderedDict[str, HttpExchange] = OrderedDict()
+        """The streams of that by the keys of the addresses that they announced."""
         self.upstream = ""
         """Origin and path of the server, where the recorder knew it."""
         self.paths: dict[str, None] = {}
@@ -273,10 +341,13 @@ class HttpExchanges:
         if type(number) is not int:
             return None
         found = self.of(number)
-        is_news = found.answered is None
+        is_news, key = found.answered is None, found.uri_key
         found.take(members, at)
-        if found.uri_key is not None and found.method == "GET":
+        if found.uri_key != key and found.uri_key is not None and found.method == "GET":
             self.has_legacy = True
+            self.announced[found.uri_key] = found
+            if len(self.announced) > KEPT:
+                self.announced.popitem(last=False)
         if is_news and found.answered is not None:
             self._answered(found)
         if found.ended_by is not None and self._lasting.pop(number, None) is not None:

@@ -10,9 +10,9 @@ remembered; how many had to be forgotten is counted, as from then on an unknown 
 """
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
-from analysis.http import VERSION_FIELD, HttpExchange, Stray
+from analysis.http import VERSION_FIELD, HttpExchange, Oddity, Repeat, Stray
 from analysis.message import Id, id_of
 from analysis.revisions import MODERN, rank_of
 
@@ -21,8 +21,28 @@ KEPT: Final = 50_000
 STRAYS: Final = 16
 """Events of another stream that are remembered of an exchange."""
 
+LAST_EVENT_ID: Final = "last-event-id"
+"""The header field of a request that resumes."""
+
 _SEVERAL: Final = 0
 """In place of a stream: there are several."""
+
+
+class _Sent(NamedTuple):
+    """An event id, as it was sent last."""
+
+    stream: int
+    """The stream, named by its first exchange; `_SEVERAL` where that is not one."""
+    last: int
+    """The exchange that brought it last."""
+    seq: int
+    """Number of the frame that brought it first."""
+    order: int
+    """Its place among all ids."""
+    data: int | None
+    """A hash of the data; None for an event without."""
+    losses: int
+    """How often records were lost until then."""
 
 
 class EventIds:
@@ -33,20 +53,22 @@ class EventIds:
         self.forgotten = 0
         """Ids that had to be forgotten."""
         self._limit = limit
-        # By session and id: the stream, named by its first exchange, and the exchange that brought the id last.
-        self._sent: OrderedDict[tuple[str, Id], tuple[int, int]] = OrderedDict()
+        self._count = 0
+        self._sent: OrderedDict[tuple[str, Id], _Sent] = OrderedDict()
 
     def __len__(self) -> int:
         """Ids that are remembered."""
         return len(self._sent)
 
-    def sent(self, http: HttpExchange, event_id: str, seq: int) -> None:
+    def sent(self, http: HttpExchange, event_id: str, seq: int, t_ns: int = 0, raw: bytes = b"") -> None:
         """An event was sent under an id, which may be that of an earlier event in the same exchange: ids stay in force.
 
         Args:
             http: the exchange whose response it is part of.
             event_id: the id; the empty one takes it back.
-            seq: number of the event's frame.
+            seq: number of the event's frame, or of the record of the end of a stream whose last event had no data.
+            t_ns: its stamp.
+            raw: the data.
         """
         id_ = id_of(event_id)
         if id_ == http.event_id:
@@ -55,17 +77,27 @@ class EventIds:
         if not event_id or _is_legacy(http):
             return
         key = _session(http), id_
-        stream, last = self._sent.pop(key, (http.stream, http.number))
+        data = hash(raw) if raw else None
+        known = self._sent.pop(key, None)
+        if known is None:
+            self._count += 1
+            self._sent[key] = _Sent(http.stream, http.number, seq, self._count, data, http.losses)
+            if len(self._sent) > self._limit:
+                self._sent.popitem(last=False)
+                self.forgotten += 1
+            return
+        kind = _oddity(http, known, data)
+        if kind is not None and len(http.repeats) < STRAYS:
+            http.repeats.append(Repeat(seq, t_ns, kind, known.seq))
+        stream = known.stream
         if stream != http.stream:
             if stream != _SEVERAL and len(http.strays) < STRAYS:
                 http.strays.append(Stray(seq, stream))
             stream = _SEVERAL
-        elif last != http.number:
+        elif known.last != http.number:
             http.replays += 1
-        self._sent[key] = stream, http.number
-        if len(self._sent) > self._limit:
-            self._sent.popitem(last=False)
-            self.forgotten += 1
+        data = known.data if data is None else data
+        self._sent[key] = known._replace(stream=stream, last=http.number, data=data)
 
     def opened(self, http: HttpExchange, last_event_id: str) -> None:
         """A stream of events has begun whose request names the last event that its client has."""
@@ -75,13 +107,33 @@ class EventIds:
         if _has_none(http):
             http.resumption = "undefined"
             return
-        stream, last = self._sent.get((_session(http), http.last_event_id), (_SEVERAL, None))
-        if last is None:
+        named = self._sent.get((_session(http), http.last_event_id))
+        if named is None:
+            # What was forgotten, or lost, may have had it.
             http.resumption = "unknown"
-        elif stream == _SEVERAL:
+            http.is_surely_unknown = not self.forgotten and not http.losses
+        elif named.stream == _SEVERAL:
             http.resumption = "ambiguous"
         else:
-            http.resumption, http.resumed, http.stream = "known", last, stream
+            http.resumption, http.resumed, http.stream = "known", named.last, named.stream
+            http.resumed_order = named.order
+
+
+def _oddity(http: HttpExchange, known: _Sent, data: int | None) -> Oddity | None:
+    """What is odd about an event under an id that was sent before; None for nothing, and where that is not certain."""
+    if data is None or known.data is None or http.session_id is None or http.asked is None:
+        return None  # it keeps a stream alive; or nobody knows which session it is, or what was asked for
+    if known.losses != http.losses:
+        return None
+    if data != known.data:
+        return "changed"
+    if http.resumption is None:
+        return None if LAST_EVENT_ID in http.fields else "unasked"
+    if http.resumption != "known" or known.stream == _SEVERAL:
+        return None
+    if known.stream != http.stream:
+        return "stray"
+    return "seen" if known.order <= http.resumed_order else None
 
 
 def _session(http: HttpExchange) -> str:

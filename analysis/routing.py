@@ -103,7 +103,8 @@ class Routing:
         if key and opened is not None and key not in self._by_key:
             _keep(self._by_key, key, opened)
             self._by_client.pop(http.client, None)
-        if http.uri_key and http.method == "GET" and http.uri_key not in self._by_key:
+        if http.uri_key and http.method == "GET" and (opened is None or http.uri_key not in self._by_key):
+            # Each stream is a session of its own; some servers announce the same address on all of them.
             made = opened or self._new(t_ns, observed_start=self.observed_start)
             made.delimited = "session"
             _keep(self._by_key, http.uri_key, made)

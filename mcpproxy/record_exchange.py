@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mcpproxy.record_http import Conversation
 
 METADATA_BYTES: Final = 64 << 10
+ENDPOINTS: Final = 2
+"""Addresses announced on a stream that are told of: the first counts, a second one is a mistake."""
+LONGEST_ENDPOINT: Final = 8192
 STREAM_BYTES: Final = 1 << 40
 """What a stream with a content coding may come to."""
 SNIFFED: Final = b'"jsonrpc"'
@@ -46,6 +49,7 @@ class Exchange:
         self.number = number
         self.is_asking = True
         self._is_announced = False
+        self._endpoints: list[str] = []
         self._outcome: tuple[str, str | None] | None = None
         self.flags: list[str] = []
         self.uri_key: str | None = None
@@ -173,19 +177,26 @@ class Exchange:
 
     def announce(self, endpoint: bytes) -> None:
         """A legacy `endpoint` event: where the client is to POST."""
-        text = endpoint.decode("utf-8", "replace")
+        is_news = len(self._endpoints) < ENDPOINTS  # telling of each would repeat the head each time
+        if is_news:
+            self._endpoints.append(self.recorder.redacted_target(endpoint[:LONGEST_ENDPOINT]))
+        if self.takes_address(endpoint.decode("utf-8", "replace")) or is_news:
+            # Now and not at the end of the stream: answers on it are found by this key.
+            self._tell("response")
+
+    def takes_address(self, text: str) -> bool:
+        """Whether an announced address is the one that a client goes to, which is the first."""
+        if self._is_announced:
+            return False
         try:
             address = urljoin(self.recorder.address(self._target), text)
         except ValueError:  # no address: nobody can POST there
-            return
-        if self._is_announced:  # a client goes to the first; telling of each would repeat the head each time
-            return
+            return False
         self._is_announced = True
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
         if self._leads_away(text):
             self.flag("bypass/endpoint", _origin(address))
-        # Now and not at the end of the stream: answers on it are found by this key.
-        self._tell("response")
+        return True
 
     def _leads_away(self, address: str) -> bool:
         """Whether an address that the server tells names a host, and not the one where the client found us."""
@@ -234,6 +245,7 @@ class Exchange:
             error=self._error,
             flags=self.flags or None,
             uri_key=self.uri_key,
+            endpoints=self._endpoints or None,
             body_hash=self._hashes() if ended_by else None,
             metadata=self.metadata,
         )
@@ -274,6 +286,8 @@ class BodyRecorder:
         self._is_broken = False
         self._events = EventSplitter(MAX_RAW) if status is not None and self._media == _STREAM else None
         self._event_count = 0
+        self._event_id: str | None = None
+        self._retry: int | None = None
         self._held = bytearray()
         self._parts = 0
         self._parts_size = 0
@@ -345,7 +359,8 @@ class BodyRecorder:
         if self._events is not None:
             for event in self._events.end():
                 self._record_event(event)
-            self._place("stream", event="ended", events=self._event_count, ended_by=ended_by)
+            told = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
+            self._place("stream", event="ended", **told, ended_by=ended_by)
         elif self._parts:
             if self._held:
                 self._place_part(bytes(self._held))
@@ -373,13 +388,15 @@ class BodyRecorder:
 
     def _record_event(self, event: Event) -> None:
         self._event_count += event.last
+        # A giant id stays in force: with each small event it would be stored again.
+        event_id = None if event.id is None or len(event.id) > LONGEST else event.id.decode("utf-8", "replace")
+        if event.last:
+            self._event_id, self._retry = event_id, self._retry if event.retry is None else event.retry
         if event.event == b"endpoint" and event.data is not None:
             self._exchange.announce(event.data)
             return
         if event.data is None:
             return
-        # A giant id stays in force: with each small event it would be stored again.
-        event_id = None if event.id is None or len(event.id) > LONGEST else event.id.decode("utf-8", "replace")
         if event.part:
             self._event_parts_size += len(event.data)
             self._place_part(event.data, event.part)

@@ -268,10 +268,9 @@ class _Exchange(Exchange):
         endpoints = self.connection.exchanges.endpoints
         return not endpoints or not self._target or self._target.partition(b"?")[0] in endpoints
 
-    def announce(self, endpoint: bytes) -> None:
-        """Where the client is to POST: the first word counts, for each takes a record with all that the head says."""
-        if self.uri_key is None:
-            super().announce(endpoint)
+    def takes_address(self, text: str) -> bool:
+        """The first word counts, and that of a POST is its own."""
+        return self.uri_key is None and super().takes_address(text)
 
     def flag(self, name: str, where: str) -> None:
         """Nothing leads around us: we were not there."""

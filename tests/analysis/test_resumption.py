@@ -1,14 +1,16 @@
 """Streams that go on with earlier ones, as real records tell of them."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.http import KEPT, HttpExchange, HttpExchanges, Stray
+from analysis.http import KEPT, HttpExchange, HttpExchanges, Mark, Stray
 from analysis.message import id_of
 from analysis.resumption import EventIds
+from mcpproxy.importers.trace import Case, cases
 
 
 class Streams:
@@ -208,3 +210,68 @@ def test_nothing_raises_and_no_stream_goes_on_with_itself(script: list[tuple[int
         while found is not None:
             found, steps_back = found.resumes, steps_back + 1
             assert steps_back < 7
+
+
+def say(streams: Streams, http: HttpExchange, event_id: str, raw: bytes) -> list[str]:
+    """What is odd about an event, beside what was before."""
+    before = len(http.repeats)
+    streams.seq += 1
+    streams.ids.sent(http, event_id, streams.seq, streams.seq * 10, raw)
+    return [one.kind for one in http.repeats[before:]]
+
+
+def asking(streams: Streams, number: int, after: str | None = None) -> HttpExchange:
+    """The stream of a GET, of whose request all is known."""
+    http = streams.begin(number, "GET", after=after, fields={"Last_Event_ID": after} if after else {})
+    http.asked = Mark(streams.seq, 0)
+    return http
+
+
+def test_other_data_under_an_id_is_another_event(streams: Streams) -> None:
+    first, second = asking(streams, 1), asking(streams, 2)
+    assert say(streams, first, "1", b"a") == []
+    assert say(streams, second, "1", b"b") == ["changed"]
+    assert second.repeats[0].earlier == 1
+
+
+def test_the_same_again_is_right_where_it_was_asked_for(streams: Streams) -> None:
+    first = asking(streams, 1)
+    for event_id in ("1", "2", "3"):
+        assert say(streams, first, event_id, event_id.encode()) == []
+    second = asking(streams, 2, after="2")
+    assert say(streams, second, "3", b"3") == []
+    third = asking(streams, 3, after="2")
+    assert [say(streams, third, event_id, event_id.encode()) for event_id in "123"] == [["seen"], ["seen"], []]
+    assert say(streams, asking(streams, 4), "3", b"3") == ["unasked"]
+
+
+def test_an_event_of_another_stream_is_no_replay(streams: Streams) -> None:
+    first, other = asking(streams, 1), asking(streams, 2)
+    say(streams, first, "a", b"a")
+    say(streams, other, "b", b"b")
+    assert say(streams, asking(streams, 3, after="a"), "b", b"b") == ["stray"]
+
+
+def test_events_without_data_and_lost_records_prove_nothing(streams: Streams) -> None:
+    first, second = asking(streams, 1), asking(streams, 2)
+    say(streams, first, "1", b"")
+    assert say(streams, second, "1", b"b") == []
+    say(streams, first, "2", b"a")
+    streams.exchanges.losses += 1
+    assert say(streams, second, "2", b"b") == []
+    assert not streams.begin(3, "GET", after="x").is_surely_unknown
+
+
+def test_a_stream_tells_its_last_id_and_time_to_wait_when_it_ends() -> None:
+    head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    frames = [
+        {"dir": "c2s", "k": "req", "x": 1, "raw": "GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n"},
+        {"dir": "s2c", "k": "head", "x": 1, "raw": head},
+        {"dir": "s2c", "k": "sse", "x": 1, "raw": "id: 1\nretry: 5\ndata: {}\n\nretry: 70\n\nid: 2\n\nid: 3"},
+        {"dir": "s2c", "k": "end", "x": 1, "by": "server"},
+    ]
+    (case,) = cases([json.dumps({"name": "n", "transport": "http", "frames": frames}).encode()])
+    assert isinstance(case, Case)
+    told = [json.loads(line) for _, line in case.records()]
+    (ended,) = [one for one in told if one["rec"] == "stream" and one["event"] == "ended"]
+    assert (ended["events"], ended["event_id"], ended["retry"]) == (4, "2", 70)
