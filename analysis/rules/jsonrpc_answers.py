@@ -182,7 +182,8 @@ class ErrorWithoutId(Rule):
         answer = seen.message
         if not isinstance(answer, Response) or not _is_nameless(answer):
             return
-        if answer.sender == "server" and seen.http is not None and seen.http.method != "GET":
+        is_body = answer.frames[0].unit == "http_body"
+        if answer.sender == "server" and seen.http is not None and (is_body or seen.http.method != "GET"):
             return  # decided when its status is known
         doubts = self._doubts(seen.session)
         other: Side = "server" if answer.sender == "client" else "client"
