@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 FIELD: Final = "mcp-session-id"
 KEPT: Final = 10_000
 """Ids that are remembered; the oldest are forgotten first."""
+OF_CLIENT_KEPT: Final = 8
+"""Ids of one client."""
 
 
 class SessionId:
@@ -57,10 +59,16 @@ class SessionIds:
         """Ids that had to be forgotten."""
         self._known: OrderedDict[str, SessionId] = OrderedDict()
         self._of_session: OrderedDict[int, str] = OrderedDict()
+        self._of_client: OrderedDict[str, list[SessionId]] = OrderedDict()
 
     def of(self, id_: str) -> SessionId | None:
         """What is known of an id."""
         return self._known.get(id_)
+
+    def is_given(self, id_: str) -> bool:
+        """Whether a response gave an id out."""
+        known = self._known.get(id_)
+        return known is not None and known.given is not None
 
     def known(self) -> list[str]:
         """All ids that are remembered."""
@@ -71,9 +79,8 @@ class SessionIds:
         return self._of_session.get(session.number)
 
     def given_to(self, client: str) -> list[SessionId]:
-        """Ids that were given to a client; its fingerprint is that of `HttpExchange.client`."""
-        given = [one for one in self._known.values() if one.exchange is not None]
-        return [one for one in given if one.exchange is not None and one.exchange.client == client]
+        """The last ids that were given to a client; its fingerprint is that of `HttpExchange.client`."""
+        return self._of_client.get(client, [])
 
     def answered(self, http: "HttpExchange") -> None:
         """The response of an exchange has begun."""
@@ -87,10 +94,18 @@ class SessionIds:
         if known.given is None and given != asked:
             known.given, known.exchange, known.session = http.answered, http, http.session
             known.is_of_opening = http.is_opening
+            self._remember(known, http.client)
         if known.exchange is http and http.session is not None and http.is_opening and given:
             self._of_session[http.session.number] = given
             if len(self._of_session) > KEPT:
                 self._of_session.popitem(last=False)
+
+    def _remember(self, given: SessionId, client: str) -> None:
+        own = self._of_client.setdefault(client, [])
+        own.append(given)
+        del own[:-OF_CLIENT_KEPT]
+        if len(self._of_client) > KEPT:
+            self._of_client.popitem(last=False)
 
     def _asked(self, asked: str, http: "HttpExchange") -> None:
         is_over = not http.is_ours and not http.is_modern

@@ -333,8 +333,8 @@ def _unrelated() -> list[dict[str, Any]]:
         "result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}},
     }
     told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: other\r\n\r\n"
-    later = "Mcp-Session-Id: other\r\nMCP-Protocol-Version: 2025-06-18\r\n"
+    answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: other-1868a90c-9f3e-4d57\r\n\r\n"
+    later = "Mcp-Session-Id: other-1868a90c-9f3e-4d57\r\nMCP-Protocol-Version: 2025-06-18\r\n"
     return [
         {"x": 1, "dir": "c2s", "k": "req", "raw": f"{head}\r\n{json.dumps(asked)}"},
         {"x": 1, "dir": "s2c", "k": "res", "raw": f"{answer}{json.dumps(result)}"},
