@@ -240,6 +240,13 @@ tasks
   either | 2025-11-25 only | warning | O | related-task-redundant
   either | 2025-11-25 only | warning | TO | poll-too-fast
   server | 2025-11-25 only | warning | - | error-not-failed
+ext-tasks
+  server | ≥2026-07-28 | error | - | undeclared unsupported-method undeclared-served result-type invalid-shape
+      terminal-changed key-reused unlistened-notification not-found-code
+  client | ≥2026-07-28 | error | - | client-undeclared
+  server | ≥2026-07-28 | warning | - | acknowledgement-not-empty
+  client | ≥2026-07-28 | note | - | unknown-key
+  client | ≥2026-07-28 | warning | TO | poll-too-fast
 mrtr
   server | ≥2026-07-28 | error | - | unsupported-method empty invalid-input-request undeclared-capability
       wrong-result-type
@@ -371,6 +378,12 @@ sse
   server | 2025-11-25 only | warning | - | closed-without-retry
   client | 2025-11-25 only | error | T | retry-ignored
   either | ≥2026-07-28 | note | O | resumption-in-modern
+legacy-sse
+  server | all | error | - | no-endpoint-first endpoint-invalid
+  server | all | warning | - | endpoint-again event-type answer-in-post
+  client | all | error | - | wrong-post-uri
+  client | all | warning | - | post-after-close
+  client | ≥2025-06-18 | note | O | no-version-header
 auth
   server | ≥2025-06-18 | error, note ≥2025-11-25 | H | challenge-missing
   server | ≥2025-06-18 | error, note ≥2025-11-25 | - | resource-metadata-missing

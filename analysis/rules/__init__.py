@@ -46,7 +46,7 @@ GROUPS: Final = (
     *("capability", "method", "schema", "error", "progress", "cancel", "timeout", "subscribe", "listen"),
     *("tasks", "ext-tasks", "mrtr", "page", "cache", "tool"),
     *("resource", "prompt", "completion", "logging", "sampling", "roots"),
-    *("elicitation", "deprecated", "http", "shutdown"),
+    *("elicitation", "deprecated", "http", "sse", "legacy-sse", "auth", "shutdown"),
 )
 """The groups that are built, in the order of the catalogue."""
 

@@ -1,5 +1,6 @@
 """Pages that a server sends the user to, and whether it says when they are done."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -12,6 +13,7 @@ from analysis.rules.eras import member
 from analysis.rules.error_codes import URL_ELICITATION, code_of, data_of
 from analysis.session import Seen
 
+_LOOPBACK: Final = re.compile(r"127(?:\.[0-9]{1,3}){3}").fullmatch
 KEPT: Final = 10_000
 """Elicitations of a session that are remembered."""
 LISTED: Final = 100
@@ -71,7 +73,7 @@ class UrlNotHttps(_Url):
     level = WARNING
 
     def fault(self, url: SplitResult | None) -> str | None:
-        if url is None or url.scheme.lower() == "https" or _is_local(url.hostname or ""):
+        if url is None or url.scheme.lower() == "https" or is_local(url.hostname or ""):
             return None
         return "the URL of an elicitation is not of https"
 
@@ -242,5 +244,6 @@ def _split(text: str) -> SplitResult | None:
     return url
 
 
-def _is_local(host: str) -> bool:
-    return host == "localhost" or host == "::1" or host.startswith("127.")
+def is_local(host: str) -> bool:
+    """Whether a host, in lower case, is the machine itself."""
+    return host in ("localhost", "::1") or host.endswith(".localhost") or _LOOPBACK(host) is not None

@@ -10,7 +10,7 @@ from analysis.rules import rules
 def test_every_row_has_the_form_of_one() -> None:
     span = rf"all|all except {DATE}|[≤≥]{DATE}|{DATE} only|{DATE} to {DATE}"
     for row in catalogue().values():
-        assert re.fullmatch(r"[a-z]+/[a-z0-9-]+", row.id)
+        assert re.fullmatch(r"[a-z-]+/[a-z0-9-]+", row.id)
         assert row.who in ("client", "server", "either"), row
         assert re.fullmatch(span, row.versions), row
         assert row.level.split(",")[0] in ("error", "warning", "note"), row

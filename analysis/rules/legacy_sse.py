@@ -1,0 +1,302 @@
+"""The group `legacy-sse`: HTTP+SSE of 2024-11-05, one stream for all that a server says and a URI for POSTs.
+
+What a stream announces stands in the records of its exchange; that it is of this transport shows by it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import ClassVar, Final
+from urllib.parse import urlsplit
+
+from analysis.finding import Finding
+from analysis.http import VERSION_FIELD, HttpExchange, Mark
+from analysis.message import Invalid
+from analysis.revisions import since
+from analysis.rules import NOTE, RACE_NS, WARNING, Rule
+from analysis.rules.exchanges import POST, STREAM, SUCCESS, OverHttp
+from analysis.rules.framing_text import reason
+from analysis.rules.sse_events import NOT_JSON, is_older
+from analysis.session import Seen, Session
+
+KEPT: Final = 1_000
+"""POSTs to addresses that nobody has announced so far that are remembered."""
+
+_GET: Final = frozenset({"GET"})
+_PAGE: Final = "2024-11-05 basic/transports"
+_FORBIDDEN: Final = frozenset(map(chr, (*range(0x21), *b'"<>\\^`{|}', 0x7F)))
+"""What no URI reference has, beside what is beyond ASCII."""
+
+
+class _OfStream(OverHttp):
+    """A rule about the stream, when it is over."""
+
+    who = "server"
+    asked: ClassVar[frozenset[str]] = _GET
+    media = STREAM
+    source = _PAGE
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return () if http.is_ours else self.look(http, session)
+
+
+class _OfPost(OverHttp):
+    """A rule about POSTs, when they are answered."""
+
+    who = "client"
+    asked: ClassVar[frozenset[str]] = POST
+    source = _PAGE
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return () if http.is_ours or not http.sent else self.look(http, session)
+
+
+class NoEndpointFirst(_OfStream):
+    """A stream says something before it tells where to POST.
+
+    **Why it matters.** The client waits for that address and takes nothing else; some give up.
+
+    **On the wire.** `> GET /sse` and an event with a message as the first one
+
+    **Instead.** `< event: endpoint`, `data: /messages?sessionId=…`, before all others. Comments may precede it.
+    """
+
+    id = "legacy-sse/no-endpoint-first"
+
+    def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+        if not http.received or http.session_id is not None or http.asked is None:
+            return ()
+        first = http.received[0]
+        if http.announced is not None:
+            is_late = http.uri_key is not None and first.message.seq < http.announced.seq
+        else:
+            is_late = _is_older_place(http)
+        if not is_late or not http.is_unbroken:
+            return ()
+        return [self.finding(first, "a stream of HTTP+SSE does not begin with the event endpoint")]
+
+
+class EndpointInvalid(_OfStream):
+    """What a stream announces is no address to POST to.
+
+    **Why it matters.** Nothing can be sent. An address of another origin is refused by clients, lest a server have them
+    send their messages elsewhere.
+
+    **On the wire.** `< event: endpoint`, `data: ` and nothing
+
+    **Instead.** A path with a query, such as `/messages?sessionId=…`.
+    """
+
+    id = "legacy-sse/endpoint-invalid"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.announced is None or not http.endpoints:
+            return ()
+        address = http.endpoints[0]
+        if not address:
+            return [self._told(http, session, "the event endpoint has no address")]
+        try:
+            parts = urlsplit(address)
+            is_valid = _FORBIDDEN.isdisjoint(address) and address.isascii()
+        except ValueError:
+            is_valid = False
+        if not is_valid:
+            return [self._told(http, session, "the address of the event endpoint is no URI")]
+        if not parts.netloc or parts.netloc.lower() in _origins(http):
+            return ()
+        found = self._told(http, session, "the address of the event endpoint is of another origin")
+        return [found._replace(level=WARNING)]
+
+    def _told(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
+        at = http.announced or Mark(0, 0)
+        return self.finding(at, text, session=session)
+
+
+class EndpointAgain(_OfStream):
+    """A stream announces an address a second time.
+
+    **Why it matters.** Clients go on with the first, or with the last: messages may go where nobody waits.
+
+    **On the wire.** `< event: endpoint` twice on one stream
+
+    **Instead.** Announce it once, as the first event.
+    """
+
+    id = "legacy-sse/endpoint-again"
+    level = WARNING
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.announced_again is None:
+            return ()
+        return [self.finding(http.announced_again, "a stream has a second event endpoint", session=session)]
+
+
+class WrongPostUri(_OfPost):
+    """A message is POSTed elsewhere than to the address that was announced, or before one was.
+
+    **Why it matters.** The server finds the session by that address, its query included.
+
+    **On the wire.** `< event: endpoint`, `data: /messages?sessionId=1`, and `> POST /messages`
+
+    **Instead.** POST to what was announced, resolved against the URL of the stream.
+    """
+
+    id = "legacy-sse/wrong-post-uri"
+    media = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._early: OrderedDict[str, tuple[Mark, HttpExchange]] = OrderedDict()
+        """POSTs to addresses that nobody had announced."""
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
+        return like.method == "POST" if hook == "answered" else like.method == "GET" and like.media == STREAM
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        key = http.uri_key
+        if key is None or http.asked is None or http.announced_by is not None or not http.is_whole:
+            return ()
+        if _is_newer(http):
+            return ()
+        if not any(one.client == http.client and one.over is None for one in http.older):
+            self._early[key] = http.asked, http
+            if len(self._early) > KEPT:
+                self._early.popitem(last=False)
+            return ()
+        is_probe = http.status is not None and 400 <= http.status < 500 and _is_older_place(http)
+        return (
+            () if is_probe else self.in_request(http, session, "a POST does not go to the address that was announced")
+        )
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        early = self._early.pop(http.uri_key, None) if http.uri_key is not None and self._early else None
+        if early is None or http.announced is None or http.asked is None or not http.is_whole:
+            return ()
+        at, post = early
+        # Sent while the stream was open already, and its address not told yet.
+        if not http.asked.seq < at.seq < http.announced.seq or post.client != http.client:
+            return ()
+        return self.in_request(post, session, "a POST goes out before its address was announced")
+
+
+class EventType(Rule):
+    """A message of the server comes in an event of another type than `message`, or such an event has no message.
+
+    **Why it matters.** Clients listen to `message` and `endpoint` alone, and read JSON there.
+
+    **On the wire.** `< event: response`, `data: {"jsonrpc":"2.0",…}`
+
+    **Instead.** `< event: message`, one message in each.
+    """
+
+    id = "legacy-sse/event-type"
+    who = "server"
+    level = WARNING
+    needs_http = True
+    sender = "server"
+    source = _PAGE
+
+    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+        frame = seen.message.frames[0]
+        if frame.unit != "sse_event" or not is_older(seen.http):
+            return ()
+        if frame.event is not None:
+            text = "a message of the server comes in an event of another type than message"
+            return [self.finding(seen, text)] if b'"jsonrpc"' in frame.raw else ()
+        return [self.finding(seen, "the data of an event is not JSON")] if reason(seen.message) == NOT_JSON else ()
+
+
+class AnswerInPost(OverHttp):
+    """A message of the server comes in the response to a POST.
+
+    **Why it matters.** On this transport the server speaks on the stream alone. Clients do not read what a POST
+    returns.
+
+    **On the wire.** `> POST /messages?sessionId=1`, `< HTTP/1.1 200 OK`, `{"jsonrpc":"2.0","id":1,"result":…}`
+
+    **Instead.** Answer the POST 202, and the request on the stream.
+    """
+
+    id = "legacy-sse/answer-in-post"
+    who = "server"
+    level = WARNING
+    asked: ClassVar[frozenset[str]] = POST
+    statuses = SUCCESS
+    source = _PAGE
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not http.received or http.announced_by is None or isinstance(http.received[0].message, Invalid):
+            return ()
+        text = "a message comes in the response to a POST, and not on the stream"
+        return self.in_response(http, session, text, self.level)
+
+
+class PostAfterClose(_OfPost):
+    """A message is POSTed when its stream is gone.
+
+    **Why it matters.** The answer has nowhere to go.
+
+    **On the wire.** the end of the stream, and seconds later `> POST /messages?sessionId=1`
+
+    **Instead.** Open a stream anew, and begin with `initialize`.
+    """
+
+    id = "legacy-sse/post-after-close"
+    level = WARNING
+    source = "2024-11-05 basic/transports"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        stream = http.announced_by
+        if stream is None or stream.over is None or http.asked is None:
+            return ()
+        if http.asked.t_ns - stream.over.t_ns <= RACE_NS or not stream.is_unbroken:
+            return ()
+        return self.in_request(http, session, "a POST goes out when its stream is gone", self.level)
+
+
+class NoVersionHeader(_OfPost):
+    """A client does not name the revision on this transport.
+
+    **Why it matters.** Little: the page about the life cycle asks for it wherever HTTP is used, the one about this
+    transport knows nothing of it, and official clients do not send it.
+
+    **On the wire.** `> POST /messages?sessionId=1` without `MCP-Protocol-Version` after a handshake for 2025-06-18
+
+    **Instead.** `MCP-Protocol-Version: 2025-06-18` with each request after the handshake.
+    """
+
+    id = "legacy-sse/no-version-header"
+    versions = since("2025-06-18")
+    level = NOTE
+    once = True
+    source = "2025-06-18 basic/lifecycle"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if VERSION_FIELD in http.fields or http.announced_by is None or http.is_opening:
+            return ()
+        if session is None or session.state not in ("init-answered", "ready"):
+            return ()
+        return self.in_request(http, session, "the request names no revision")
+
+
+# ---- what the rules ask
+
+
+def _is_newer(http: HttpExchange) -> bool:
+    """Whether a POST shows that it is one of Streamable HTTP."""
+    if http.session_id is not None or http.is_modern or http.media == STREAM:
+        return True
+    return STREAM in http.fields.get("accept", "").lower()
+
+
+def _is_older_place(http: HttpExchange) -> bool:
+    """Whether the older transport was spoken at the path of an exchange."""
+    return any(one.path == http.path for one in http.older)
+
+
+def _origins(http: HttpExchange) -> tuple[str, str]:
+    """The names by which clients and the recorder know the server."""
+    try:
+        upstream = urlsplit(http.upstream).netloc.lower()
+    except ValueError:
+        upstream = ""
+    return http.fields.get("host", "").lower(), upstream
