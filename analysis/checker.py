@@ -18,6 +18,7 @@ from functools import partial
 from typing import Final, Literal
 
 from analysis.bodies import problems_of
+from analysis.costs import Costs
 from analysis.exchange import Exchange, Outcome
 from analysis.finding import Finding
 from analysis.fold import Fold
@@ -61,14 +62,20 @@ _SHAPED: Final = frozenset({"request", "notification", "result", "interim"})
 class Checker:
     """Runs rules over one capture."""
 
-    def __init__(self, picked: Iterable[type[Rule]] | None = None, shown: Callable[[Seen], None] | None = None) -> None:
+    def __init__(
+        self,
+        picked: Iterable[type[Rule]] | None = None,
+        shown: Callable[[Seen], None] | None = None,
+        costs: Costs | None = None,
+    ) -> None:
         """A checker at the beginning of a capture.
 
         Args:
             picked: the rules to run; None for all.
             shown: is given each message before the rules are asked about it.
+            costs: takes down what each rule costs; None where nobody asks.
         """
-        self._shown = shown
+        self._shown, self._costs = shown, costs
         self.fold = Fold()
         """What is known of the capture."""
         self.faults: dict[str, str] = {}
@@ -253,7 +260,7 @@ class Checker:
             if len(self._exchange_plans) > PLANS:
                 self._exchange_plans.clear()
             calls = self._exchange_plans[key] = tuple(
-                (rule, getattr(rule, f"on_{hook}"))
+                (rule, self._hook(rule, hook))
                 for rule in self._rules
                 if rule.id not in self.faults
                 and getattr(type(rule), f"on_{hook}") is not getattr(Rule, f"on_{hook}")
@@ -312,13 +319,17 @@ class Checker:
     def _hooks(self, hook: str, session: Session) -> list[tuple[Rule, Hook]]:
         name = f"on_{hook}"
         return [
-            (rule, getattr(rule, name))
+            (rule, self._hook(rule, hook))
             for rule in self._rules
             if rule.id not in self.faults
             and getattr(type(rule), name) is not getattr(Rule, name)
             and (session.observed_start or not rule.needs_start)
             and (session.is_http or not rule.needs_http)
         ]
+
+    def _hook(self, rule: Rule, name: str) -> Hook:
+        hook: Hook = getattr(rule, f"on_{name}")
+        return hook if self._costs is None else self._costs.timed(rule.id, hook)
 
     def _ask(self, rule: Rule, call: Hook, *what: object) -> list[Finding]:
         if rule.id in self.faults:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from analysis.baseline import Baseline, fingerprint
 from analysis.checker import Checker
+from analysis.costs import Costs
 from analysis.filter import Facts, Filter, facts_of
 from analysis.finding import Finding
 from analysis.session import Seen
@@ -39,6 +40,8 @@ class Wanted(NamedTuple):
     """What was accepted."""
     only: Filter | None = None
     """Selects messages; None for all."""
+    costs: Costs | None = None
+    """Takes down what the rules cost; None where nobody asks."""
 
 
 class Examination:
@@ -55,7 +58,8 @@ class Examination:
         self._sites = Sites(path)
         self._assembler = FrameAssembler()
         self._onlooker = _Onlooker()
-        self._checker = Checker(shown=self._onlooker.look if wanted.only is not None else None)
+        shown = self._onlooker.look if wanted.only is not None else None
+        self._checker = Checker(shown=shown, costs=wanted.costs)
 
     @property
     def sessions(self) -> int:

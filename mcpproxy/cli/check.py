@@ -10,6 +10,7 @@ import gc
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from analysis.baseline import Baseline, BaselineError, read
 from analysis.catalogue import catalogue
+from analysis.costs import Costs
 from analysis.filter import Filter, FilterError, parse
 from analysis.finding import Level
 from analysis.rules import rules
@@ -26,13 +28,14 @@ from captures.follow import follow
 from captures.reader import Capture, Damage
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.diagnostics import Exit, fail, say, say_table
 from mcpproxy.cli.output import say_of_filter
 from mcpproxy.cli.rule import is_pattern, no_rule
 from mcpproxy.cli.selection import selected
 from mcpproxy.cli.traces import check_traces
 from mcpproxy.examination import Examination, Wanted
 from mcpproxy.importers.source import read_lines
+from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import Text
 from mcpproxy.report.findings_json import Json
 from mcpproxy.report.found import STDIN, Found, Report, Totals
@@ -62,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--baseline", metavar="F", help="findings to accept: what --format json printed before")
     made.add_argument("--notes", action="store_true", help="tell notes, too; text and github only count them otherwise")
     made.add_argument("-f", "--follow", action="store_true", help="go on with what is being recorded, until it ends")
+    made.add_argument("--profile", action="store_true", help="tell on stderr how long each rule has taken")
     made.add_argument(
         "--trace", metavar="F", help="check the conversations in F, or - for stdin, against what they expect"
     )
@@ -91,6 +95,7 @@ def run(arguments: list[str]) -> int:
             lambda rule: _is_picked(rule, options),
             _baseline(options.baseline),
             None if options.filter is None else _filter(options.filter),
+            Costs() if options.profile else None,
         )
     except FilterError as error:
         say_of_filter(error)
@@ -139,7 +144,7 @@ def _baseline(name: str | None) -> Baseline:
 
 
 def _check_traces(options: argparse.Namespace) -> int:
-    has_more = options.capture or options.baseline or options.filter or options.follow
+    has_more = options.capture or options.baseline or options.filter or options.follow or options.profile
     if has_more or options.format not in ("text", "json"):
         return fail("--trace goes with --rule, --ignore, and --format text or json; see mcpproxy check --help")
     if options.trace == "-":
@@ -166,6 +171,7 @@ class _Check:
         """Of the capture that is checked now, as reports tell it."""
         self._failed = False
         self._following: Examination | None = None
+        self._began_ns = time.perf_counter_ns()
 
     def run(self) -> int:
         # Of millions of objects nearly all die at once and few are in cycles: to look for those as often as Python does
@@ -181,6 +187,9 @@ class _Check:
             _write(self._report.close(self._totals))
             raise
         _write(self._report.close(self._totals))
+        if self._wanted.costs is not None:
+            took_ns = time.perf_counter_ns() - self._began_ns
+            say_table(cost_lines(self._wanted.costs.rules, rules(), self._totals.frames, took_ns))
         if self._wanted.only is not None and self._totals.captures and not self._totals.findings:
             say("no finding fits the filter")
         if self._failed:

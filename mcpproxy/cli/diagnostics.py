@@ -5,7 +5,7 @@ An error is one line: what was tried, on what, what to do next. Never a tracebac
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 
 from captures.errors import CannotCreate, CaptureError
@@ -32,9 +32,17 @@ class Exit(IntEnum):
 
 def say(message: str) -> None:
     """One line on stderr."""
-    line = f"mcpproxy: {sanitise(message, None)}\n".encode("utf-8", "backslashreplace")
+    _write(f"mcpproxy: {sanitise(message, None)}\n")
+
+
+def say_table(lines: Iterable[str]) -> None:
+    """Lines on stderr that belong together, without our name before each."""
+    _write("".join(f"{sanitise(line, None)}\n" for line in lines))
+
+
+def _write(text: str) -> None:
     try:
-        os.write(2, line)
+        os.write(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
         return
 

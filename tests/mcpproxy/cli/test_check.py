@@ -228,6 +228,21 @@ def test_several_captures_have_one_sum(capture: Path, tmp_path: Path) -> None:
     assert "4 errors in 8 frames of 2 sessions." in text
 
 
+def test_a_profile_tells_what_rules_cost_and_which_were_never_asked(capture: Path) -> None:
+    plain, profiled = mcpproxy("check", capture), mcpproxy("check", "--profile", capture)
+    assert (profiled.returncode, profiled.stdout) == (plain.returncode, plain.stdout)
+    table = profiled.stderr.decode().splitlines()
+    assert re.search(r"^[\d,]+ frames? took [\d.]+ s, .* µs a frame$", table[0])
+    assert table[1].split() == ["rule", "asked", "µs", "each", "share"]
+    asked = {line.split()[0]: int(line.split()[1].replace(",", "")) for line in table[2:-1] if "other" not in line}
+    assert set(asked) <= set(rules())
+    assert min(asked.values()) > 0
+    shares = [float(line.split()[-1].rstrip("%")) for line in table[2:-1]]
+    assert abs(sum(shares) - 100) < 3
+    assert "were never asked; of these groups none:" in table[-1]
+    assert "auth" in table[-1].split(": ")[-1].split(", ")
+
+
 def test_the_newest_capture_and_stdin_are_taken(capture: Path, tmp_path: Path) -> None:
     assert mcpproxy("check", *IDS, MCPPROXY_CAPTURES=str(tmp_path), HOME=str(tmp_path)).returncode == 1
     done = mcpproxy("check", "--json", *IDS, "-", stdin=capture.read_bytes())

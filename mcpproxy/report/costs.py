@@ -1,0 +1,44 @@
+"""What `check --profile` tells: which rules were asked how often, what that took, and which were never asked."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from analysis.costs import Cost
+from analysis.rules import group_of
+from mcpproxy.report.text import count_text
+
+SHOWN: Final = 20
+"""Rules that are told of one by one."""
+
+
+def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, took_ns: int) -> Iterator[str]:
+    """A table of the dearest rules, and what was not run at all.
+
+    Args:
+        costs: of the rules that could be asked, by their ids.
+        every: the ids of all rules.
+        frames: how many were checked.
+        took_ns: how long the whole check took.
+    """
+    asked = sorted(((id_, cost) for id_, cost in costs.items() if cost.asked), key=lambda one: -one[1].ns)
+    spent = sum(cost.ns for _, cost in asked)
+    each = spent / frames / 1000 if frames else 0
+    yield (
+        f"{count_text(frames, 'frame')} took {took_ns / 1e9:.1f} s, measuring included;"
+        f" {spent / 1e9:.1f} s of it were rules: {each:.1f} µs a frame"
+    )
+    if asked:
+        yield f"{'rule':<44}{'asked':>12}{'µs each':>10}{'share':>8}"
+    for id_, cost in asked[:SHOWN]:
+        share = cost.ns / spent if spent else 0
+        yield f"{id_:<44}{cost.asked:>12,}{cost.ns / cost.asked / 1000:>10.2f}{share:>8.1%}"
+    if len(asked) > SHOWN:
+        rest = asked[SHOWN:]
+        count, ns = sum(cost.asked for _, cost in rest), sum(cost.ns for _, cost in rest)
+        name = count_text(len(rest), "other rule")
+        yield f"{name:<44}{count:>12,}{ns / count / 1000:>10.2f}{ns / spent if spent else 0:>8.1%}"
+    silent = set(every) - {id_ for id_, _ in asked}
+    groups = sorted({group_of(id_) for id_ in every} - {group_of(id_) for id_, _ in asked})
+    told = f"; of these groups none: {', '.join(groups)}" if groups else ""
+    verb = "was" if len(silent) == 1 else "were"
+    yield f"{count_text(len(silent), 'rule')} of {len(every)} had nothing to look at and {verb} never asked{told}"
