@@ -54,8 +54,8 @@ class Undeclared(_Created):
     **On the wire.** `> {"id":2,"method":"tools/call",…}` with `"clientCapabilities":{}`
     `< {"id":2,"result":{"resultType":"task","taskId":"t1",…}}`
 
-    **Instead.** Look at `extensions` in the capabilities of each request; where they lack `io.modelcontextprotocol/tasks`
-    answer when the result is there.
+    **Instead.** Look at `extensions` in the capabilities of each request. Where they lack
+    `io.modelcontextprotocol/tasks`, answer when the result is there.
     """
 
     id = "ext-tasks/undeclared"

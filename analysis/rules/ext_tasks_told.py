@@ -80,8 +80,11 @@ class InvalidShape(Rule):
     source = SOURCE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        is_new = seen.method == "tools/call"
-        if is_new and (seen.exchange is None or seen.exchange.outcome is not _TASK):
+        exchange = seen.exchange
+        if exchange is None:
+            return ()
+        is_new = exchange.request.method == "tools/call"
+        if is_new and exchange.outcome is not _TASK:
             return ()
         result = seen.body["result"]
         return self._look(seen, result, "/result", is_new=is_new) if isinstance(result, dict) else ()

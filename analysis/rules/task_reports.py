@@ -32,6 +32,9 @@ STATUSES: Final = OVER | {"working", "input_required"}
 # Members of an enumeration are slow to look up.
 _TASK: Final = Outcome.TASK
 _LOOKED_AT: Final = 100
+_NEW: Final = frozenset({"task"})
+_ONE: Final = frozenset({"taskId"})
+_LIST: Final = frozenset({"tasks"})
 
 
 class Told(NamedTuple):
@@ -84,8 +87,12 @@ class Reports(Rule):
 
     versions = TASKS
     methods: ClassVar[frozenset[str] | None] = REPORTS
-    members = frozenset({"task", "taskId", "tasks"})
     source = PAGE
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all hooks alike
+        if method == "tasks/list":
+            return _LIST
+        return _NEW if method in CALLS and like.era != "modern" else _ONE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         return [one for told in told_in(seen) for one in self.told(seen, told)]

@@ -147,6 +147,7 @@ class ProgressAfterTerminal(Rule):
     id = "tasks/progress-after-terminal"
     versions = TASKS
     methods = CALLS
+    members = frozenset({"task"})
     source = "2025-11-25 basic/utilities/progress"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from analysis.capabilities import has, lacks
 from analysis.finding import Finding
-from analysis.message import Response, Side
+from analysis.message import Request, Response, Side
 from analysis.methods import METHODS
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import member, short
 from analysis.rules.error_codes import INVALID_REQUEST, NOT_FOUND, code_of, shown
-from analysis.rules.listings import Entry
+from analysis.rules.listings import Entry, tools_of
 from analysis.rules.task_reports import CALLS, PAGE, STATUSES, TASKS, Reports, Told
 from analysis.rules.tool_known import CALL, CHANGED, LIST, Known
 from analysis.session import Seen, Session
@@ -18,6 +18,7 @@ from analysis.tasks import has_stub
 
 _CALLING: Final = "tasks.requests.tools.call"
 _ON_HTTP: Final = (None, 200)
+_KEY: Final = "tools that run as tasks only"
 
 
 class _Supported(Known):
@@ -38,10 +39,22 @@ class _Supported(Known):
         execution = entry.item.get("execution", {})
         return entry, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
 
+
+class _Required(_Supported):
+    """What the rules about tools have in common that run as tasks only; few servers have such."""
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.request is not None and seen.request.method == LIST:
+            page = tools_of(seen.session).take(seen)
+            if any(member(member(one, "execution"), "taskSupport") == "required" for one in page.items):
+                seen.session.memory[_KEY] = True
+            return ()
+        return self.answered(seen) if _KEY in seen.session.memory else ()
+
     def needing(self, seen: Seen) -> Entry | None:
         """The tool of a call, where that has to be run as a task and is not."""
         params = seen.request.params if seen.request is not None else None
-        if not isinstance(params, dict) or "task" in params:
+        if _KEY not in seen.session.memory or not isinstance(params, dict) or "task" in params:
             return None
         found = self.support(seen)
         return found[0] if found is not None and found[1] == "required" else None
@@ -76,7 +89,7 @@ class ForbiddenTool(_Supported):
         return [self.finding(seen, text, pointer="/params/task", related=(found[0].seq,))]
 
 
-class RequiredTool(_Supported):
+class RequiredTool(_Required):
     """A tool is called at once that runs as a task only.
 
     **Why it matters.** The server has to refuse the call.
@@ -91,14 +104,14 @@ class RequiredTool(_Supported):
     who = "client"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        entry = self.needing(seen)
+        entry = self.needing(seen) if _KEY in seen.session.memory else None
         if entry is None:
             return ()
         text = "a tool is called without task that runs as a task only"
         return [self.finding(seen, text, pointer="/params", related=(entry.seq,))]
 
 
-class RequiredNotRefused(_Supported):
+class RequiredNotRefused(_Required):
     """A tool that runs as a task only is run without, or the call is refused with another code than -32601.
 
     **Why it matters.** What was announced as required is not. Clients learn by -32601 that they have to ask for a task.
@@ -178,15 +191,25 @@ class NotCreated(_Supported):
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         if method in CALLS:
-            return like.message.sender not in METHODS[method].senders(like.rank)
+            return hook == "request" or like.message.sender not in METHODS[method].senders(like.rank)
         return super().concerns(hook, method, like)
 
-    def answered(self, seen: Seen) -> Iterable[Finding]:
-        request, result = seen.request, seen.body["result"]
-        params = request.params if request is not None else None
-        if request is None or not isinstance(params, dict) or "task" not in params:
-            return ()
-        if not isinstance(params["task"], dict) or not isinstance(result, dict) or result.get("task") is not None:
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - whatever the method
+        return frozenset({"task"}) if hook == "request" else frozenset()
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        seen.session.memory[self.id] = True  # from the first on, answers are worth a look
+        return ()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or request.method == LIST:
+            return super().on_result(seen)
+        return self._look(seen, request) if self.id in seen.session.memory else ()
+
+    def _look(self, seen: Seen, request: Request) -> Iterable[Finding]:
+        wanted, result = member(request.params, "task"), seen.body["result"]
+        if not isinstance(wanted, dict) or not isinstance(result, dict) or result.get("task") is not None:
             return ()
         capabilities = _receiver(seen.session, seen.message.sender)
         if capabilities is None or not has(capabilities, _path(request.method)):

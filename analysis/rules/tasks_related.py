@@ -37,18 +37,16 @@ class RelatedTaskUnknown(Rule):
     source = PAGE
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return self._look(seen, "params")
+        meta = seen.body["params"]["_meta"]
+        return self._look(seen, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
 
-    def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self._look(seen, "params")
+    on_notification = on_request
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self._look(seen, "result")
+        meta = seen.body["result"]["_meta"]
+        return self._look(seen, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
 
-    def _look(self, seen: Seen, part: str) -> Iterable[Finding]:
-        meta = seen.body[part]["_meta"]
-        if not isinstance(meta, dict) or RELATED not in meta:
-            return ()
+    def _look(self, seen: Seen, meta: dict[str, Any], part: str) -> Iterable[Finding]:
         session, id_ = seen.session, member(meta[RELATED], "taskId")
         tasks = session.threads.tasks
         if not isinstance(id_, str) or tasks.forgotten or tasks.names(session, id_):

@@ -37,7 +37,9 @@ class ResultTooEarly(Reports):
 
     id = "tasks/result-too-early"
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS})
-    members = frozenset()  # results need not name their task
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all alike
+        return frozenset()  # results need not name their task
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.method != _RESULT:
@@ -124,7 +126,9 @@ class ErrorNotFailed(Reports):
     who = "server"
     level = WARNING
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS})
-    members = frozenset()  # as above
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all alike
+        return frozenset()  # results need not name their task
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.method != _RESULT:
