@@ -244,9 +244,17 @@ class Checker:
             found += self._ask(rule, hook, http, session)
         said = http.received or http.sent
         if said:
-            for rule, hook in self._hooks("http", said[0].session):
+            for rule, hook in self._said_hooks(said[0].session):
                 found += self._ask(rule, hook, http, said[0].session)
         return found
+
+    def _said_hooks(self, session: Session) -> "Calls":
+        """Who is asked about exchanges of a session in which something was said."""
+        key = ("http", session.observed_start, session.is_http)
+        calls = self._exchange_plans.get(key)
+        if calls is None:
+            calls = self._exchange_plans[key] = tuple(self._hooks("http", session))
+        return calls
 
     def _exchange_hooks(self, hook: str, http: HttpExchange, session: Session | None) -> "Calls":
         """Who is asked about exchanges like this one."""

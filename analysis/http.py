@@ -122,6 +122,7 @@ class HttpExchange:
         """Those of the server."""
         self.settled: Seen | None = None
         """The last answer of the server to a request."""
+        self._is_streamable: bool | None = None
         self.facts: Any = None
         """What rules have worked out of it."""
         self.stream = number
@@ -226,6 +227,14 @@ class HttpExchange:
 
         On that too whatever revision may be agreed on, and the header that names it be sent.
         """
+        if self._is_streamable is None:
+            found = self._looks_streamable()
+            if self.answered is None or self.method != "POST":
+                return found  # what is still to come may tell otherwise
+            self._is_streamable = found
+        return self._is_streamable
+
+    def _looks_streamable(self) -> bool:
         if not self.method or self.method == "OPTIONS" or "/.well-known/" in self.target:
             return False
         if (self.session is not None and self.session.is_legacy) or (self.uri_key and self.method == "GET"):
