@@ -110,6 +110,8 @@ class SessionHeaderModern(Answered):
     source = _STREAMABLE
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if FIELD not in http.fields and FIELD not in http.answer_fields:
+            return ()
         if not http.sent or not speaks_modern(http.sent[0]):
             return ()
         found: list[Finding] = []

@@ -176,7 +176,10 @@ def _is_same(told: str | None, value: Any) -> bool:
 
 def _encoding(told: str, wanted: str) -> str:
     """What is wrong with how a text is written in a header; empty where nothing is."""
-    if not all("\x20" <= one <= "\x7e" or one == "\t" for one in told):
+    is_plain = told.isascii() and told.isprintable()
+    if is_plain and told == wanted and told[:1] not in "= " and told[-1:] != " ":
+        return ""  # as nearly always
+    if not is_plain and not all("\x20" <= one <= "\x7e" or one == "\t" for one in told):
         return "has characters that are not ASCII"
     sentinel = _SENTINEL(told)
     if sentinel is not None:

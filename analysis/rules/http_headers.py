@@ -1,6 +1,7 @@
 """What stands in the heads of requests over Streamable HTTP: what is accepted, what is sent, and from where."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
@@ -17,6 +18,8 @@ _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
 _LOOPBACK: Final = frozenset({"localhost", "::1"})
 _UTF8: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
+_LONGEST: Final = 4096
+"""Characters of a header that are looked at."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _NONE_THERE: Final = frozenset({404, 405})
 
@@ -62,7 +65,7 @@ class _Accept(Answered):
             return []  # only the last one is known
         worst, lacks = 2, ""
         for media in self.needed:
-            cover = _cover(http.fields.get("accept", ""), media)
+            cover = _cover(http.fields.get("accept", "")[:_LONGEST], media)
             if cover < worst:
                 worst, lacks = cover, media
         if worst == 2:
@@ -231,6 +234,7 @@ class Redirected(Answered):
 # ---- what the rules ask
 
 
+@lru_cache(256)
 def _cover(accept: str, media: str) -> int:
     """How a media type is accepted: 2 by its name, 1 by a wildcard alone, 0 not at all."""
     best = 0

@@ -153,7 +153,7 @@ class DeadSessionServed(Answered):
         if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.asked is None:
             return ()
         known = http.session_ids.of(http.fields.get(FIELD, ""))
-        if known is None or http.is_opening or not known.had_died(http.asked):
+        if known is None or known.is_alive or http.is_opening or not known.had_died(http.asked):
             return ()
         how = "was answered with 404" if known.deleted is None else "had been deleted"
         return self.in_response(http, session, f"status {http.status} in a session that {how}")

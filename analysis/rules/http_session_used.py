@@ -27,7 +27,7 @@ class _Without(Answered):
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if FIELD in http.fields or http.asked is None or http.is_opening or http.is_modern:
+        if FIELD in http.fields or http.asked is None or http.is_modern or http.is_opening:
             return ()
         if not http.sent and http.method == "POST":
             return ()  # nothing says what it is

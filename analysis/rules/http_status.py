@@ -48,7 +48,7 @@ class NotificationStatus(Over):
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.sent or len(http.sent) >= SEEN_KEPT:
+        if not http.sent or isinstance(http.sent[0].message, Request) or len(http.sent) >= SEEN_KEPT:
             return ()
         if not all(isinstance(seen.message, (Notification, Response)) for seen in http.sent):
             return ()
@@ -156,6 +156,9 @@ class JsonNotSingle(Over):
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        received = http.received
+        if len(received) == 1 and isinstance(received[0].message, Response) and received[0].message.index is None:
+            return ()
         if not requests_of(http):
             return ()
         bodies = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
