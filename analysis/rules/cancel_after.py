@@ -13,7 +13,7 @@ from analysis.rules import NOTE, Ending, Rule
 from analysis.rules.cancel_named import CANCELLED, KEPT, PAGE, named_id
 from analysis.rules.eras import member, short
 from analysis.rules.progress import PROGRESS, cancelled_seq
-from analysis.rules.tokens import token_of, tokens_of
+from analysis.rules.tokens import tokens_of
 from analysis.session import Seen, Session
 from analysis.subscriptions import LISTEN
 
@@ -108,9 +108,9 @@ class MessageAfterCancel(Rule):
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         session = seen.session
         if member(seen.body, "method") != _LOG:
-            token = token_of(member(seen.body.get("params"), "progressToken"))
-            # The rules about progress have noted it.
-            found = None if token is None else tokens_of(session).find("client", None, token)
+            tokens = tokens_of(session)  # which the rules about progress have noted
+            token = tokens.told(seen)
+            found = None if token is None else tokens.find("client", None, token)
             cancelled = None if found is None or found.is_shared else cancelled_seq(seen, found)
             if cancelled is None or not session.has_received("server", cancelled):
                 return ()

@@ -195,7 +195,7 @@ class RequestScopedOnListen(OfListening):
     source = "2026-07-28 basic/transports/streamable-http; 2026-07-28 server/utilities/logging"
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        listens = [request for request in asked_in(seen) if request.method == LISTEN]
+        listens = () if seen.http is None else [request for request in asked_in(seen) if request.method == LISTEN]
         if not listens and not is_named(seen):
             return ()
         what = "progress" if member(seen.body, "method") == PROGRESS else "a log message"

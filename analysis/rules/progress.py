@@ -10,7 +10,7 @@ from analysis.message import Id, Request, Side, converted
 from analysis.revisions import MODERN_ERA
 from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.eras import member, short
-from analysis.rules.tokens import Token, is_of_session, token_of, tokens_of
+from analysis.rules.tokens import Token, is_of_session, tokens_of
 from analysis.session import Seen
 
 FLOOD: Final = 50
@@ -28,25 +28,21 @@ _SECOND_NS: Final = 1_000_000_000
 class _OfToken(Rule):
     """What the rules have in common that need to know which request carried a token."""
 
-    word = WORD
     source = PAGE
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        if hook == "request":
+        if hook != "notification":
             return True
         # In the modern era a client has nothing to tell, and `method/wrong-direction` says so.
         return method == PROGRESS and not (like.era == "modern" and like.message.sender == "client")
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).ask(seen)
-        return ()
-
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        token = token_of(member(seen.body.get("params"), "progressToken"))
+        tokens = tokens_of(seen.session)
+        token = tokens.told(seen)
         if token is None:
             return ()
-        found = tokens_of(seen.session).find(other(seen.message.sender), _exchange(seen), token)
-        return self.told(seen, found, token)
+        http, asker = seen.http, other(seen.message.sender)
+        return self.told(seen, tokens.find(asker, None if http is None else http.number, token), token)
 
     def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
         """Progress for a token.
@@ -95,6 +91,11 @@ class UnknownToken(_OfToken):
 
     id = "progress/unknown-token"
     needs_start = True
+    word = WORD
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        tokens_of(seen.session).ask(seen)
+        return ()
 
     def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = seen.message.sender, seen.session
@@ -129,26 +130,25 @@ class AfterCompletion(_OfToken):
 
     id = "progress/after-completion"
 
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
-        if tokens_of(seen.session).ask(seen) is not None:
-            self.watch(seen.session, True)  # for the answer
-        return ()
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook tells
+        return frozenset({"task", "taskId"}) if hook == "result" else frozenset()
 
-    def on_message(self, seen: Seen) -> Iterable[Finding]:
-        tokens = tokens_of(seen.session)
-        tokens.hear(seen)
-        if not tokens.waiting:
-            self.watch(seen.session, False)
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        tokens_of(seen.session).hear(seen)
         return ()
 
     def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
-        if found is None or found.answer is None or found.is_shared or is_replay(seen):
+        key = None if found is None else found.key
+        if found is None or key is None:
             return ()
-        seq, t_ns, exchange = found.answer
-        if exchange != seen.message.frames[0].exchange and seen.message.t_ns <= t_ns + RACE_NS:
+        table = seen.session.tables[found.asker]
+        answered_ns = table.answered_ns(key) if table.answered(key) == found.seq else None
+        if answered_ns is None or found.is_of_task or found.is_shared or is_replay(seen):
+            return ()
+        if key.exchange != seen.message.frames[0].exchange and seen.message.t_ns <= answered_ns + RACE_NS:
             return ()  # two streams have no order
         text = f"progress for the token {_cut(token)}, whose request is answered already"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(found.seq, seq))]
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(found.seq,))]
 
 
 class AfterCancel(_OfToken):
@@ -194,7 +194,9 @@ class NotIncreasing(_OfToken):
         if found is None:
             if seen.session.observed_start:
                 return ()
-            found = tokens_of(seen.session).guess(other(message.sender), _exchange(seen), token)
+            found = tokens_of(seen.session).guess(
+                other(message.sender), None if seen.http is None else seen.http.number, token
+            )
         before, exchange = found.value, message.frames[0].exchange
         found.value = value, message.seq, message.t_ns, exchange
         if before is None or value > before[0]:
@@ -275,7 +277,7 @@ class Flood(Rule):
     source = PAGE
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        token = token_of(member(seen.body.get("params"), "progressToken"))
+        token = tokens_of(seen.session).told(seen)
         if token is None or is_replay(seen):
             return ()
         kept: OrderedDict[tuple[Side, Id], deque[int]] = self.memory(seen.session, OrderedDict)
@@ -336,10 +338,6 @@ def cancelled_seq(seen: Seen, token: Token) -> int | None:
     """Number of the cancellation of the open request of a token; None where it was not cancelled."""
     waiting = None if token.key is None else seen.session.tables[token.asker].get(token.key)
     return waiting.cancelled_seq if waiting is not None and waiting.request.seq == token.seq else None
-
-
-def _exchange(seen: Seen) -> int | None:
-    return seen.http.number if seen.http is not None else None
 
 
 def _asked_in(seen: Seen) -> list[Request]:

@@ -1,6 +1,6 @@
 """Tokens of progress: which request carried which, and what became of that request.
 
-Kept once for each session and shared by the rules about progress; each of them hands on the requests, and the first
+Kept once for each session and shared by the rules about progress; two of them hand on the requests, and the first
 counts. A token belongs to who asks, as an id does. On HTTP without sessions it belongs to one exchange, as two clients
 behind one address both begin with 1.
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from analysis.addressing import Key
 from analysis.exchange import Outcome
-from analysis.message import Id, Request, Response, Side, id_of
+from analysis.message import Id, Request, Side, id_of
 from analysis.rules.eras import member
 from analysis.session import Seen, Session
 from analysis.tasks import Task
@@ -29,8 +29,8 @@ class Token:
     """A token, and the request that carried it."""
 
     __slots__ = (
-        *("id", "asker", "seq", "index", "key", "conn", "exchange", "earlier", "is_shared"),
-        *("answer", "task", "value", "total"),
+        *("id", "asker", "seq", "key", "conn", "exchange", "earlier", "is_shared"),
+        *("is_of_task", "task", "value", "total"),
     )
 
     def __init__(self, token: Id, asker: Side, exchange: int | None) -> None:
@@ -41,7 +41,6 @@ class Token:
         """The exchange to which it belongs; None where it is that of a session."""
         self.seq = -1
         """Number of the frame of that request; -1 where none was seen."""
-        self.index: int | None = None
         self.key: Key | None = None
         """What answers find the request by."""
         self.conn = 0
@@ -49,10 +48,10 @@ class Token:
         """Number of another request that carried it and was open then."""
         self.is_shared = False
         """Whether progress may have been of that other one."""
-        self.answer: tuple[int, int, int | None] | None = None
-        """Number, stamp and exchange of the answer that ended it; one that created a task did not."""
+        self.is_of_task = False
+        """Whether the answer created a task, which goes on with the token."""
         self.task: Task | None = None
-        """The task that the answer created, which goes on with the token."""
+        """That task; None where it is not known."""
         self.value: tuple[float, int, int, int | None] | None = None
         """The last progress: what was told, number, stamp, exchange."""
         self.total: object = None
@@ -64,30 +63,28 @@ class Tokens:
 
     def __init__(self) -> None:
         self.forgotten = 0
-        self.waiting: dict[tuple[int, int | None], Token] = {}
-        """Those whose request has no answer yet, by its number and place."""
         self._all: OrderedDict[tuple[Side, int | None, Id], Token] = OrderedDict()
         self._last: OrderedDict[tuple[Side, Id], Token] = OrderedDict()
-        self._seq: tuple[int, int | None] = (-1, None)
+        # What the last request and the last notification name; several rules ask of each.
+        self._asked: tuple[int, int | None, Token | None] = (-1, None, None)
+        self._told: tuple[int, int | None, Id | None] = (-1, None, None)
 
     def ask(self, seen: Seen) -> Token | None:
         """Learn from a request, once: its token, where it carries one."""
         request = seen.message
+        frame, index = request.frames[0], request.index
+        if self._asked[0] == frame.seq and self._asked[1] == index:
+            return self._asked[2]
         token = token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))
-        if token is None or not isinstance(request, Request):
-            return None
+        found = None if token is None or not isinstance(request, Request) else self._carried(seen, request, token)
+        self._asked = frame.seq, index, found
+        return found
+
+    def _carried(self, seen: Seen, request: Request, token: Id) -> Token:
         frame, sender = request.frames[0], request.sender
         exchange = frame.exchange if seen.era == "modern" else None
-        if self._seq == (frame.seq, request.index):
-            return self._all.get((sender, exchange, token))
-        self._seq = frame.seq, request.index
         made = Token(token, sender, exchange)
-        made.seq, made.index, made.key, made.conn = (
-            frame.seq,
-            request.index,
-            Key(frame.exchange, request.id),
-            frame.conn,
-        )
+        made.seq, made.key, made.conn = frame.seq, Key(frame.exchange, request.id), frame.conn
         before = self._last.get((sender, token))
         if before is not None and before.key is not None and is_open(before, seen.session):
             made.is_shared = before.exchange == exchange
@@ -95,21 +92,26 @@ class Tokens:
             if before.key.id != request.id and _is_of_one_peer(before, seen):
                 made.earlier = before.seq
         self._hold(made)
-        self.waiting[frame.seq, request.index] = made
         return made
 
     def hear(self, seen: Seen) -> None:
-        """Learn from an answer, once."""
-        exchange, message = seen.exchange, seen.message
-        if exchange is None or not isinstance(message, Response):
+        """Learn from an answer that created a task."""
+        exchange = seen.exchange
+        if exchange is None or exchange.outcome is not _TASK:
             return
-        token = self.waiting.pop((exchange.request.seq, exchange.request.index), None)
-        if token is None:
-            return
-        if exchange.outcome is _TASK:
-            token.task = seen.task
-        else:
-            token.answer = message.seq, message.t_ns, message.frames[0].exchange
+        request = exchange.request
+        token = token_of(request.meta.get("progressToken"))
+        found = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
+        if found is not None and found.seq == request.seq:
+            found.is_of_task, found.task = True, seen.task
+
+    def told(self, seen: Seen) -> Id | None:
+        """What a notification of progress names; None where it can be no token."""
+        frame, index = seen.message.frames[0], seen.message.index
+        if self._told[0] != frame.seq or self._told[1] != index:
+            token = token_of(member(seen.body.get("params"), "progressToken"))
+            self._told = frame.seq, index, token
+        return self._told[2]
 
     def find(self, asker: Side, exchange: int | None, token: Id) -> Token | None:
         """The token as it is meant in an exchange, None on stdio."""
@@ -135,7 +137,6 @@ class Tokens:
         if len(self._all) <= KEPT:
             return
         _, old = self._all.popitem(last=False)
-        self.waiting.pop((old.seq, old.index), None)
         if self._last.get((old.asker, old.id)) is old:
             del self._last[old.asker, old.id]
         self.forgotten += 1
