@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,6 +27,8 @@ _FIELD: Final = "authorization"
 _PAGE: Final = "2025-03-26 basic/authorization"
 _TOKENS: Final = frozenset({"access_token", "token", "bearer"})
 _PARAMETERS: Final = 100
+_LONGEST: Final = 2_000
+"""Characters of an address that are looked at."""
 
 
 class TokenInQuery(AtEndpoint):
@@ -194,15 +197,22 @@ class PlainHttp(AtEndpoint):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if _FIELD not in http.fields or scheme_of(http) not in ("", "bearer"):
             return ()
-        try:
-            parts = urlsplit(http.upstream or http.target)
-            is_plain = parts.scheme == "http" and not is_local(parts.hostname or "")
-        except ValueError:
+        if not _is_exposed(http.upstream or http.target[:_LONGEST]):
             return ()
-        return self.in_request(http, session, "a token travels by plain http to another machine") if is_plain else ()
+        return self.in_request(http, session, "a token travels by plain http to another machine")
 
 
 # ---- what the rules ask
+
+
+@lru_cache(100)
+def _is_exposed(address: str) -> bool:
+    """Whether what is sent to an address can be read on the way."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme == "http" and not is_local(parts.hostname or "")
+    except ValueError:
+        return False
 
 
 def _client(http: HttpExchange, session: Session | None) -> object:

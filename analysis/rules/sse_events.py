@@ -90,12 +90,14 @@ class UnterminatedEvent(Over):
     media = STREAM
     source = "WHATWG SSE §9.2.6"
 
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        last = http.latest
+        is_cut = last is not None and not last.message.frames[-1].whole
+        return super().on_over(http, session) if is_cut else ()
+
     def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         last = http.latest
-        if http.ended_by != "complete" or last is None:
-            return ()
-        frame = last.message.frames[-1]
-        if frame.whole or frame.unit != "sse_event":
+        if http.ended_by != "complete" or last is None or last.message.frames[-1].unit != "sse_event":
             return ()
         return [self.finding(last, "the stream ends inside of an event, which is lost by that")]
 

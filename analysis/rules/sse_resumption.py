@@ -36,9 +36,10 @@ class _Repeated(Over):
     kind: ClassVar[Oddity]
     text: ClassVar[str]
 
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return super().on_over(http, session) if http.repeats else ()
+
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.repeats:
-            return ()
         rank, era = http.spoken(session)
         return [
             self.finding(
