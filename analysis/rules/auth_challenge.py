@@ -42,7 +42,7 @@ class ChallengeMissing(AtEndpoint):
     who = "server"
     versions: ClassVar[Span] = Everywhere(*since("2025-06-18"))
     levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): NOTE}
-    source = "2025-06-18 and 2025-11-25 basic/authorization"
+    source = "2025-06-18 basic/authorization; 2025-11-25 basic/authorization"
 
     def __init__(self) -> None:
         super().__init__()

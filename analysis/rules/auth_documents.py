@@ -100,7 +100,7 @@ class OauthRequest(Learning):
     id = "auth/oauth-request"
     who = "client"
     versions: ClassVar[Span] = Everywhere(*since("2025-03-26"))
-    source = "2025-03-26 and 2025-06-18 basic/authorization"
+    source = "2025-03-26 basic/authorization; 2025-06-18 basic/authorization"
     asked: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

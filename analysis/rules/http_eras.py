@@ -104,7 +104,6 @@ class SessionHeaderModern(Answered):
     """
 
     id = "http/session-header-modern"
-    who = "server"
     versions = MODERN_ERA
     level = WARNING
     source = _STREAMABLE
@@ -119,7 +118,8 @@ class SessionHeaderModern(Answered):
             said = self.in_request(http, session, "a request of this era carries a session id", NOTE)
             found += [one._replace(blames="client") for one in said]
         if FIELD in http.answer_fields and http.status in SUCCESS:
-            found += self.in_response(http, session, "a request of this era is answered with a session id")
+            said = self.in_response(http, session, "a request of this era is answered with a session id")
+            found += [one._replace(blames="server") for one in said]
         return found
 
 
@@ -134,7 +134,6 @@ class GetOrDeleteModern(Answered):
     """
 
     id = "http/get-or-delete-modern"
-    who = "server"
     versions = Everywhere(*MODERN_ERA)
     level = WARNING
     asked = frozenset({"GET", "DELETE"})
@@ -177,7 +176,8 @@ class GetOrDeleteModern(Answered):
         found = [one._replace(blames="client") for one in self.in_request(http, session, text, NOTE)]
         if http.status != 405 and http.status not in NOT_JUDGED:
             text = f"{http.method} is answered with status {http.status} instead of 405"
-            found += self.in_response(http, session, text, WARNING)
+            said = self.in_response(http, session, text, WARNING)
+            found += [one._replace(blames="server") for one in said]
         return found
 
 

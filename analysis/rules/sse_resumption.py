@@ -241,7 +241,7 @@ class ResumptionInModern(Rule):
     level = NOTE
     needs_http = True
     once = True
-    source = "2026-07-28 streamable-http"
+    source = "2026-07-28 basic/transports/streamable-http"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         return hook == "answered" or like.media == STREAM

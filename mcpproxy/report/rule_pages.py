@@ -21,8 +21,11 @@ WHO: Final = {"either": "client or server", "client": "client", "server": "serve
 _HEADING: Final = re.compile(r"\*\*(?P<name>[^*]+)\.\*\* ?")
 _ASIDE: Final = re.compile(r" \([^)]*\)")
 _RFC: Final = re.compile(r"RFC (?P<number>\d+) §(?P<section>[\d.]+)")
+_SEP: Final = re.compile(r"SEP-(?P<number>\d+)")
 _DATED: Final = re.compile(r"(?P<revision>\d{4}-\d\d-\d\d) (?P<page>.+)")
 _JSON_RPC: Final = "https://www.jsonrpc.org/specification"
+_EVENT_STREAMS: Final = "https://html.spec.whatwg.org/multipage/server-sent-events.html"
+_PROPOSALS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/issues"
 _SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 _SCHEMAS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/schema"
 _FIRST_SCHEMA_PAGE: Final = "2025-06-18"
@@ -94,6 +97,10 @@ def addresses(source: str) -> list[str]:
         name, *pages = document.split(", ")
         if name.startswith("JSON-RPC 2.0"):
             found[_JSON_RPC] = None
+        elif name.startswith("WHATWG SSE"):
+            found[_EVENT_STREAMS] = None
+        elif sep := _SEP.fullmatch(name):
+            found[f"{_PROPOSALS}/{sep['number']}"] = None
         elif rfc := _RFC.fullmatch(name):
             found[f"https://www.rfc-editor.org/rfc/rfc{rfc['number']}#section-{rfc['section']}"] = None
         elif dated := _DATED.fullmatch(name):

@@ -85,9 +85,11 @@ def test_a_row_of_the_catalogue_has_a_level_in_each_revision(text: str, levels: 
 
 
 def test_missing_is_what_the_catalogue_has_and_nobody_built() -> None:
-    missing = ids("--missing")
-    assert sorted([*missing, *rules()]) == sorted(catalogue())
-    assert all(row["built"] is False for row in listed("--missing"))
+    done = mcpproxy("rule", "--missing", "--json")
+    missing = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted([*(row["id"] for row in missing), *rules()]) == sorted(catalogue())
+    assert all(row["built"] is False for row in missing)
+    assert (b"no row of the catalogue" in done.stderr) == (not missing)
 
 
 def test_an_unknown_group_is_a_mistake_and_an_empty_one_is_not() -> None:
@@ -218,6 +220,8 @@ SPECIFICATION = "https://modelcontextprotocol.io/specification"
             "2024-11-05 schema (error message)",
             ["https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/schema/2024-11-05/schema.ts"],
         ),
+        ("SEP-2663", ["https://github.com/modelcontextprotocol/modelcontextprotocol/issues/2663"]),
+        ("WHATWG SSE §9.2.6", ["https://html.spec.whatwg.org/multipage/server-sent-events.html"]),
         ("RFC 8259 §8.1", ["https://www.rfc-editor.org/rfc/rfc8259#section-8.1"]),
         ("the schema of the revision in force", []),
         ("observed in SDKs; no limit in the specification", []),
