@@ -1,6 +1,6 @@
 """What `mcpproxy check` costs: one conversation, repeated with new ids until there are enough frames.
 
-    python -m bench.check [CAPTURE] [--frames N] [--profile] [--json]
+    python -m bench.check [CAPTURE] [--frames N] [--rule G] [--profile] [--json]
 
 Without a capture, the SDK's client is recorded with two servers in both eras, as the test of false alarms does, and
 each of the four sessions makes a quarter of the frames. The handshake of a session stands once in front, then the rest
@@ -103,10 +103,18 @@ async def _record(place: Path) -> list[Path]:
     return made
 
 
-def timed(places: list[Path]) -> float:
+def timed(places: list[Path], rules: list[str]) -> float:
     """Seconds of processor that the command takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "mcpproxy", "check", "--json", *map(str, places)]
+    command = [
+        sys.executable,
+        "-m",
+        "mcpproxy",
+        "check",
+        "--json",
+        *[word for rule in rules for word in ("--rule", rule)],
+    ]
+    command += map(str, places)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, env=_plain())
     if done.returncode > 1:
         raise RuntimeError(f"check ended with {done.returncode}")
@@ -131,6 +139,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.check", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("capture", nargs="?", type=Path)
     parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument(
+        "--rule", action="append", default=[], metavar="G", help="only these rules, as `check` takes them"
+    )
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
@@ -143,7 +154,13 @@ def main(argv: list[str]) -> int:
             frames = sum(
                 repeated(capture, wanted // len(captures), one) for capture, one in zip(captures, many, strict=True)
             )
-            rows.append({"frames": frames, "bytes": sum(one.stat().st_size for one in many), "seconds": timed(many)})
+            rows.append(
+                {
+                    "frames": frames,
+                    "bytes": sum(one.stat().st_size for one in many),
+                    "seconds": timed(many, options.rule),
+                }
+            )
         if options.profile:
             _profile(many)
     rss = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -15,6 +15,7 @@ from analysis.checker import Checker
 from analysis.costs import Costs
 from analysis.filter import Facts, Filter, facts_of
 from analysis.finding import Finding
+from analysis.rules import rules_for
 from analysis.session import Seen
 from captures.frame import Frame
 from captures.reader import Damage, FrameAssembler
@@ -59,7 +60,7 @@ class Examination:
         self._assembler = FrameAssembler()
         self._onlooker = _Onlooker()
         shown = self._onlooker.look if wanted.only is not None else None
-        self._checker = Checker(shown=shown, costs=wanted.costs)
+        self._checker = Checker(rules_for(wanted.picks), shown=shown, costs=wanted.costs)
 
     @property
     def sessions(self) -> int:

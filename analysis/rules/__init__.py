@@ -22,6 +22,7 @@ Hooks never raise on purpose; one that does is switched off by the checker, whic
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -345,6 +346,26 @@ def rules() -> dict[str, type[Rule]]:
         for rule in _classes(module_of(group)):
             found[rule.id] = rule
     return found
+
+
+def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
+    """The rules that some wanted ones need: these, and those that take findings of theirs away, in order.
+
+    Args:
+        picks: whether a rule is wanted, by its id.
+    """
+    needed = {id_ for id_ in rules() if picks(id_)}
+    waiting = set(rules()) - needed
+    while found := {id_ for id_ in waiting if any(_fits(id_, needed))}:
+        needed |= found
+        waiting -= found
+    return [rule for id_, rule in rules().items() if id_ in needed]
+
+
+def _fits(id_: str, needed: set[str]) -> Iterator[bool]:
+    """Whether a rule replaces one of some others, pattern by pattern."""
+    for pattern in rules()[id_].replaces:
+        yield pattern in needed or ("*" in pattern and any(fnmatchcase(one, pattern) for one in needed))
 
 
 def _classes(module: Any) -> Iterator[type[Rule]]:

@@ -91,13 +91,19 @@ class MessageAfterCancel(Rule):
     who = "server"
     versions = MODERN_ERA
     era = "modern"
-    sender = "server"
     replaces = ("progress/after-cancel",)
     source = "2026-07-28 basic/transports/stdio; 2026-07-28 basic/transports/streamable-http"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         # On HTTP nothing proves what the server knew, and the recording of a stream ends with it.
-        return like.http is None and (hook == "response" or method in (PROGRESS, _LOG))
+        if like.http is not None or like.message.sender != ("client" if hook == "request" else "server"):
+            return False
+        return hook != "notification" or method in (PROGRESS, _LOG)
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if seen.request is not None and "progressToken" in seen.request.meta:
+            tokens_of(seen.session).ask(seen)
+        return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         exchange = seen.exchange
@@ -108,7 +114,7 @@ class MessageAfterCancel(Rule):
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         session = seen.session
         if member(seen.body, "method") != _LOG:
-            tokens = tokens_of(session)  # which the rules about progress have noted
+            tokens = tokens_of(session)
             token = tokens.told(seen)
             found = None if token is None else tokens.find("client", None, token)
             cancelled = None if found is None or found.is_shared else cancelled_seq(seen, found)

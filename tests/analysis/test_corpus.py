@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.rules import GROUPS, group_of, rules
+from analysis.rules import GROUPS, group_of, rules, rules_for
 from mcpproxy.importers.trace import Case
 from tests.analysis.traces import SHARED, check, corpus, due_notes, expected, grave, read, silent
 
@@ -16,6 +16,17 @@ def test_a_case_gives_the_findings_that_it_expects(group: str, case: Case) -> No
     missing = due_notes(case) - {(one.rule, one.frame) for one in found}
     assert not missing, [one.finding for one in found]
     assert not silent(case) & {one.rule for one in found}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_alone_finds_what_it_finds_among_all(group: str) -> None:
+    """Rules share what they remember; each must do without the others."""
+    picked = rules_for(lambda id_: group_of(id_) == group)
+    for where, case in CASES:
+        if where == group:
+            among = sorted((one.rule, one.frame) for one in check(case) if group_of(one.rule) == group)
+            alone = sorted((one.rule, one.frame) for one in check(case, picked) if group_of(one.rule) == group)
+            assert alone == among, case.name
 
 
 TOLD_BY_RECORDS = {"shutdown/killed-first"}

@@ -7,7 +7,7 @@ be among the findings; `silent`, rules that must not be. A case passes when erro
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from orjson import loads
 
 from analysis.checker import Checker
 from analysis.finding import Finding, Level
+from analysis.rules import Rule
 from captures.frame import Frame
 from captures.reader import Capture, FrameAssembler, read_frames
 from captures.record import decode
@@ -43,9 +44,9 @@ def read(path: Path) -> list[Case]:
     return found
 
 
-def check(case: Case) -> list[Found]:
-    """What the checker finds in a case."""
-    checker, assembler = Checker(), FrameAssembler()
+def check(case: Case, picked: Iterable[type[Rule]] | None = None) -> list[Found]:
+    """What the checker finds in a case, by all rules or by some."""
+    checker, assembler = Checker(picked), FrameAssembler()
     frames: dict[int, int] = {}
     findings: list[Finding] = []
     for index, line in case.records():
