@@ -14,6 +14,7 @@ from orjson import loads
 from analysis.catalogue import catalogue
 from analysis.checker import Checker
 from analysis.finding import Finding, Level
+from analysis.impact import impact
 from analysis.rules import rules
 from captures.reader import FrameAssembler
 from captures.record import decode
@@ -160,6 +161,7 @@ def _row(case: Case, one: _Told) -> dict[str, Any]:
         "case": case.name,
         "rule": finding.rule,
         "level": str(finding.level),
+        "impact": str(impact(finding.rule, finding.level)),
         "blames": finding.blames,
         "session": finding.session,
         "frame": one.frame,

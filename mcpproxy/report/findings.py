@@ -1,7 +1,7 @@
 """Findings as text, as a good compiler tells them: what is wrong, whose doing it is, and the very place.
 
 Grouped by capture, then by rule, the worst first; of one rule and session so many are shown, and the rest is counted.
-While a capture is followed each finding is told as it comes.
+While a capture is followed each finding is told as it comes. At the end stands what to do first.
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ from analysis.finding import Blames, Level
 from mcpproxy.cli.output import is_aligned
 from mcpproxy.report.excerpts import Excerpt, excerpt
 from mcpproxy.report.found import Ended, Found, Report, Totals, located
+from mcpproxy.report.ranking import Ranking
 from mcpproxy.report.sites import payload_at
 from mcpproxy.report.text import Role, Span, Style, cells, count_text
 from mcpproxy.report.wrapping import wrapped
@@ -82,10 +83,12 @@ class Text(Report):
         self._encoding = encoding
         self._groups: dict[str, _Group] = {}
         self._path = Path()
+        self._ranking = Ranking()
 
     def begin(self, capture: Path) -> Iterable[str]:
         """Forget the capture before."""
         self._groups, self._path = {}, capture
+        self._ranking.begin()
         return ()
 
     def add(self, found: Found) -> Iterable[str]:
@@ -93,6 +96,7 @@ class Text(Report):
         finding = found.finding
         if found.accepted or (finding.level < self._least and finding.rule not in self._named):
             return
+        self._ranking.add(found)
         is_first = not self._groups
         group = self._groups.setdefault(finding.rule, _Group())
         if group.takes(found) and self._live:
@@ -103,6 +107,7 @@ class Text(Report):
 
     def end(self, ended: Ended) -> Iterable[str]:
         """The groups of a capture; nothing where it has none."""
+        self._ranking.end(ended)
         if self._live:
             for rule, group in self._groups.items():
                 yield from self._more(group, f" of {rule}", "  ")
@@ -113,7 +118,9 @@ class Text(Report):
             yield from self._group(group, ended)
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """The sums, in one line; none where nothing could be checked."""
+        """What to do first, and the sums, in one line; nothing where nothing could be checked."""
+        if ranked := list(self._ranking.lines(self._style, self._width)):
+            yield from (f"{line}\n" for line in (*ranked, ""))
         if totals.captures:
             told = summary(totals)
             yield from (f"{line}\n" for line in (wrapped(told, self._width) if self._wraps else [told]))

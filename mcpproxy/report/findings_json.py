@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from analysis.impact import impact
 from mcpproxy.cli.output import json_line
 from mcpproxy.report.found import Found, Report
 from mcpproxy.report.units import utc
@@ -17,6 +18,7 @@ def row(found: Found) -> dict[str, Any]:
         "capture": str(found.capture),
         "rule": finding.rule,
         "level": str(finding.level),
+        "impact": str(impact(finding.rule, finding.level)),
         "blames": finding.blames,
         "session": finding.session,
         "frame": finding.frame,

@@ -73,9 +73,22 @@ def test_json_tells_each_finding_with_its_record(capture: Path) -> None:
     assert done.returncode == 1
     assert len(others) == 2
     assert (first["rule"], first["level"], first["blames"]) == ("id/type-changed", "error", "server")
+    assert first["impact"] == "message"
     assert (first["session"], first["frame"], first["related"], first["pointer"]) == (1, 2, [1], "/id")
     assert (first["capture"], first["method"]) == (str(capture), "tools/call")
     assert first["at"] == "2026-11-18T11:06:40.002000000Z"
+
+
+def test_it_ends_with_what_to_do_first(capture: Path, tmp_path: Path) -> None:
+    assert b"First 1" not in mcpproxy("check", *IDS, capture).stdout
+    other = tmp_path / "chatty.mcpcap"
+    other.write_bytes(b"".join(lines([("header", header()), ("frame", frame("s2c", b"hello"))])))
+    chosen = ("--rule", "framing/stdout-not-json", "--rule", "id/type-changed")
+    *_, first, second, blank, sums = mcpproxy("check", *chosen, capture, other).stdout.decode().split("\n")[:-1]
+    assert re.fullmatch("First 1  no connection  framing/stdout-not-json +server +frame 1  .*chatty", first)
+    assert re.fullmatch("      2  message lost   id/type-changed +server +×3  frame 2  .*three", second)
+    assert (blank, sums[:9]) == ("", "4 errors ")
+    assert max(len(line) for line in (first, second)) <= 80
 
 
 @pytest.mark.parametrize(("level", "code"), [("error", 1), ("warning", 1), ("note", 1), ("never", 0)])

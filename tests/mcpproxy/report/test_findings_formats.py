@@ -38,9 +38,9 @@ def test_json_is_an_object_a_line_with_all_its_members(founds: list[Found]) -> N
     rows = [json.loads(line) for line in written(Json(), founds).split("\n")[:-1]]
     told = [one for one in founds if not one.accepted]
     assert [row["rule"] for row in rows] == [one.finding.rule for one in told]
-    names = "capture rule level blames session frame item related method message pointer source t_ns at fingerprint"
+    names = "capture rule level impact blames session frame item related method message pointer source t_ns at"
     for row, one in zip(rows, told, strict=True):
-        assert list(row) == names.split()
+        assert list(row) == [*names.split(), "fingerprint"]
         assert row["frame"] == one.finding.frame
         assert row["message"].encode("utf-8", "replace") == one.finding.message.encode("utf-8", "replace")
 

@@ -1,0 +1,127 @@
+"""What to do first: the rules that were broken, by what that breaks for a user, a line each.
+
+Remembers counts and the first place of each rule, and of one capture at a time which sessions broke which: as much as
+the report itself.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from analysis.finding import Blames, Level
+from analysis.impact import Impact, impact
+from captures.places import SUFFIX
+from mcpproxy.report.found import Ended, Found
+from mcpproxy.report.text import Role, Span, Style, cells
+from mcpproxy.sanitise import sanitise
+
+LINES: Final = 5
+"""Rules that are told: what people take in at a glance."""
+
+_WORDS: Final[dict[Impact, str]] = {
+    Impact.CONNECTION: "no connection",
+    Impact.SECURITY: "security risk",
+    Impact.MESSAGE: "message lost",
+    Impact.WRONG: "wrong outcome",
+    Impact.COST: "wasted effort",
+    Impact.HINT: "nothing yet",
+}
+_ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
+
+
+class _Broken:
+    """A rule that was broken: the first time, how badly, and how often."""
+
+    def __init__(self, found: Found) -> None:
+        self.first = found
+        self.level = Level.NOTE
+        self.sides: set[Blames] = set()
+        self.count = 0
+
+    def add(self, found: Found) -> None:
+        self.level = max(self.level, found.finding.level)
+        self.sides.add(found.finding.blames)
+        self.count += 1
+
+    @property
+    def rule(self) -> str:
+        return self.first.finding.rule
+
+    @property
+    def impact(self) -> Impact:
+        return impact(self.rule, self.level)
+
+    @property
+    def side(self) -> str:
+        return next(iter(self.sides)) if len(self.sides) == 1 else "several"
+
+
+class Ranking:
+    """Ranks rules over all captures."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, _Broken] = {}
+        self._captures = 0
+        self._told: set[tuple[str, int, str]] = set()
+        """Rule, session and side of what was found in this capture."""
+
+    def begin(self) -> None:
+        """A capture is opened."""
+        self._captures += 1
+        self._told.clear()
+
+    def add(self, found: Found) -> None:
+        """Count a finding."""
+        finding = found.finding
+        self._rules.setdefault(finding.rule, _Broken(found)).add(found)
+        self._told.add((finding.rule, finding.session, finding.blames))
+
+    def end(self, ended: Ended) -> None:
+        """Count what was told the first time only."""
+        for broken, count in ended.counts.items():
+            if broken in self._told:
+                self._rules[broken[0]].count += count - 1
+
+    def lines(self, style: Style, width: int) -> Iterator[str]:
+        """The first of the ranking, each in one line; none where there is nothing to choose from."""
+        if len(self._rules) < 2:
+            return
+        first = sorted(self._rules.values(), key=lambda one: (-one.impact, -one.level, -one.count))[:LINES]
+        longest = max(len(_WORDS[one.impact]) for one in first)
+        tails = list(_aligned([self._tail(one, width) for one in first]))
+        for place, (one, tail) in enumerate(zip(first, tails, strict=True), 1):
+            words = f"{_WORDS[one.impact]:<{longest}}"
+            head = [Span(f"{'' if place > 1 else 'First':<5} {place}  "), Span(words, _ROLES[one.level])]
+            head.append(Span(f"  {one.rule}"))
+            used = sum(cells(span.text) for span in head)
+            # The side goes first where all has no room, then how often: both are told above.
+            while tail and used + sum(2 + cells(cell) for cell in tail) > width:
+                del tail[0]
+            told = "  ".join(tail)
+            head.append(Span(" " * (width - used - cells(told)) + told if tail else "", "dim"))
+            yield style.paint(head).rstrip()
+
+    def _tail(self, one: _Broken, width: int) -> list[str]:
+        cells_of = [one.side, f"×{one.count:,}" if one.count > 1 else "", f"frame {one.first.finding.frame}"]
+        if self._captures > 1:
+            cells_of.append(_end_of(one.first.capture, width // 8))
+        return cells_of
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[list[str]]:
+    """The same cells, as wide in each row; a column that is empty in all of them is left out."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield [cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True) if width]
+
+
+def _end_of(capture: Path, width: int) -> str:
+    """The end of a capture's name, by which it can be named, in at most so many cells."""
+    name = sanitise(str(capture), None).removesuffix(SUFFIX)
+    if len(name) <= width and cells(name) <= width:
+        return name
+    name = name[-width:]
+    # A mark alone would join the sign before it.
+    while cells(name) >= width or (name and not cells(name[0])):
+        name = name[1:]
+    return f"…{name}"

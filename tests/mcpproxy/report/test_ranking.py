@@ -1,0 +1,150 @@
+"""What to do first."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.finding import Level
+from analysis.impact import Impact, impact
+from analysis.rules import rules
+from mcpproxy.report.findings import Text
+from mcpproxy.report.found import Ended, Found, Totals
+from mcpproxy.report.ranking import LINES, Ranking
+from mcpproxy.report.text import Style, cells
+from mcpproxy.sanitise import sanitise
+from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
+
+LOST, LEAK, HINT = "framing/stdout-not-json", "logging/secret", "cache/missing-hints"
+
+
+def ranked(*captures: list[Found], width: int = 80, colour: bool = False, **ended: object) -> list[str]:
+    """The lines for some captures."""
+    ranking = Ranking()
+    for founds in captures:
+        ranking.begin()
+        for one in founds:
+            ranking.add(one)
+        ranking.end(Ended(Path("some.mcpcap"), {}, {}, damaged=False)._replace(**ended))  # type: ignore[arg-type]
+    return list(ranking.lines(Style(colour=colour), width))
+
+
+def order(lines: list[str]) -> list[str]:
+    return [re.findall(r"\S+/\S+", line)[0] for line in lines]
+
+
+def test_the_section_stands_before_the_sums() -> None:
+    text = written(Text(Style()), [found(HINT, seq=9), found(LOST, seq=17), found(LOST, seq=18)])
+    assert text.splitlines()[-4:] == [
+        "First 1  no connection  framing/stdout-not-json             server  ×2  frame 17",
+        "      2  nothing yet    cache/missing-hints                 server      frame 9",
+        "",
+        "3 errors in 0 frames of 0 sessions. Server: 3 errors. Client: none.",
+    ]
+
+
+def test_there_is_none_where_there_is_nothing_to_choose_from() -> None:
+    assert ranked([]) == []
+    assert ranked([found(LOST)] * 7) == []
+    assert len(ranked([found(LOST), found(LEAK)])) == 2
+
+
+def test_what_is_broken_comes_before_the_level_and_that_before_the_count() -> None:
+    founds = [
+        *[found(HINT)] * 50,
+        found(LEAK, Level.WARNING),
+        found("framing/lsp-header", Level.WARNING),
+        found(LOST),
+        *[found("shutdown/server-died")] * 2,
+    ]
+    assert order(ranked(founds)) == ["shutdown/server-died", LOST, "framing/lsp-header", LEAK, HINT]
+
+
+def test_only_the_first_are_told() -> None:
+    assert len(ranked([found(rule, seq=number) for number, rule in enumerate(rules())])) == LINES == 5
+
+
+def test_what_is_told_the_first_time_only_counts_as_often_as_it_was() -> None:
+    counts = {(HINT, 1, "server"): 1204, (HINT, 2, "server"): 5, (LEAK, 1, "server"): 9}
+    leak = found(LEAK, blames="client")
+    told = ranked([found(HINT), leak], counts=counts)
+    # Of another session and side nothing was told: a filter or a baseline has left it out.
+    assert "×1,204" in told[1]
+    assert "×" not in told[0]
+    assert "×2,408" in ranked([found(HINT), leak], [found(HINT)], counts=counts)[1]
+
+
+def test_the_side_is_named_where_it_is_one() -> None:
+    told = ranked([found(LOST), found(LOST, blames="client"), found(LEAK, blames="client")])
+    assert "  several  ×2  " in told[0]
+    assert "  client  " in told[1]
+
+
+def test_what_is_accepted_and_notes_that_are_not_told_have_no_place() -> None:
+    founds = [found(LOST), found(HINT), found(LEAK, accepted=True), found("http/redirected", Level.NOTE)]
+    text = written(Text(Style()), founds)
+    assert order([line for line in text.splitlines() if re.match(r"(First|     ) \d", line)]) == [LOST, HINT]
+    assert "message lost   http/redirected" in written(Text(Style(), notes=True), founds)
+
+
+def test_the_capture_is_named_where_there_are_several() -> None:
+    first, second = Path("one/20261121T192824Z-fa9e.mcpcap"), Path("b.mcpcap")
+    told = ranked([found(LOST, capture=first)], [found(LEAK, capture=second)])
+    assert told[0].endswith("  frame 1  …824Z-fa9e")
+    assert told[1].endswith("  frame 1  b")
+    assert "fa9e" not in "".join(ranked([found(LOST, capture=first), found(LEAK, capture=first)]))
+
+
+def test_a_capture_of_which_nothing_is_told_is_none_the_less_one_of_several() -> None:
+    assert ranked([], [found(LOST, capture=Path("b.mcpcap")), found(LEAK)])[0].endswith("  b")
+
+
+def test_with_too_little_room_the_side_goes_first_and_a_rule_never() -> None:
+    long = "lifecycle/continued-after-failed-initialize"
+    founds = [found(long, seq=12345)] * 3 + [found(LOST)]
+    assert ranked(founds)[1] == f"      2  message lost   {long}  frame 12345"
+    assert ranked(founds, width=79)[1] == f"      2  message lost   {long}"
+    assert f"{long}  ×3  frame 12345" in ranked(founds, width=84)[1]
+    assert f"{long}  server  ×3  frame 12345" in ranked(founds, width=92)[1]
+
+
+@pytest.mark.parametrize("rule", rules())
+def test_every_rule_has_its_place_and_frame_in_eighty_columns(rule: str) -> None:
+    # Both have the longest words.
+    other = found(LOST if rule != LOST else "shutdown/server-died")
+    for level in Level:
+        for line in ranked([found(rule, level, seq=99_999), other]):
+            assert cells(line) <= 80
+            assert "  frame " in line
+        assert impact(rule, level) in Impact
+
+
+@given(st.lists(st.lists(anything, max_size=4), max_size=4), st.integers(40, 130))
+def test_lines_are_safe_and_fit_whatever_was_found(captures: list[list[Found]], width: int) -> None:
+    for line in ranked(*captures, width=width):
+        assert sanitise(line, None) == line
+        assert cells(line) <= width
+
+
+def test_colour_is_never_the_only_carrier() -> None:
+    founds = [found(LOST), found(LEAK, Level.WARNING)]
+    painted = ranked(founds, colour=True)
+    assert "\x1b[1;31mno connection" in painted[0]
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in painted]
+    assert [line.rstrip() for line in plain] == ranked(founds)
+
+
+def test_a_hostile_name_of_a_capture_is_shown_harmlessly() -> None:
+    name = Path(FOREIGN.replace("\x00", "").replace("\ud800", "\udcff"))
+    told = ranked([found(LOST, capture=name)], [found(LEAK, capture=Path("名" * 40 + "\u0301.mcpcap"))])
+    assert all(sanitise(line, None) == line and cells(line) <= 80 for line in told)
+
+
+def test_live_it_stands_at_the_end_as_well() -> None:
+    report, totals = Text(Style(), live=True), Totals()
+    pieces = [*report.begin(Path("a.mcpcap")), *report.add(found(LOST)), *report.add(found(LEAK))]
+    assert "First" not in "".join(pieces)
+    pieces = [*report.end(Ended(Path("a.mcpcap"), {}, {}, damaged=False)), *report.close(totals)]
+    assert "".join(pieces).startswith("First 1  no connection  framing/stdout-not-json ")
