@@ -29,6 +29,7 @@ from captures.reader import Capture, Damage
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say, say_table
+from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.output import say_of_filter
 from mcpproxy.cli.rule import is_pattern, no_rule
 from mcpproxy.cli.selection import selected
@@ -262,8 +263,7 @@ class _Check:
 
     def _feed(self, examination: Examination, item: Record | Damage) -> None:
         if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
-            told = item._replace(path=STDIN) if self._name == STDIN else item
-            say(f"{sanitise(str(told))}; `mcpproxy verify` tells all, `mcpproxy repair` copies what is whole")
+            say_damage(item, self._name)
         self._add(examination.feed(item))
 
     def _add(self, findings: Iterable[Found]) -> None:
@@ -275,16 +275,11 @@ class _Check:
     def _end(self, examination: Examination, *, still_open: bool) -> None:
         self._following = None
         self._add(examination.finish(still_open=still_open))
-        if examination.missing:
-            count = f"{examination.missing:,} record{'s are' if examination.missing > 1 else ' is'} missing"
-            say(f"{sanitise(str(self._name))}: {count}; `mcpproxy verify` tells which")
         ended = examination.ended._replace(capture=self._name)
         self._totals.frames += examination.frames
         self._totals.sessions += examination.sessions
         _write(self._report.end(ended))
-        for rule, fault in ended.faults.items():
-            say(f"the rule {rule} itself failed on {sanitise(str(ended.capture))}, please report it: {sanitise(fault)}")
-        self._failed = self._failed or ended.damaged or bool(ended.faults)
+        self._failed = not say_ended(examination, ended) or self._failed
 
 
 def _write(pieces: Iterable[str]) -> None:

@@ -18,7 +18,13 @@ Operands = Literal["captures", "files", "server", "words", "nothing"]
 Values = Literal["none", "words", "captures", "folders", "files", "text"]
 """What an option takes: nothing, one of a few words, a capture or a folder, a folder, a file, or anything."""
 
-_VALUES: Final[dict[str, Values]] = {"FILE": "captures", "FILE|DIR/": "captures", "DIR": "folders", "F": "files"}
+_VALUES: Final[dict[str, Values]] = {
+    "FILE": "captures",
+    "FILE|DIR/": "captures",
+    "CAPTURE": "captures",
+    "DIR": "folders",
+    "F": "files",
+}
 _ROW: Final = re.compile(
     r"^  (?P<name>--[a-z-]+)(?: (?P<metavar>\S+))? {2,}(?P<help>\S.*(?:\n {8,}\S.*)*)$", re.MULTILINE
 )

@@ -1,6 +1,7 @@
 """List the rules, or show the page of one: what it is, why it matters, how it looks on the wire, what to do instead.
 
-With --missing the rows of the catalogue that are not built yet: all, those that a pattern fits, or all about one.
+With --in the findings of that rule in a capture, too. With --missing the rows of the catalogue that are not built yet:
+all, those that a pattern fits, or all about one.
 """
 
 import argparse
@@ -18,7 +19,10 @@ from analysis.revisions import REVISIONS
 from analysis.rules import Rule, rules
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.evidence import SHOWN, Evidence, gathered
 from mcpproxy.cli.output import add_format, json_line
+from mcpproxy.report import findings_json
+from mcpproxy.report.findings import Text
 from mcpproxy.report.rule_pages import (
     about,
     addresses,
@@ -49,6 +53,13 @@ def parser() -> argparse.ArgumentParser:
         metavar="RULE",
         help="show the page of this one, or list those that a pattern such as id/* fits",
     )
+    made.add_argument(
+        "--in",
+        dest="captures",
+        action="append",
+        metavar="CAPTURE",
+        help="show what was found of these rules in it, too",
+    )
     made.add_argument("--group", metavar="G", help="only rules of this group, such as lifecycle")
     made.add_argument("--level", choices=("error", "warning", "note"), help="only rules of this level in some revision")
     made.add_argument("--version", choices=REVISIONS, help="only rules that hold in this revision of the protocol")
@@ -66,6 +77,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     patterns = [name for name in options.rule if is_pattern(name)]
     names = [name for name in options.rule if not is_pattern(name)]
+    if options.captures and (patterns or not names or options.missing):
+        return fail("--in goes with ids of rules, as in `mcpproxy rule id/null --in CAPTURE`")
     code = _list(patterns, options) if patterns or not names else int(Exit.FINE)
     return max(code, _show(names, options, is_first=not patterns)) if names else code
 
@@ -148,6 +161,11 @@ def _print(rows: Iterable[Row], built: dict[str, type[Rule]], options: argparse.
 def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> int:
     """The pages of rules, or with --missing what is known of those that are not built."""
     code = int(Exit.FINE)
+    evidence: dict[str, Evidence] = {}
+    known = [name for name in names if name in rules()]
+    if options.captures and known:
+        evidence, is_whole = _gathered(known, options)
+        code = int(Exit.FINE if is_whole else Exit.USAGE)
     for name in names:
         rule, row = rules().get(name), catalogue().get(name)
         if row is None:
@@ -157,17 +175,39 @@ def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> i
         elif not options.missing and rule is None:
             code = fail(f"{row.id} is not built yet: {row.level}, {row.who}, revisions: {row.versions}")
         elif options.format == "json":
-            sys.stdout.write(json_line(_as_json(row if rule is None else row_of(rule), rule)))
+            told = _as_json(row if rule is None else row_of(rule), rule)
+            sys.stdout.write(json_line(told | _findings(evidence[name]) if name in evidence else told))
         else:
             sys.stdout.write("" if is_first else "\n")
             sys.stdout.write("".join(f"{line}\n" for line in _page(row, rule, options)))
+            found = list(evidence[name].lines()) if name in evidence else []
+            sys.stdout.write("".join(f"{line}\n" for line in (["", *found] if found else [])))
             is_first = False
     return code
 
 
+def _gathered(known: list[str], options: argparse.Namespace) -> tuple[dict[str, Evidence], bool]:
+    """What captures hold against these rules."""
+    encoding = sys.stdout.encoding
+
+    def report() -> Text:
+        return Text(_style(options), notes=True, width=_width(), encoding=encoding, most=SHOWN, paged=True)
+
+    return gathered(options.captures, known, report)
+
+
+def _findings(evidence: Evidence) -> dict[str, Any]:
+    """How many there are, and the first few, as `check --json` tells them."""
+    return {"found": evidence.count, "findings": [findings_json.row(found) for found in evidence.first]}
+
+
 def _page(row: Row, rule: type[Rule] | None, options: argparse.Namespace) -> Iterator[str]:
-    style, width = _style(options), min(100, max(40, shutil.get_terminal_size().columns))
+    style, width = _style(options), _width()
     return row_as_text(row, style, width) if rule is None else as_text(rule, style, width)
+
+
+def _width() -> int:
+    return min(100, max(40, shutil.get_terminal_size().columns))
 
 
 def no_rule(name: str) -> str:

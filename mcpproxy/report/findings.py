@@ -22,7 +22,7 @@ from mcpproxy.sanitise import sanitise
 SHOWN: Final = 20
 """Findings of one rule and session that are told."""
 SHOWN_OF_RULE: Final = 200
-"""The same of one rule, however many sessions there are."""
+"""The same of one rule, however many sessions there are, unless fewer are wanted."""
 WIDTH: Final = 80
 
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
@@ -37,11 +37,11 @@ class _Group:
         self.per_session: Counter[int] = Counter()
         self.count = 0
 
-    def takes(self, found: Found) -> bool:
+    def takes(self, found: Found, most: int) -> bool:
         """Count a finding; whether it is one of those that are told."""
         session = found.finding.session
         self.count += 1
-        if self.per_session[session] >= SHOWN or len(self.shown) >= SHOWN_OF_RULE:
+        if self.per_session[session] >= SHOWN or len(self.shown) >= most:
             return False
         self.per_session[session] += 1
         self.shown.append(found)
@@ -61,6 +61,8 @@ class Text(Report):
         width: int = WIDTH,
         wraps: bool = False,
         encoding: str = "utf-8",
+        most: int = SHOWN_OF_RULE,
+        paged: bool = False,
     ) -> None:
         """Prepare.
 
@@ -72,6 +74,8 @@ class Text(Report):
             width: cells of a line; 40 at least.
             wraps: whether the sums keep to that, too; what is no terminal gets them in one line.
             encoding: of what is written; where it is written with other signs, carets would point elsewhere.
+            most: findings of one rule that are told.
+            paged: whether the page of the rule stands above, so that nobody has to be sent to it.
         """
         self._style = style
         self._least = Level.NOTE if notes else Level.WARNING
@@ -81,6 +85,8 @@ class Text(Report):
         self._has_carets = width >= self._width
         self._wraps = wraps
         self._encoding = encoding
+        self._most = most
+        self._paged = paged
         self._groups: dict[str, _Group] = {}
         self._path = Path()
         self._ranking = Ranking()
@@ -99,7 +105,7 @@ class Text(Report):
         self._ranking.add(found)
         is_first = not self._groups
         group = self._groups.setdefault(finding.rule, _Group())
-        if group.takes(found) and self._live:
+        if group.takes(found, self._most) and self._live:
             yield from self._heading() if is_first else ()
             yield from self._finding(found, 1, sessions=finding.session > 1)
             yield from self._source(found)
@@ -135,7 +141,7 @@ class Text(Report):
             times = ended.counts.get((finding.rule, finding.session, finding.blames), 1)
             yield from self._finding(found, times, sessions=sessions)
         yield from self._more(group, "", "    ")
-        yield from self._source(group.shown[0])
+        yield from self._source(group.shown[0]) if not self._paged else ()
         yield "\n"
 
     @staticmethod

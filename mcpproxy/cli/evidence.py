@@ -1,0 +1,115 @@
+"""What captures hold against some rules: of each the first few findings, drawn as `check` draws them.
+
+A capture is examined once for all of these rules. What is kept is bounded by the rules and the captures.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from captures.errors import CaptureError
+from captures.file import is_live
+from captures.reader import Capture, Damage
+from mcpproxy.cli.diagnostics import say
+from mcpproxy.cli.examining import say_damage, say_ended
+from mcpproxy.cli.selection import selected
+from mcpproxy.examination import Examination, Wanted
+from mcpproxy.report.findings import Text
+from mcpproxy.report.found import STDIN, Found
+from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
+
+SHOWN: Final = 5
+"""Findings of a rule that are shown of a capture."""
+
+
+class Evidence:
+    """Of one rule."""
+
+    def __init__(self, report: Text) -> None:
+        self.first: list[Found] = []
+        """The first few of each capture."""
+        self.count = 0
+        self._report = report
+        self._text: list[str] = []
+        self._clean: list[str] = []
+        """Captures in which nothing was found, each with how much that was."""
+        self._here = 0
+
+    def begin(self, capture: Path) -> None:
+        """A capture is opened."""
+        self._here = 0
+        self._text += self._report.begin(capture)
+
+    def add(self, found: Found) -> None:
+        """Something was found in it."""
+        self.count += 1
+        self._here += 1
+        self._text += self._report.add(found)
+        if self._here <= SHOWN:
+            self.first.append(found)
+
+    def end(self, examination: Examination, capture: Path) -> None:
+        """It has been examined."""
+        self._text += self._report.end(examination.ended._replace(capture=capture))
+        if not self._here:
+            much = f"{count_text(examination.frames, 'frame')} of {count_text(examination.sessions, 'session')}"
+            self._clean.append(f"{sanitise(str(capture), None)}: nothing found in {much}")
+
+    def lines(self) -> Iterator[str]:
+        """All that there is to tell; nothing where no capture could be read."""
+        yield from "".join(self._text).rstrip("\n").splitlines()
+        if self._text and self._clean:
+            yield ""
+        yield from self._clean
+
+
+def gathered(
+    words: Iterable[str], rules: Collection[str], made: Callable[[], Text]
+) -> tuple[dict[str, Evidence], bool]:
+    """Examine captures.
+
+    Args:
+        words: what names them, as for every command that reads.
+        rules: what to look for, by id.
+        made: makes a report that tells notes as well.
+
+    Returns:
+        What was found of each rule, and whether all could be examined; what could not is told on stderr.
+
+    Raises:
+        CaptureError: a word means no capture.
+    """
+    evidence = {rule: Evidence(made()) for rule in rules}
+    is_whole = True
+    with ExitStack() as stack:
+        chosen = [(path, word == "-") for word in words for path in stack.enter_context(selected([word]))]
+        for path, is_stdin in chosen:
+            name = STDIN if is_stdin else path
+            try:
+                is_whole = _examined(path, name, evidence) and is_whole
+            except CaptureError as error:
+                is_whole = False
+                say(str(error).replace(str(path), str(name)))
+    return evidence, is_whole
+
+
+def _examined(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
+    capture = Capture(path)
+    examination = Examination(path, Wanted(evidence.__contains__))
+    for one in evidence.values():
+        one.begin(name)
+
+    def add(founds: Iterable[Found]) -> None:
+        for found in founds:
+            evidence[found.finding.rule].add(found._replace(capture=name))
+
+    for item in capture:
+        if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
+            say_damage(item, name)
+        add(examination.feed(item))
+    add(examination.finish(still_open=is_live(capture.segments[-1])))
+    for one in evidence.values():
+        one.end(examination, name)
+    return say_ended(examination, examination.ended._replace(capture=name))

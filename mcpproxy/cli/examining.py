@@ -1,0 +1,26 @@
+"""What cannot be checked in a capture, on stderr: in the same words by every command that examines one."""
+
+from pathlib import Path
+
+from captures.reader import Damage
+from mcpproxy.cli.diagnostics import say
+from mcpproxy.examination import Examination
+from mcpproxy.report.found import STDIN, Ended
+from mcpproxy.sanitise import sanitise
+
+
+def say_damage(damage: Damage, name: Path) -> None:
+    """Bytes of a capture are no record; for the first of them only."""
+    told = damage._replace(path=STDIN) if name == STDIN else damage
+    say(f"{sanitise(str(told))}; `mcpproxy verify` tells all, `mcpproxy repair` copies what is whole")
+
+
+def say_ended(examination: Examination, ended: Ended) -> bool:
+    """What was missing in a capture, and which rules failed on it; whether all of it could be checked."""
+    name = sanitise(str(ended.capture))
+    if examination.missing:
+        count = f"{examination.missing:,} record{'s are' if examination.missing > 1 else ' is'} missing"
+        say(f"{name}: {count}; `mcpproxy verify` tells which")
+    for rule, fault in ended.faults.items():
+        say(f"the rule {rule} itself failed on {name}, please report it: {sanitise(fault)}")
+    return not ended.damaged and not ended.faults
