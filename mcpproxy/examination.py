@@ -101,6 +101,11 @@ class Examination:
         """What is known at the end."""
         return Ended(self.path, self._checker.counts, self._checker.faults, self.is_damaged or self.missing > 0)
 
+    def proven(self, found: Found, most: int) -> Found:
+        """The same with the places of other records that prove it: so many of them at most."""
+        places = ((seq, self._sites.place(seq)) for seq in found.finding.related[:most])
+        return found._replace(proofs=tuple((seq, place) for seq, place in places if place is not None))
+
     def _count_accounted(self, gap: Record) -> None:
         """A gap may account for records before it."""
         first, last = gap.members.get("first"), gap.members.get("last")

@@ -1,6 +1,7 @@
-"""What captures hold against some rules: of each the first few findings, drawn as `check` draws them.
+"""What captures hold against some rules: the first few findings of each, and messages that prove them.
 
-A capture is examined once for all of these rules. What is kept is bounded by the rules and the captures.
+They are drawn as `check` draws them. A capture is examined once for all of these rules. What is kept is bounded
+by the rules and the captures.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -22,6 +23,8 @@ from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 5
 """Findings of a rule that are shown of a capture."""
+PROOFS: Final = 3
+"""Other messages that are shown with a finding: a flood is proved by hundreds."""
 
 
 class Evidence:
@@ -103,7 +106,7 @@ def _examined(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
 
     def add(founds: Iterable[Found]) -> None:
         for found in founds:
-            evidence[found.finding.rule].add(found._replace(capture=name))
+            evidence[found.finding.rule].add(examination.proven(found, PROOFS)._replace(capture=name))
 
     for item in capture:
         if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:

@@ -164,8 +164,13 @@ class Text(Report):
         shown, pointer = self._excerpt(found)
         for line in wrapped(sanitise(located(finding.message, pointer)), self._width - 4):
             yield f"    {line}\n"
-        if shown is None:
-            return
+        yield from self._shown(shown) if shown is not None else ()
+        for seq, place in found.proofs:
+            if raw := payload_at(place):
+                yield self._style.paint([Span(f"    frame {seq}", "dim")]) + "\n"
+                yield from self._shown(excerpt(raw, "", self._width - 6)._replace(carets=0))
+
+    def _shown(self, shown: Excerpt) -> Iterator[str]:
         yield f"      {shown.text}\n"
         if shown.carets and self._has_carets and is_aligned(shown.text, self._encoding):
             yield self._style.paint([Span(" " * (6 + shown.indent)), Span("^" * shown.carets, "bad")]) + "\n"

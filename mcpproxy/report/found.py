@@ -40,6 +40,8 @@ class Found(NamedTuple):
     """What it has in common with the same finding of other sessions (analysis.baseline)."""
     accepted: bool = False
     """Whether the baseline has it."""
+    proofs: tuple[tuple[int, Place], ...] = ()
+    """Number and place of other records that prove it, where somebody wants to see these."""
 
     @property
     def file(self) -> Path:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.cli.evidence import SHOWN
+from captures.record import members
+from mcpproxy.cli.evidence import PROOFS, SHOWN
 from mcpproxy.sanitise import sanitise
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
@@ -28,15 +29,36 @@ def rows(output: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-def test_findings_stand_below_the_page_as_check_draws_them(tmp_path: Path) -> None:
+def test_findings_stand_below_the_page_as_check_draws_them_with_what_proves_them(tmp_path: Path) -> None:
     path = twisted(tmp_path / "a.mcpcap", 2)
     done = mcpproxy("rule", RULE, "--in", path)
     assert (done.returncode, done.stderr) == (0, b"")
     checked = mcpproxy("check", "--rule", RULE, path).stdout.decode().splitlines()
+    one, two = [at for at, line in enumerate(checked) if line.startswith("  error ")]
     # The source and the way to the page are left out: it stands above.
-    assert below(done.stdout) == ["", *checked[:-3]]
     assert checked[-3].endswith(f"mcpproxy rule {RULE}")
-    assert sum("  frame " in line for line in checked) == 2
+    asked = '      {"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a"}}'
+    assert below(done.stdout) == [
+        "",
+        *checked[:two],
+        "    frame 1",
+        asked % 1,
+        *checked[two:-3],
+        "    frame 3",
+        asked % 2,
+    ]
+    assert two - one == 4
+
+
+def test_of_many_messages_that_prove_a_finding_the_first_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "died.mcpcap"
+    asked = [("frame", frame("c2s", b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number)) for number in range(9)]
+    ended = ("process", members(event="ended", pid=1, status=1))
+    path.write_bytes(b"".join(lines([("header", header()), *asked, ended])))
+    (one,) = rows(mcpproxy("rule", "--json", "shutdown/server-died", "--in", path).stdout)[0]["findings"]
+    assert len(one["related"]) > PROOFS
+    shown = mcpproxy("rule", "shutdown/server-died", "--in", path).stdout.decode()
+    assert shown.count("\n    frame ") == PROOFS
 
 
 def test_only_the_first_few_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
