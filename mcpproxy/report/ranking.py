@@ -17,6 +17,8 @@ from mcpproxy.sanitise import sanitise
 
 LINES: Final = 5
 """Rules that are told: what people take in at a glance."""
+_LEAST: Final = 5
+"""Cells of a capture's name: its last four signs are by chance, and enough for every command that reads."""
 
 _WORDS: Final[dict[Impact, str]] = {
     Impact.CONNECTION: "no connection",
@@ -88,12 +90,9 @@ class Ranking:
             return
         first = sorted(self._rules.values(), key=lambda one: (-one.impact, -one.level, -one.count))[:LINES]
         longest = max(len(_WORDS[one.impact]) for one in first)
-        tails = list(_aligned([self._tail(one, width) for one in first]))
-        for place, (one, tail) in enumerate(zip(first, tails, strict=True), 1):
-            words = f"{_WORDS[one.impact]:<{longest}}"
-            head = [Span(f"{'' if place > 1 else 'First':<5} {place}  "), Span(words, _ROLES[one.level])]
-            head.append(Span(f"  {one.rule}"))
-            used = sum(cells(span.text) for span in head)
+        heads = [_head(place, one, longest) for place, one in enumerate(first, 1)]
+        for head, tail in zip(heads, self._tails(first, max(map(_cells, heads)), width), strict=True):
+            used = _cells(head)
             # The side goes first where all has no room, then how often: both are told above.
             while tail and used + sum(2 + cells(cell) for cell in tail) > width:
                 del tail[0]
@@ -101,18 +100,31 @@ class Ranking:
             head.append(Span(" " * (width - used - cells(told)) + told if tail else "", "dim"))
             yield style.paint(head).rstrip()
 
-    def _tail(self, one: _Broken, width: int) -> list[str]:
-        cells_of = [one.side, f"×{one.count:,}" if one.count > 1 else "", f"frame {one.first.finding.frame}"]
+    def _tails(self, first: list[_Broken], used: int, width: int) -> Iterator[list[str]]:
+        """What stands behind each head, of which the widest has used so many cells."""
+        columns = [
+            [one.side for one in first],
+            [f"×{one.count:,}" if one.count > 1 else "" for one in first],
+            [f"frame {one.first.finding.frame}" for one in first],
+        ]
         if self._captures > 1:
-            cells_of.append(_end_of(one.first.capture, width // 8))
-        return cells_of
+            room = width - used - max(map(len, columns[-1])) - 4
+            columns.append([_end_of(one.first.capture, max(_LEAST, min(room, width // 8))) for one in first])
+        yield from map(list, zip(*(_aligned(column) for column in columns if any(column)), strict=True))
 
 
-def _aligned(rows: list[list[str]]) -> Iterator[list[str]]:
-    """The same cells, as wide in each row; a column that is empty in all of them is left out."""
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield [cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True) if width]
+def _head(place: int, one: _Broken, longest: int) -> list[Span]:
+    words = Span(f"{_WORDS[one.impact]:<{longest}}", _ROLES[one.level])
+    return [Span(f"{'' if place > 1 else 'First':<5} {place}  "), words, Span(f"  {one.rule}")]
+
+
+def _cells(spans: list[Span]) -> int:
+    return sum(cells(span.text) for span in spans)
+
+
+def _aligned(column: list[str]) -> list[str]:
+    widest = max(map(cells, column))
+    return [cell + " " * (widest - cells(cell)) for cell in column]
 
 
 def _end_of(capture: Path, width: int) -> str:

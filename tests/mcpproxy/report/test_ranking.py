@@ -97,6 +97,14 @@ def test_the_capture_is_named_where_there_are_several() -> None:
     assert "fa9e" not in "".join(ranked([found(LOST, capture=first), found(LEAK, capture=first)]))
 
 
+def test_a_name_is_shortened_before_a_frame_is_left_out() -> None:
+    path = Path("one/20261121T192824Z-fa9e.mcpcap")
+    long = found("lifecycle/request-before-initialize", seq=123_456, capture=path)
+    told = ranked([found(LOST, capture=path)], [long])
+    assert told[1].endswith("lifecycle/request-before-initialize  frame 123456  …fa9e")
+    assert told[0].endswith("  server  frame 1       …fa9e")
+
+
 def test_a_capture_of_which_nothing_is_told_is_none_the_less_one_of_several() -> None:
     assert ranked([], [found(LOST, capture=Path("b.mcpcap")), found(LEAK)])[0].endswith("  b")
 
