@@ -25,6 +25,7 @@ from analysis.message import (
     Side,
     converted,
     id_of,
+    other_side,
     parse_exactly,
 )
 from analysis.resumption import EventIds
@@ -225,7 +226,7 @@ class Fold:
         return session.in_force, era_in_force(session, session.in_force if not session.is_modern else None)
 
     def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
-        asker = _other(response.sender)
+        asker = other_side(response.sender)
         table = self.tables[asker]
         key = self._meant(response)
         is_converted, state = False, IdState.NEVER_SEEN
@@ -269,7 +270,7 @@ class Fold:
         """The open request that a response answers."""
         if response.is_error and (response.id is None or response.id.type == "null"):
             # Whoever cannot read a request cannot name it; over HTTP its exchange does.
-            table = self.tables[_other(response.sender)]
+            table = self.tables[other_side(response.sender)]
             asked = self._addressing.asked_in(response.frames[0].exchange)
             if response.sender != "server" or len(asked) > _ALIKE:
                 return None
@@ -277,7 +278,7 @@ class Fold:
             return open_[0] if len(open_) == 1 else None
         if response.id is None:
             return None
-        return self._find(_other(response.sender), response.frames[0], response.id)
+        return self._find(other_side(response.sender), response.frames[0], response.id)
 
     def _find(self, side: Side, frame: Frame, id_: Id) -> Key | None:
         """The open request of a side that is meant by an id in a frame."""
@@ -309,7 +310,7 @@ class Fold:
         params = notification.params
         value = params.get("requestId") if isinstance(params, dict) else None
         id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
-        frame, other = notification.frames[0], _other(notification.sender)
+        frame, other = notification.frames[0], other_side(notification.sender)
         table, key = self.tables[notification.sender], self._find(notification.sender, frame, id_)
         listening = self._find(other, frame, id_) if key is None else None
         if listening is not None and self._is_listening(self.tables[other].get(listening)):
@@ -441,10 +442,6 @@ class Fold:
             for session in self.routing.open():
                 session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)
         return left
-
-
-def _other(side: Side) -> Side:
-    return "server" if side == "client" else "client"
 
 
 def _exact_request_id(cancellation: Notification) -> object:

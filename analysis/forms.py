@@ -25,6 +25,7 @@ from analysis.declared import (
     format_of,
 )
 from analysis.message import MISSING
+from analysis.pointer import step
 from analysis.revisions import MODERN
 
 ELEMENTS: Final = 10_000
@@ -517,17 +518,17 @@ def name_of(path: Path) -> str:
     """What stands at a place, in a word: the name of the member, where a schema gave it."""
     if path is None:
         return "the body"
-    step = path[1]
-    return step if isinstance(step, str) and len(step) <= _LONGEST_STEP else "an item"
+    name = path[1]
+    return name if isinstance(name, str) and len(name) <= _LONGEST_STEP else "an item"
 
 
 def _steps(path: Path) -> Iterator[str]:
     while path is not None:
-        path, step = path
-        text = str(step)
+        path, inner = path
+        text = str(inner)
         if len(text) > _LONGEST_STEP:
             text = f"{text[: _LONGEST_STEP - 1]}…"
-        yield text.replace("~", "~0").replace("/", "~1")
+        yield step(text)
 
 
 def pointer_of(at: str, path: Path) -> str:

@@ -21,6 +21,11 @@ Side: TypeAlias = Literal["client", "server"]
 """Who speaks. Each side has its own ids."""
 
 
+def other_side(side: Side) -> Side:
+    """The other side."""
+    return "server" if side == "client" else "client"
+
+
 class Missing(Enum):
     """The type of `MISSING`."""
 

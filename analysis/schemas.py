@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
 
 import orjson
 
+from analysis.pointer import step
 from analysis.proofs import Proof, proof_of, proves
 from analysis.schema_child import Worker
 
@@ -211,7 +212,7 @@ class Judge:
         path, name = [str(step) for step in error.instance_path], error.kind.name
         if name == "required":
             path.append(error.kind.property)
-        pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+        pointer = "".join(f"/{step(name)}" for name in path)
         return False, pointer, _WORDS.get(name, f"refused by {name}")
 
     def _check(self, draft: str, schema: bytes, value: bytes) -> Any:

@@ -17,7 +17,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from analysis.exchange import Exchange
-from analysis.message import MISSING, Id, Message, Missing, Notification, Request, Response, Side, id_of
+from analysis.message import MISSING, Id, Message, Missing, Notification, Request, Response, Side, id_of, other_side
 
 if TYPE_CHECKING:
     from analysis.session import Session
@@ -183,7 +183,7 @@ class Tasks:
         params = request.params
         if request.method not in ABOUT or not isinstance(params, dict):
             return None
-        task = self._named(session, _other(request.sender), params.get("taskId"))
+        task = self._named(session, other_side(request.sender), params.get("taskId"))
         if task is not None and request.method == "tasks/cancel" and task.cancel_ns is None:
             task.cancel_ns = request.t_ns
         return task
@@ -221,7 +221,7 @@ class Tasks:
         id_, sender = params.get("taskId"), notification.sender
         task = self.get(session, sender, id_)
         if task is None:
-            foreign = self.get(session, _other(sender), id_)
+            foreign = self.get(session, other_side(sender), id_)
             if foreign is not None:
                 return foreign  # the side that does not execute a task knows nothing of its status
             task = self._named(session, sender, id_)
@@ -351,7 +351,3 @@ def _is_about(result: dict[str, Any], task: Task) -> bool:
 
 def _is_number(value: object) -> bool:
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and isfinite(value))
-
-
-def _other(side: Side) -> Side:
-    return "server" if side == "client" else "client"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from analysis.exchange import Outcome
 from analysis.finding import Finding
 from analysis.message import Request
+from analysis.pointer import step
 from analysis.rules import Rule, Who
 from analysis.rules.eras import member
 from analysis.rules.inputs import METHODS, MOST, input_requests
@@ -83,7 +84,7 @@ class Reply(Rule):
             question = asked.get(key)
             params = member(question, "params")
             if member(question, "method") == self.about and isinstance(reply, dict):
-                pointer = f"/params/inputResponses/{key[:MOST].replace('~', '~0').replace('/', '~1')}"
+                pointer = f"/params/inputResponses/{step(key, MOST)}"
                 yield from self.replied(seen, params if isinstance(params, dict) else {}, reply, pointer)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:

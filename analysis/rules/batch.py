@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 from analysis.finding import Finding, Level
 from analysis.http import SEEN_KEPT, HttpExchange
-from analysis.message import Invalid, Notification, Response, Side
+from analysis.message import Invalid, Notification, Response, Side, other_side
 from analysis.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.framing_text import is_first, is_item, items_of, reason
@@ -205,14 +205,14 @@ class RefusalRule(ArrayRule):
     def answered(self, seen: Seen) -> Iterator[Finding]:
         """It was, if one was sent."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
-        asked = sent.pop(_other(seen.message.sender), None)
+        asked = sent.pop(other_side(seen.message.sender), None)
         if asked is not None:
             yield self.found(seen, asked)
 
     def read_on(self, seen: Seen) -> None:
         """Who answers an item of it, or what was sent after it, has taken it."""
         sent: dict[Side, int] | None = seen.session.memory.get(self.id)
-        other = _other(seen.message.sender)
+        other = other_side(seen.message.sender)
         if sent and seen.exchange is not None and seen.exchange.request.seq >= sent.get(other, 0):
             sent.pop(other, None)
 
@@ -325,10 +325,6 @@ class AnsweredIndividually(Rule):
 
 
 # ---- what the rules ask
-
-
-def _other(side: Side) -> Side:
-    return "server" if side == "client" else "client"
 
 
 def _is_early(seen: Seen) -> bool:

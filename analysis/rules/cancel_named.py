@@ -6,11 +6,10 @@ from typing import Final, NamedTuple
 from analysis.addressing import Key
 from analysis.exchange import IdState, Outcome
 from analysis.finding import Finding
-from analysis.message import Id, Side, converted, id_of
+from analysis.message import Id, Side, converted, id_of, other_side
 from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA, only
 from analysis.rules import RACE_NS, WARNING, Rule
 from analysis.rules.eras import member, short
-from analysis.rules.progress import other
 from analysis.rules.tokens import is_of_session
 from analysis.session import Seen
 from analysis.subscriptions import LISTEN
@@ -85,10 +84,10 @@ class WrongDirection(Cancellation):
     replaces = ("cancel/unknown-request",)
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
-        foreign = _open(seen, other(seen.message.sender), id_) if _is_unknown(seen, id_) else None
+        foreign = _open(seen, other_side(seen.message.sender), id_) if _is_unknown(seen, id_) else None
         if foreign is None:
             return ()
-        text = f"request {_cut(id_)} is one of the {other(seen.message.sender)}: who is asked cannot cancel it"
+        text = f"request {_cut(id_)} is one of the {other_side(seen.message.sender)}: who is asked cannot cancel it"
         return [self.finding(seen, text, pointer=_POINTER, related=(foreign.seq,))]
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from analysis.finding import Finding
 from analysis.message import Response, Side
+from analysis.pointer import step
 from analysis.repeats import Words
 from analysis.revisions import MODERN, MODERN_ERA, REVISIONS, Span, since
 from analysis.rules import NOTE, WARNING, Rule
@@ -164,7 +165,7 @@ class UnknownCapability(_Declaration):
                 continue
             else:
                 text = f"the capability {name} is {_when(span)}, not of {REVISIONS[_rank(seen) or 0]}"
-            yield self.finding(seen, text, pointer=f"{pointer}/{_escaped(short(name))}")
+            yield self.finding(seen, text, pointer=f"{pointer}/{step(short(name))}")
             told += 1
             if told == _TOLD:
                 return
@@ -251,7 +252,3 @@ def _kind(value: object) -> str:
     if isinstance(value, dict):
         return "an object"
     return "an array" if isinstance(value, list) else "a number"
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from analysis.finding import Finding
+from analysis.pointer import step
 from analysis.revisions import MODERN_ERA, REVISIONS, since
 from analysis.rules import NOTE, WARNING
 from analysis.rules.asked import Question
@@ -79,7 +80,7 @@ class SchemaNotFlat(Form):
         for name, field in fields_of(params):
             fault = _fault(field, seen.rank)
             if fault is not None:
-                yield self.finding(seen, f"a field of a form {fault}", pointer=f"{at}/properties/{escaped(name)}")
+                yield self.finding(seen, f"a field of a form {fault}", pointer=f"{at}/properties/{step(name, 200)}")
 
 
 class RequiredUnknown(Form):
@@ -127,7 +128,7 @@ class Sensitive(Form):
         for name, field in fields_of(params):
             texts = (name, member(field, "title"), member(field, "description"))
             if any(isinstance(text, str) and _SENSITIVE(_words(text)) for text in texts):
-                at = f"{pointer}/requestedSchema/properties/{escaped(name)}"
+                at = f"{pointer}/requestedSchema/properties/{step(name, 200)}"
                 yield self.finding(seen, "a field of a form asks for what looks like a secret", pointer=at)
 
 
@@ -152,7 +153,7 @@ class ClickableUrl(Form):
         for name, field in fields_of(params):
             for key in ("title", "description"):
                 if _has_url(member(field, key)):
-                    at = f"{pointer}/requestedSchema/properties/{escaped(name)}/{key}"
+                    at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/{key}"
                     yield self.finding(seen, f"the {key} of a field has a URL", pointer=at)
 
 
@@ -174,7 +175,7 @@ class LegacyEnumNames(Form):
     def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, field in fields_of(params):
             if isinstance(field, dict) and "enumNames" in field:
-                at = f"{pointer}/requestedSchema/properties/{escaped(name)}/enumNames"
+                at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
                 yield self.finding(seen, "enumNames is how an older revision gave titles", pointer=at)
 
 
@@ -210,11 +211,6 @@ def fields_of(params: dict[str, Any]) -> list[tuple[str, Any]]:
     """The fields of a form."""
     properties = member(params.get("requestedSchema"), "properties")
     return [*properties.items()][:FIELDS] if isinstance(properties, dict) else []
-
-
-def escaped(name: str) -> str:
-    """A name in a JSON Pointer, cut."""
-    return name[:200].replace("~", "~0").replace("/", "~1")
 
 
 def _fault(field: object, rank: int | None) -> str | None:

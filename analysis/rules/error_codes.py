@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.finding import Finding
-from analysis.message import Notification, Request, Response, Side
+from analysis.message import Notification, Request, Response, Side, other_side
 from analysis.methods import METHODS
 from analysis.revisions import MODERN, MODERN_ERA
 from analysis.rules import ERROR, NOTE, WARNING, Ending, Rule
@@ -145,7 +145,7 @@ class ParseErrorForValidJson(Rule):
         elif seen.session.observed_start:
             # What the other side has begun to say may turn out not to be JSON: its next message tells.
             kept: _Reading = self.memory(seen.session, _Reading)
-            about = kept.doubtful[_other(response.sender)]
+            about = kept.doubtful[other_side(response.sender)]
             if len(about) < _DOUBTFUL:
                 about.append(seen)
                 self.watch(seen.session, True)
@@ -373,10 +373,6 @@ _DOUBTFUL: Final = 16
 _WRONG_SIDE: Final = "is not for this side to answer"
 # These break off a line, or a value on it; all others leave it as JSON that a strict parser takes.
 _READABLE: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
-
-
-def _other(side: Side) -> Side:
-    return "server" if side == "client" else "client"
 
 
 def _is_readable(problem: str | None) -> bool:

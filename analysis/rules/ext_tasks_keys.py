@@ -10,9 +10,9 @@ import orjson
 
 from analysis.finding import Finding
 from analysis.message import Message
+from analysis.pointer import step
 from analysis.revisions import MODERN_ERA
 from analysis.rules import NOTE, RACE_NS, Rule
-from analysis.rules.elicitation_form import escaped
 from analysis.rules.eras import member
 from analysis.rules.ext_tasks_declared import SOURCE
 from analysis.rules.ext_tasks_told import TOLD, inputs_in
@@ -120,7 +120,7 @@ class KeyReused(_Keyed):
     def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:
         part = "/result" if seen.exchange is not None else "/params"
         return [
-            self.finding(seen, text, pointer=f"{part}/inputRequests/{escaped(key)}") for key, text in faults[:TELLS]
+            self.finding(seen, text, pointer=f"{part}/inputRequests/{step(key, 200)}") for key, text in faults[:TELLS]
         ]
 
 
@@ -149,7 +149,7 @@ class UnknownKey(_Keyed):
         unknown = [key for key in islice(replies, MOST) if key not in keys.current or key in keys.done]
         text = "the task does not ask for this"
         return [
-            self.finding(seen, text, pointer=f"/params/inputResponses/{escaped(key)}", related=(keys.seq,))
+            self.finding(seen, text, pointer=f"/params/inputResponses/{step(key, 200)}", related=(keys.seq,))
             for key in unknown[:TELLS]
         ]
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from analysis.assembly import MOST_ON_A_LINE
 from analysis.finding import Finding
 from analysis.message import Invalid, Message, Request, is_as_written
+from analysis.pointer import step
 from analysis.rules import Rule
 from analysis.session import Seen
 from captures.envelope import judge
@@ -292,6 +293,6 @@ def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
 
 def _place(path: list[str | int], name: str, has_items: bool) -> Place:
     item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
-    pointer = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+    pointer = "".join(f"/{step(str(part))}" for part in path)
     is_plain = len(pointer) <= _LONGEST_POINTER and not _HALF.search(pointer)
     return Place(pointer if is_plain else "", name, item if isinstance(item, int) else None)

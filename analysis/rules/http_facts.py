@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.message import Invalid, Request
+from analysis.pointer import step
 from analysis.rules.eras import member, speaks_modern
 from analysis.rules.listings import tools_of
 from analysis.rules.tool_schemas import HEADER, annotations_of
@@ -121,7 +122,7 @@ def _look_at_params(seen: Seen, request: Request, http: HttpExchange, found: lis
             continue
         field, value = PARAM_FIELD + header.lower(), _argument(arguments, path)
         told = http.fields.get(field)
-        pointer = "/params/arguments/" + "/".join(step.replace("~", "~0").replace("/", "~1") for step in path)
+        pointer = "/params/arguments/" + "/".join(step(name) for name in path)
         text, rule = _param(told, value, field in http.doubled), "http/param-header"
         if not text and told is not None and isinstance(value, (str, int, float)):
             if fault := _encoding(told, value if isinstance(value, str) else ""):
@@ -149,15 +150,15 @@ def _path(pointer: str) -> list[str]:
 
 
 def _annotated(schema: Any, path: list[str]) -> str | None:
-    for step in path[:_DEEPEST]:
-        schema = member(member(schema, "properties"), step)
+    for name in path[:_DEEPEST]:
+        schema = member(member(schema, "properties"), name)
     header = member(schema, HEADER)
     return header if isinstance(header, str) and len(path) <= _DEEPEST else None
 
 
 def _argument(arguments: Any, path: list[str]) -> Any:
-    for step in path:
-        arguments = member(arguments, step)
+    for name in path:
+        arguments = member(arguments, name)
     return arguments
 
 

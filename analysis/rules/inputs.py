@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from analysis.message import Message
+from analysis.pointer import step
 from analysis.rules.eras import member
 from analysis.session import Seen
 from analysis.shapes import INTERIM
@@ -36,5 +37,5 @@ def _entries(seen: Seen) -> Iterator[Asked]:
     for key, value in islice(asked.items(), MOST):
         method, params = member(value, "method"), member(value, "params")
         if isinstance(method, str):
-            pointer = f"/result/inputRequests/{key[:MOST].replace('~', '~0').replace('/', '~1')}"
+            pointer = f"/result/inputRequests/{step(key, MOST)}"
             yield pointer, method, params if isinstance(params, dict) else {}

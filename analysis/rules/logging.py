@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from analysis.finding import Finding
 from analysis.message import Notification, Request
+from analysis.pointer import step
 from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.eras import member, speaks_modern
@@ -306,7 +307,7 @@ def _secret_in(data: Any) -> str | None:
                 return pointer
         elif isinstance(value, dict):
             for name, one in value.items():
-                at = f"{pointer}/{name[:60].replace('~', '~0').replace('/', '~1')}"
+                at = f"{pointer}/{step(name, 60)}"
                 if isinstance(one, str) and name.lower() in _NAMES and not _HIDDEN(one[:TEXT]):
                     return at
                 waiting.append((one, at))

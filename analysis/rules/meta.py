@@ -8,6 +8,7 @@ from typing import Any, Final
 from analysis.finding import Finding
 from analysis.message import Request
 from analysis.methods import METHODS
+from analysis.pointer import step
 from analysis.repeats import LISTS, Words
 from analysis.revisions import MODERN_ERA, since
 from analysis.rules import NOTE, WARNING, Metas, Rule
@@ -116,7 +117,7 @@ class InvalidKey(_Meta):
         for key in islice(meta, MOST):
             if not _is_key(key):
                 text = f"the key {short(key)!r} of _meta is not of the form prefix/name"
-                yield self.finding(seen, text, pointer=f"{pointer}/{_escaped(key)}")
+                yield self.finding(seen, text, pointer=f"{pointer}/{step(short(key))}")
 
 
 class ReservedPrefix(_Meta):
@@ -142,7 +143,7 @@ class ReservedPrefix(_Meta):
         for key in islice(meta, MOST):
             if "/" in key and key not in USUAL and _is_reserved(key, seen.rank) and _is_key(key):
                 text = f"the prefix of {short(key)!r} in _meta is reserved"
-                yield self.finding(seen, text, pointer=f"{pointer}/{_escaped(key)}")
+                yield self.finding(seen, text, pointer=f"{pointer}/{step(short(key))}")
 
 
 class TraceContext(_Meta):
@@ -319,7 +320,7 @@ class ImplementationEmpty(Rule):
             return ()
         if request.method == "initialize":
             return self._look(seen, member(request.params, "clientInfo"), "/params/clientInfo")
-        return self._look(seen, request.meta.get(CLIENT_INFO), "/params/_meta/" + _escaped(CLIENT_INFO))
+        return self._look(seen, request.meta.get(CLIENT_INFO), "/params/_meta/" + step(CLIENT_INFO))
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.message.sender != "server":
@@ -327,7 +328,7 @@ class ImplementationEmpty(Rule):
         result = seen.body["result"]
         if seen.method == "initialize":
             return self._look(seen, member(result, "serverInfo"), "/result/serverInfo")
-        return self._look(seen, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + _escaped(SERVER_INFO))
+        return self._look(seen, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + step(SERVER_INFO))
 
     def _look(self, seen: Seen, info: object, pointer: str) -> Iterable[Finding]:
         if not isinstance(info, dict) or (info.get("name") != "" and info.get("version") != ""):
@@ -349,7 +350,3 @@ def _is_reserved(key: str, rank: int | None) -> bool:
     if rank is None:
         return is_of_2025_06_18 and is_of_now
     return is_of_now if rank >= _SETTLED else is_of_2025_06_18
-
-
-def _escaped(key: str) -> str:
-    return short(key).replace("~", "~0").replace("/", "~1")

@@ -7,6 +7,7 @@ from analysis.finding import Finding
 from analysis.http import VERSION_FIELD
 from analysis.message import Request, Response
 from analysis.methods import METHODS
+from analysis.pointer import step
 from analysis.repeats import Words
 from analysis.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules import NOTE, WARNING, Rule
@@ -412,7 +413,7 @@ class ExtensionId(Rule):
         declared = seen.request.meta.get(CLIENT_CAPABILITIES) if seen.request is not None else None
         if not isinstance(declared, dict) or "extensions" not in declared:
             return ()
-        pointer = f"/params/_meta/{_escaped(CLIENT_CAPABILITIES)}/extensions"
+        pointer = f"/params/_meta/{step(CLIENT_CAPABILITIES)}/extensions"
         return self._look(seen, declared["extensions"], pointer)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -423,7 +424,7 @@ class ExtensionId(Rule):
         if not isinstance(extensions, dict):
             return
         for name, value in list(extensions.items())[:_EXTENSIONS]:
-            where = f"{pointer}/{_escaped(short(name))}"
+            where = f"{pointer}/{step(short(name))}"
             if not _is_extension(name):
                 yield self.finding(seen, f"the extension {short(name)!r} is not named prefix/name", pointer=where)
             elif not isinstance(value, dict):
@@ -476,8 +477,3 @@ def _is_extension(name: str) -> bool:
 def _is_label(label: str) -> bool:
     is_plain = all(character in _ALNUM or character == "-" for character in label)
     return bool(label) and is_plain and label[0] in _LETTERS and label[-1] in _ALNUM
-
-
-def _escaped(name: str) -> str:
-    """A name as a part of a JSON Pointer."""
-    return name.replace("~", "~0").replace("/", "~1")

@@ -8,9 +8,9 @@ from analysis.capabilities import lacks
 from analysis.exchange import Outcome
 from analysis.finding import Finding
 from analysis.forms import Problem
+from analysis.pointer import step
 from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
 from analysis.rules import NOTE, Rule
-from analysis.rules.elicitation_form import escaped
 from analysis.rules.eras import member, short
 from analysis.rules.inputs import METHODS, MOST, input_requests
 from analysis.session import CLIENT_CAPABILITIES, Seen
@@ -160,7 +160,7 @@ class EnvelopeInInputRequest(_Interim):
         for key, value in islice(asked.items() if isinstance(asked, dict) else (), MOST):
             name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
             if name is not None:
-                pointer = f"{_ASKED}/{escaped(key)}/{name}"
+                pointer = f"{_ASKED}/{step(key, 200)}/{name}"
                 yield self.finding(seen, f"an input request has {name}, which is for messages", pointer=pointer)
                 return
 

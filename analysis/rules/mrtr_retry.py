@@ -9,9 +9,9 @@ from analysis.chains import Chain, Round, fingerprint, target_of
 from analysis.exchange import Exchange, Outcome
 from analysis.finding import Finding
 from analysis.message import Request, id_of
+from analysis.pointer import step
 from analysis.revisions import MODERN, MODERN_ERA
 from analysis.rules import NOTE, WARNING, Ending, Rule
-from analysis.rules.elicitation_form import escaped
 from analysis.rules.eras import member
 from analysis.rules.inputs import METHODS, MOST
 from analysis.session import Seen, Session
@@ -203,7 +203,7 @@ class UnknownResponseKey(_Retry):
             return ()
         key = next(key for key in given if key not in asked)
         text = "an answer is to nothing that was asked"
-        return [self.finding(seen, text, pointer=f"{_ANSWERS}/{escaped(key)}", related=_proof(interim))]
+        return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))]
 
 
 class InvalidInputResponse(_Retry):
@@ -229,7 +229,7 @@ class InvalidInputResponse(_Retry):
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
                 text = f"an answer is no result of {method}: {fault}"
-                yield self.finding(seen, text, pointer=f"{_ANSWERS}/{escaped(key)}", related=_proof(interim))
+                yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))
 
 
 class ParamsChanged(_Retry):

@@ -6,7 +6,7 @@ from math import isnan
 from typing import Any, Final
 
 from analysis.finding import Finding
-from analysis.message import Id, Request, Side, converted
+from analysis.message import Id, Request, Side, converted, other_side
 from analysis.revisions import MODERN_ERA
 from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.eras import member, short
@@ -41,7 +41,7 @@ class _OfToken(Rule):
         token = tokens.told(seen)
         if token is None:
             return ()
-        http, asker = seen.http, other(seen.message.sender)
+        http, asker = seen.http, other_side(seen.message.sender)
         return self.told(seen, tokens.find(asker, None if http is None else http.number, token), token)
 
     def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
@@ -99,7 +99,7 @@ class UnknownToken(_OfToken):
 
     def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = seen.message.sender, seen.session
-        asker, tokens = other(sender), tokens_of(session)
+        asker, tokens = other_side(sender), tokens_of(session)
         if found is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
             return ()
         if not is_of_session(seen) and not (seen.era == "modern" and _asked_in(seen)):
@@ -195,7 +195,7 @@ class NotIncreasing(_OfToken):
             if seen.session.observed_start:
                 return ()
             found = tokens_of(seen.session).guess(
-                other(message.sender), None if seen.http is None else seen.http.number, token
+                other_side(message.sender), None if seen.http is None else seen.http.number, token
             )
         before, exchange = found.value, message.frames[0].exchange
         found.value = value, message.seq, message.t_ns, exchange
@@ -322,11 +322,6 @@ class WrongStream(_OfToken):
 
 
 # ---- what the rules ask
-
-
-def other(side: Side) -> Side:
-    """The other side."""
-    return "server" if side == "client" else "client"
 
 
 def is_replay(seen: Seen) -> bool:

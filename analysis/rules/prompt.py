@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from analysis.finding import Finding
 from analysis.message import Request
+from analysis.pointer import step
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import member, short
 from analysis.rules.error_codes import params_of
@@ -171,7 +172,7 @@ class UnknownArgument(_Listed):
         known = {name for _, name in arguments_of(entry.item)}
         for name in islice(given, MOST):
             if name not in known and len(known) < MOST:
-                place = short(name).replace("~", "~0").replace("/", "~1")
+                place = step(short(name))
                 text = f"the prompt has no argument {short(name)!r}"
                 yield self.finding(seen, text, pointer=f"/params/arguments/{place}")
 

@@ -1,4 +1,4 @@
-"""Results of tasks."""
+"""What `tasks/result` brings: the result of the call that a task is for, once it is there, and whose it is."""
 
 from collections.abc import Iterable
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from analysis.addressing import Key
 from analysis.exchange import Exchange, IdState, Outcome
 from analysis.finding import Finding
-from analysis.message import Id, Request, Side, id_of
+from analysis.message import Id, Request, Side, id_of, other_side
 from analysis.revisions import HANDSHAKE_ERA, since
 from analysis.rules import NOTE, RACE_NS, WARNING, Ending, Rule
 from analysis.rules.pipes import pipes_of
@@ -55,7 +55,7 @@ class _AtEnd(Rule):
             request = exchange.request
             if exchange.outcome is not Outcome.UNANSWERED or request.method in _ENDLESS or pipes.has_gap:
                 continue
-            if session.unjudged.get(_other(request.sender), -1) > request.seq:
+            if session.unjudged.get(other_side(request.sender), -1) > request.seq:
                 continue  # an answer may be in there
             until_ns, asked = ending.t_ns, _asked(session, request)
             if session.is_http:
@@ -108,7 +108,7 @@ class Unanswered(_AtEnd):
                 continue  # it waits for its task
             if request.seq not in told.told:
                 text = f"{_name(request)} has no answer after {_seconds(late.waited_ns)}"
-                yield self.finding(late.seen, text, blames=_other(request.sender))
+                yield self.finding(late.seen, text, blames=other_side(request.sender))
 
 
 class InitializeUnanswered(_AtEnd):
@@ -175,7 +175,7 @@ class PingUnanswered(_AtEnd):
         pings: _Pings = self.memory(session, _Pings)
         pings.watched -= 1
         sender, seq = request.sender, request.seq
-        other, pipes, key = _other(sender), pipes_of(session), Key(request.frames[0].exchange, request.id)
+        other, pipes, key = other_side(sender), pipes_of(session), Key(request.frames[0].exchange, request.id)
         waiting = session.tables[sender].get(key)
         if waiting is None or waiting.request is not request or session.tables[sender].state(key) is IdState.CANCELLED:
             return
@@ -196,7 +196,7 @@ class PingUnanswered(_AtEnd):
             request = late.exchange.request
             if request.method == "ping" and request.seq not in told and _holds(self, late.seen):
                 text = f"{_name(request)} has no answer after {_seconds(late.waited_ns)}"
-                yield self.finding(late.seen, text, blames=_other(request.sender))
+                yield self.finding(late.seen, text, blames=other_side(request.sender))
 
 
 class Slow(Rule):
@@ -235,7 +235,7 @@ class Slow(Rule):
         params = seen.body.get("params")
         if isinstance(params, dict):
             tokens: _Tokens = self.memory(seen.session, OrderedDict)
-            key = _other(seen.message.sender), id_of(params.get("progressToken"))
+            key = other_side(seen.message.sender), id_of(params.get("progressToken"))
             if key in tokens:
                 tokens[key] = (tokens[key][0], seen.message.t_ns)
         return ()
@@ -315,15 +315,11 @@ def _holds(rule: Rule, seen: Seen) -> bool:
     return rule.versions.holds(seen.rank, seen.era)
 
 
-def _other(side: Side) -> Side:
-    return "server" if side == "client" else "client"
-
-
 def _is_over(session: Session, request: Request) -> bool:
     """Whether the task whose result a request asks for is known to be over."""
     params = request.params
     name = params.get("taskId") if isinstance(params, dict) else None
-    task = session.threads.tasks.get(session, _other(request.sender), name)
+    task = session.threads.tasks.get(session, other_side(request.sender), name)
     return task is not None and task.is_over
 
 

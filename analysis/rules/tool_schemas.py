@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.finding import Finding
+from analysis.pointer import step
 from analysis.revisions import MODERN_ERA
 from analysis.rules import WARNING
 from analysis.rules.listings import Page
@@ -66,11 +67,11 @@ def parts_of(schema: object) -> Iterator[Part]:
         yield Part(here, pointer, name)
         inner: list[tuple[Any, str, str | None, bool]] = []
         for key, value in here.items():
-            at = f"{pointer}/{_escaped(key)}"
+            at = f"{pointer}/{step(key, 200)}"
             if key in _MAPS and isinstance(value, dict):
                 goes_on = is_chain and key == "properties"
                 for member, one in value.items():
-                    inner.append((one, f"{at}/{_escaped(member)}", member if goes_on else None, goes_on))
+                    inner.append((one, f"{at}/{step(member, 200)}", member if goes_on else None, goes_on))
             elif key in _LISTS and isinstance(value, list):
                 inner += [(one, f"{at}/{place}", None, False) for place, one in enumerate(value)]
             elif key in _ONE:
@@ -227,7 +228,3 @@ def _external(value: object) -> list[str]:
         if isinstance(target, str) and target.lower().startswith(_NETWORK):
             places.append((f"{part.pointer}/$ref", target.partition("#")[0]))
     return [pointer for pointer, target in places if target not in own]
-
-
-def _escaped(name: str) -> str:
-    return name[:200].replace("~", "~0").replace("/", "~1")
