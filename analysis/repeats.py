@@ -18,6 +18,9 @@ from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOC
 Words: TypeAlias = Literal["envelope", "result"]
 """What a rule goes by: what a modern message says of its sender in `_meta`, or a whole result."""
 
+_Words: TypeAlias = tuple[int, int, bytes]
+"""Number of the session, what was lost in it last, and the words or a digest of them."""
+
 LISTS: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"}
 )
@@ -38,25 +41,26 @@ class Heard:
     __slots__ = ("_heard",)
 
     def __init__(self) -> None:
-        self._heard: set[tuple[int, bytes]] = set()
+        self._heard: set[_Words] = set()
 
-    def __contains__(self, words: tuple[int, bytes]) -> bool:
+    def __contains__(self, words: _Words) -> bool:
         return words in self._heard
 
-    def add(self, words: tuple[int, bytes]) -> None:
+    def add(self, words: _Words) -> None:
         """Remember them."""
         if len(self._heard) >= KEPT:
             self._heard.clear()
         self._heard.add(words)
 
 
-def words_of(seen: Seen, words: Words) -> tuple[int, bytes] | None:
+def words_of(seen: Seen, words: Words) -> _Words | None:
     """What identifies them in a session: equal only where they are; None where they cannot be told."""
     message = seen.message
     if isinstance(message, Invalid):
         return None
     found = _envelope_of(message) if words == "envelope" else _result_of(message)
-    return None if found is None else (seen.session.number, found)
+    # What rules remember of a session is gone when records are lost, and they have to be asked anew.
+    return None if found is None else (seen.session.number, seen.session.lost_seq, found)
 
 
 def _envelope_of(message: Request | Notification | Response) -> bytes | None:

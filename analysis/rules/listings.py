@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
+import orjson
+
 from analysis.message import Id, Message, Request, id_of
 from analysis.revisions import REVISIONS
 from analysis.schemas import Schema, schema_of
@@ -158,7 +160,9 @@ class Listing:
         if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
             return None
         page, is_single = self._single[1], "nextCursor" not in result and _cursor(request) is None
-        if not is_single or page.items != items or not self._is_of_now(request, seen.session) or self._order is None:
+        if not is_single or self._order is None or not self._is_of_now(request, seen.session):
+            return None
+        if not _is_alike(page.items, items):
             return None
         self._order = self._order[0], seen.message.seq
         return page
@@ -215,7 +219,19 @@ def _add(walk: _Walk, items: list[Any], name: str, seen: Seen) -> list[tuple[int
 
 def _is_same(one: _Walk, other: _Walk) -> bool:
     mine, theirs = one.entries, other.entries
-    return mine.keys() == theirs.keys() and all(entry.item == theirs[name].item for name, entry in mine.items())
+    return mine.keys() == theirs.keys() and all(
+        _is_alike(entry.item, theirs[name].item) for name, entry in mine.items()
+    )
+
+
+def _is_alike(one: object, other: object) -> bool:
+    """Whether two values are the same JSON, as far as can be told. To Python 1, 1.0 and true are equal."""
+    if one != other:
+        return False
+    try:
+        return orjson.dumps(one) == orjson.dumps(other)
+    except TypeError:
+        return False  # numbers beyond 64 bits, lone surrogates
 
 
 def _kept(member: str, name: str) -> Callable[[Session], Listing]:

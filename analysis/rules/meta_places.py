@@ -17,6 +17,9 @@ MOST: Final = 1000
 TOLD: Final = 10
 """Findings of a rule about one message."""
 
+_ESCAPED: Final = b"\\u00"
+"""What stands before the digits of a letter that need not be escaped, and is."""
+
 USUAL: Final = frozenset(
     {
         *("progressToken", PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO),
@@ -46,9 +49,14 @@ _PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
 
 
 def mentions(seen: Seen, word: bytes) -> bool:
-    """Whether a word stands in the bytes of a message; one that is written with escapes is not found."""
+    """Whether a word may stand in the bytes of a message, as it is or written with escapes.
+
+    Of an item of a batch it may: to look through the whole batch for each of its items would take quadratic time.
+    """
+    if seen.message.index is not None:
+        return True
     for frame in seen.message.frames:  # noqa: SIM110 - `any` takes twice as long
-        if word in frame.raw:
+        if word in frame.raw or _ESCAPED in frame.raw:
             return True
     return False
 
@@ -66,10 +74,18 @@ def unusual_metas(seen: Seen) -> list[tuple[str, Any]]:
     own = isinstance(body, dict) and "_meta" in body
     if isinstance(body, dict) and own and not _is_usual(body["_meta"]):
         found.append((f"/{part}/_meta", body["_meta"]))
-    if sum([frame.raw.count(b'"_meta"') for frame in seen.message.frames]) > own:
+    if _has_more(seen, own=own):
         further = [(pointer, place["_meta"]) for pointer, place in places(seen) if "_meta" in place]
         found += [(f"{pointer}/_meta", meta) for pointer, meta in further if not _is_usual(meta)]
     return found
+
+
+def _has_more(seen: Seen, *, own: bool) -> bool:
+    """Whether a message may have further `_meta` beside its own."""
+    if seen.message.index is not None:
+        return True
+    frames = seen.message.frames
+    return sum([frame.raw.count(b'"_meta"') for frame in frames]) > own or any(_ESCAPED in one.raw for one in frames)
 
 
 def _is_usual(meta: object) -> bool:
