@@ -155,7 +155,9 @@ class DeadSessionServed(Answered):
         known = http.session_ids.of(http.fields.get(FIELD, ""))
         if known is None or known.is_alive or http.is_opening or not known.had_died(http.asked):
             return ()
-        how = "was answered with 404" if known.deleted is None else "had been deleted"
+        # Only what came before it counts: it may be a DELETE itself.
+        was_deleted = known.deleted is not None and known.deleted.seq < http.asked.seq
+        how = "had been deleted" if was_deleted else "was answered with 404"
         return self.in_response(http, session, f"status {http.status} in a session that {how}")
 
 

@@ -21,7 +21,7 @@ from analysis.catalogue import catalogue
 from analysis.costs import Costs
 from analysis.filter import Filter, FilterError, parse
 from analysis.finding import Level
-from analysis.rules import rules
+from analysis.rules import rules, rules_for
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
@@ -190,7 +190,8 @@ class _Check:
         _write(self._report.close(self._totals))
         if self._wanted.costs is not None:
             took_ns = time.perf_counter_ns() - self._began_ns
-            say_table(cost_lines(self._wanted.costs.rules, rules(), self._totals.frames, took_ns))
+            every = [rule.id for rule in rules_for(self._wanted.picks)]
+            say_table(cost_lines(self._wanted.costs.rules, every, self._totals.frames, took_ns))
         if self._wanted.only is not None and self._totals.captures and not self._totals.findings:
             say("no finding fits the filter")
         if self._failed:

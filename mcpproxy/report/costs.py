@@ -6,7 +6,9 @@ from typing import Final
 from analysis.costs import Cost
 from analysis.rules import group_of
 from mcpproxy.report.text import count_text
+from mcpproxy.report.wrapping import wrapped
 
+WIDTH: Final = 80
 SHOWN: Final = 20
 """Rules that are told of one by one."""
 
@@ -16,17 +18,14 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
 
     Args:
         costs: of the rules that could be asked, by their ids.
-        every: the ids of all rules.
+        every: the ids of the rules that were run.
         frames: how many were checked.
         took_ns: how long the whole check took.
     """
     asked = sorted(((id_, cost) for id_, cost in costs.items() if cost.asked), key=lambda one: -one[1].ns)
     spent = sum(cost.ns for _, cost in asked)
     each = spent / frames / 1000 if frames else 0
-    yield (
-        f"{count_text(frames, 'frame')} took {took_ns / 1e9:.1f} s, measuring included;"
-        f" {spent / 1e9:.1f} s of it were rules: {each:.1f} µs a frame"
-    )
+    yield f"{count_text(frames, 'frame')} took {took_ns / 1e9:.1f} s, measuring included; rules: {each:.1f} µs a frame"
     if asked:
         yield f"{'rule':<44}{'asked':>12}{'µs each':>10}{'share':>8}"
     for id_, cost in asked[:SHOWN]:
@@ -41,4 +40,5 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
     groups = sorted({group_of(id_) for id_ in every} - {group_of(id_) for id_, _ in asked})
     told = f"; of these groups none: {', '.join(groups)}" if groups else ""
     verb = "was" if len(silent) == 1 else "were"
-    yield f"{count_text(len(silent), 'rule')} of {len(every)} had nothing to look at and {verb} never asked{told}"
+    text = f"{count_text(len(silent), 'rule')} of {len(every)} had nothing to look at and {verb} never asked{told}"
+    yield from wrapped(text, WIDTH)
