@@ -228,8 +228,8 @@ class InvalidInputResponse(_Retry):
             method = member(asked.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
-                text, inner = f"an answer is no result of {method}: {fault[0]}", fault[1]
-                yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}{inner}", related=_proof(interim))
+                text = f"an answer is no result of {method}: {fault}"
+                yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))
 
 
 class ParamsChanged(_Retry):
@@ -354,14 +354,14 @@ def _proof(interim: Exchange) -> tuple[int, ...]:
     return () if interim.response is None else (interim.response.seq,)
 
 
-def _fault(method: str, answer: object) -> tuple[str, str] | None:
-    """Why an answer is no result of a method, which was one of a message until 2025-11-25, and where in it; or None."""
+def _fault(method: str, answer: object) -> str | None:
+    """Why an answer is no result of a method, which was one of a message until 2025-11-25; None where it is."""
     if not isinstance(answer, dict):
-        return "it is no object", ""
+        return "it is no object"
     found = [one for one in problems("result", method, MODERN - 1, answer) if one.kind == "shape"]
     if not found:
         return None
     if "result" in answer:
-        return "it is a whole response", ""
-    first = min(found, key=lambda one: one.pointer.count("/"))
-    return first.text, first.pointer.removeprefix("/result")
+        return "it is a whole response"
+    # What it lacks itself comes before what is wrong further inside, whose place is not told.
+    return min(found, key=lambda one: one.pointer.count("/")).text
