@@ -91,4 +91,9 @@ def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = Non
 
     asyncio.run(look())
     code = app.return_code or 0
+    if code in CODES:
+        # The terminal may be gone with something left to be drawn: Python, which cannot flush that, would end with 120.
+        with open(os.devnull, "wb") as null:
+            for stream in (1, 2):
+                os.dup2(null.fileno(), stream)
     return code if code == 0 or code in CODES else int(Exit.USAGE)
