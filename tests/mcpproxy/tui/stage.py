@@ -87,7 +87,7 @@ class Stage:
         await self.until(lambda: all(text in self.text() for text in texts), f"{texts}")
 
     async def still(self) -> None:
-        """Wait until nothing on the screen has changed for some seconds: all that was read is drawn then, on a busy machine too."""
+        """Wait until nothing on the screen has changed for some seconds: all that was read is drawn then."""
         end, since, before = time.monotonic() + DEADLINE_S, time.monotonic(), ""
         while time.monotonic() - since < STILL_S:
             assert time.monotonic() < end, f"the screen is never still:\n{before}"
