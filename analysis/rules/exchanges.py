@@ -67,6 +67,28 @@ class OverHttp(Rule):
         return [found if found.method else found._replace(method=method[:256])]
 
 
+class Learning(Rule):
+    """One that learns which versions a server speaks, by what it answers: as a result, or in an error."""
+
+    taught_by: ClassVar[frozenset[str]] = frozenset({"initialize", "server/discover"})
+    """Methods whose results tell."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.message.sender == "server" and (hook == "error" or method in self.taught_by)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        self.learn(seen)
+        return ()
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        self.learn(seen)
+        return ()
+
+    def learn(self, seen: Seen) -> None:
+        """What an answer tells."""
+        raise NotImplementedError
+
+
 class Answered(OverHttp):
     """One that is decided when the response begins."""
 

@@ -9,7 +9,7 @@ from analysis.message import Request, Response
 from analysis.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules import NOTE, WARNING
 from analysis.rules.eras import Everywhere, code_of, lacks, listed, member, short, speaks_modern
-from analysis.rules.exchanges import JSON, NOT_JUDGED, STREAM, SUCCESS, Answered, Over, is_body_lost
+from analysis.rules.exchanges import JSON, NOT_JUDGED, STREAM, SUCCESS, Answered, Learning, Over, is_body_lost
 from analysis.session import Seen, Session
 from analysis.session_ids import FIELD
 
@@ -123,7 +123,7 @@ class SessionHeaderModern(Answered):
         return found
 
 
-class GetOrDeleteModern(Answered):
+class GetOrDeleteModern(Learning, Answered):
     """A server that speaks this era alone answers GET or DELETE with something else than 405.
 
     **Why it matters.** Streams by GET and sessions to delete are gone; clients of older revisions find that out by 405.
@@ -143,18 +143,7 @@ class GetOrDeleteModern(Answered):
         super().__init__()
         self._modern: set[str] = set()
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        return like.message.sender == "server" and (hook == "error" or method in ("server/discover", "initialize"))
-
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
-        self._take(seen)
-        return ()
-
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
-        self._take(seen)
-        return ()
-
-    def _take(self, seen: Seen) -> None:
+    def learn(self, seen: Seen) -> None:
         message, http = seen.message, seen.http
         if http is None or not isinstance(message, Response):
             return

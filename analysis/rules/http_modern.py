@@ -10,7 +10,7 @@ from analysis.methods import REQUESTS
 from analysis.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules import NOTE, Rule
 from analysis.rules.eras import UNSUPPORTED_VERSION, code_of, listed, member, speaks_modern
-from analysis.rules.exchanges import NOT_JUDGED, Over, is_body_lost
+from analysis.rules.exchanges import NOT_JUDGED, Learning, Over, is_body_lost
 from analysis.rules.http_facts import FRESH_UNTIL, NAME_FIELD, NAMED, faults_of, version_fault
 from analysis.rules.tool_known import LIST, Known
 from analysis.session import Seen, Session
@@ -130,7 +130,7 @@ class ParamHeader(Known):
         ]
 
 
-class HeaderMismatchAccepted(Over):
+class HeaderMismatchAccepted(Learning, Over):
     """A server lets a request pass whose headers are not what its message says.
 
     **Why it matters.** Whatever the headers have decided on the way was decided about another request: who gets a
@@ -150,18 +150,7 @@ class HeaderMismatchAccepted(Over):
         super().__init__()
         self._serves_old = False
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        return like.message.sender == "server" and (hook == "error" or method in ("initialize", "server/discover"))
-
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
-        self._take(seen)
-        return ()
-
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
-        self._take(seen)
-        return ()
-
-    def _take(self, seen: Seen) -> None:
+    def learn(self, seen: Seen) -> None:
         message = seen.message
         if self._serves_old or not isinstance(message, Response):
             return

@@ -8,7 +8,7 @@ from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date, rank_of, since
 from analysis.rules import ERROR, WARNING
 from analysis.rules.eras import Everywhere, listed, short
-from analysis.rules.exchanges import ANY, NOT_JUDGED, Answered
+from analysis.rules.exchanges import ANY, NOT_JUDGED, Answered, Learning
 from analysis.rules.http_facts import body_version
 from analysis.session import Seen, Session
 from analysis.session_ids import FIELD
@@ -79,7 +79,7 @@ class ProtocolVersionMismatch(Answered):
         return self.in_request(http, session, text, WARNING)
 
 
-class BadVersionAccepted(Answered):
+class BadVersionAccepted(Learning, Answered):
     """A request is served whose header names no revision that the server has.
 
     **Why it matters.** Nobody knows what form the answer has; the client that made the mistake never hears of it.
@@ -93,26 +93,17 @@ class BadVersionAccepted(Answered):
     who = "server"
     versions = Everywhere(*_NAMED)
     asked = ANY
+    taught_by = frozenset({"server/discover"})
     source = "2025-06-18 basic/transports"
 
     def __init__(self) -> None:
         super().__init__()
         self._listed: dict[str, tuple[str, ...]] = {}
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        return like.message.sender == "server" and (hook == "error" or method == "server/discover")
-
-    def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self._take(seen)
-
-    def on_error(self, seen: Seen) -> Iterable[Finding]:
-        return self._take(seen)
-
-    def _take(self, seen: Seen) -> Iterable[Finding]:
+    def learn(self, seen: Seen) -> None:
         versions = listed(seen.message) if seen.http is not None else None  # type: ignore[arg-type]
         if versions and seen.http is not None and len(self._listed) < _LISTS:
             self._listed[seen.http.path] = versions
-        return ()
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         told, agreed = http.fields.get(VERSION_FIELD), agreed_for(http, session)

@@ -9,7 +9,7 @@ from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import member
 from analysis.rules.listenings import Heard, OfListening, OfStream, is_named, is_sure
 from analysis.session import Seen
-from analysis.subscriptions import ACKNOWLEDGED, LISTEN, Listening
+from analysis.subscriptions import ACKNOWLEDGED, LISTEN, Filter, Listening
 
 _POINTER = "/params/notifications"
 
@@ -104,11 +104,7 @@ class AcknowledgedMore(Heard):
         granted, asked = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
-        more = sorted(granted.flags - asked.flags)
-        if any(uri not in asked.uris for uri in granted.uris):
-            more.append("resourceSubscriptions")
-        if granted.task_ids - asked.task_ids:
-            more.append("taskIds")
+        more = _beyond(granted, asked)
         if not more:
             return ()
         text = f"more is acknowledged than was asked for: {', '.join(more)}"
@@ -134,11 +130,7 @@ class AcknowledgedLess(Heard):
         granted, asked = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
-        less = sorted(asked.flags - granted.flags)
-        if any(uri not in granted.uris for uri in asked.uris):
-            less.append("resourceSubscriptions")
-        if asked.task_ids - granted.task_ids:
-            less.append("taskIds")
+        less = _beyond(asked, granted)
         if not less:
             return ()
         text = f"less is acknowledged than was asked for, by: {', '.join(less)}"
@@ -168,3 +160,16 @@ class EmptyFilter(Rule):
         if not isinstance(chosen, dict) or any(chosen.values()):
             return ()
         return [self.finding(seen, "the filter of this subscription selects nothing", pointer=_POINTER)]
+
+
+# ---- what the rules ask
+
+
+def _beyond(one: Filter, other: Filter) -> list[str]:
+    """The members by which a filter selects what another one does not."""
+    found = sorted(one.flags - other.flags)
+    if any(uri not in other.uris for uri in one.uris):
+        found.append("resourceSubscriptions")
+    if one.task_ids - other.task_ids:
+        found.append("taskIds")
+    return found
