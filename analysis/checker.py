@@ -25,7 +25,7 @@ from analysis.fold import Fold
 from analysis.http import HttpExchange
 from analysis.message import Invalid, Notification, Request, Response, is_as_written
 from analysis.methods import METHODS, REQUESTS, UNPREFIXED
-from analysis.repeats import LISTS, Heard, words_of
+from analysis.repeats import LISTS, Heard, Words, words_of
 from analysis.rules import Ending, Later, Rule, rules
 from analysis.rules.eras import lacks
 from analysis.rules.meta_places import mentions, unusual_metas
@@ -138,7 +138,7 @@ class Checker:
         for session in self.fold.routing.open():
             own = tuple(by_session.get(session.number, ()))
             ending = Ending(reason, self.fold.t_ns, own, is_clear=self.fold.is_clear)
-            for rule, hook in self._hooks("end", session):
+            for rule, hook in self._hooks("end", session.observed_start, session.is_http):
                 ended += self._ask(rule, hook, session, ending)
         return found + self._settled(ended)
 
@@ -187,8 +187,10 @@ class Checker:
         for word, calls in plan.worded.items():
             if mentions(seen, word):
                 self._run(calls, seen, found)
-        if plan.by_envelope or plan.is_list:
-            self._hear(plan, seen, found)
+        if plan.by_envelope:
+            self._hear(plan, "envelope", plan.by_envelope, seen, found)
+        if plan.is_list:
+            self._hear(plan, "result", plan.by_result, seen, found)
 
     def _look_at_shape(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
         problems = problems_of(seen)
@@ -196,21 +198,16 @@ class Checker:
             for rule, hook in plan.problems:
                 found += self._ask(rule, hook, seen, problems)
 
-    def _hear(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
+    def _hear(self, plan: "_Plan", words: Words, calls: "Calls", seen: Seen, found: list[Finding]) -> None:
         """Ask those who go by some words alone, if these are new or there was something to say of them."""
-        if plan.by_envelope:
-            said, before = words_of(seen, "envelope"), len(found)
-            if said is None or said not in plan.heard:
-                self._run(plan.by_envelope, seen, found)
-                if said is not None and len(found) == before:
-                    plan.heard.add(said)
-        if plan.is_list:
-            said, before = words_of(seen, "result"), len(found)
-            if said is None or said not in plan.heard:
-                self._run(plan.by_result, seen, found)
-                self._look_at_shape(plan, seen, found)
-                if said is not None and len(found) == before:
-                    plan.heard.add(said)
+        said, before = words_of(seen, words), len(found)
+        if said is not None and said in plan.heard:
+            return
+        self._run(calls, seen, found)
+        if words == "result":
+            self._look_at_shape(plan, seen, found)
+        if said is not None and len(found) == before:
+            plan.heard.add(said)
 
     def _tell_watchers(self, seen: Seen) -> list[Finding]:
         found: list[Finding] = []
@@ -225,7 +222,7 @@ class Checker:
             found += self._look_at_exchange(record)
         elif self.fold.transport != "http":
             for session in self.fold.routing.open():
-                for rule, hook in self._hooks("record", session):
+                for rule, hook in self._hooks("record", session.observed_start, session.is_http):
                     found += self._ask(rule, hook, record, session)
         return self._settled(found)
 
@@ -253,7 +250,7 @@ class Checker:
         key = ("http", session.observed_start, session.is_http)
         calls = self._exchange_plans.get(key)
         if calls is None:
-            calls = self._exchange_plans[key] = tuple(self._hooks("http", session))
+            calls = self._exchange_plans[key] = tuple(self._hooks("http", session.observed_start, session.is_http))
         return calls
 
     def _exchange_hooks(self, hook: str, http: HttpExchange, session: Session | None) -> "Calls":
@@ -268,13 +265,9 @@ class Checker:
             if len(self._exchange_plans) > PLANS:
                 self._exchange_plans.clear()
             calls = self._exchange_plans[key] = tuple(
-                (rule, self._hook(rule, hook))
-                for rule in self._rules
-                if rule.id not in self.faults
-                and getattr(type(rule), f"on_{hook}") is not getattr(Rule, f"on_{hook}")
-                and (started or not rule.needs_start)
-                and rule.versions.holds(rank, era)
-                and rule.concerns_exchange(hook, http)
+                (rule, call)
+                for rule, call in self._hooks(hook, started, True)
+                if rule.versions.holds(rank, era) and rule.concerns_exchange(hook, http)
             )
         return calls
 
@@ -315,7 +308,7 @@ class Checker:
         rank, era = where.rank, where.era
         return tuple(
             (rule, call)
-            for rule, call in self._hooks(hook, where.session)
+            for rule, call in self._hooks(hook, where.session.observed_start, where.session.is_http)
             if rule.versions.holds(rank, era)
             and (rule.methods is None or method in rule.methods)
             and (rule.states is None or where.state in rule.states)
@@ -324,15 +317,15 @@ class Checker:
             and rule.concerns(hook, method, where)
         )
 
-    def _hooks(self, hook: str, session: Session) -> list[tuple[Rule, Hook]]:
+    def _hooks(self, hook: str, started: bool, is_http: bool) -> list[tuple[Rule, Hook]]:
         name = f"on_{hook}"
         return [
             (rule, self._hook(rule, hook))
             for rule in self._rules
             if rule.id not in self.faults
             and getattr(type(rule), name) is not getattr(Rule, name)
-            and (session.observed_start or not rule.needs_start)
-            and (session.is_http or not rule.needs_http)
+            and (started or not rule.needs_start)
+            and (is_http or not rule.needs_http)
         ]
 
     def _hook(self, rule: Rule, name: str) -> Hook:
