@@ -1,7 +1,7 @@
 """Examination: the items of one capture become findings, with all that a report tells beside them.
 
 All rules run, whichever are wanted: one takes away what another says worse, and a choice must not bring that back.
-Memory is bounded by the records of the capture (some 34 bytes each) and by what the checker holds.
+Memory is bounded by the records of the capture (8 bytes each) and by what the checker holds.
 """
 
 from collections import OrderedDict
@@ -72,9 +72,9 @@ class Examination:
         self._sites.note(item)
         if isinstance(item, Damage):
             self.is_damaged = self.is_damaged or item.cause != "torn"
-        else:
+        elif item.skipped or self.missing:
             self.missing += item.skipped
-            if self.missing and item.rec == "gap":
+            if item.rec == "gap":
                 self._count_accounted(item)
         assembled = self._assembler.feed(item)
         return self._feed(assembled) if assembled is not None else ()

@@ -1,13 +1,14 @@
 """Sites: where each record of a capture stands, so that a finding can show it and name it as file and line.
 
-Learnt while the capture is read, from number, offset and line feeds; some 34 bytes a record. The record itself is read
-again from the file when it is wanted, and must then be the one that was asked for.
+Learnt while the capture is read: 8 bytes a record, as those that follow each other without a gap differ by their
+offsets alone. The record itself is read again from the file when it is wanted, and must then be the one that was asked
+for.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_right
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -21,6 +22,19 @@ _HOLDING: Final = frozenset({"frame", "stderr"})
 """Records that hold what crossed."""
 
 
+class _Stretch(NamedTuple):
+    """Records on neighbouring lines of one file whose numbers follow each other."""
+
+    seq: int
+    """Number of the first."""
+    at: int
+    """Which of all offsets is its own."""
+    line: int
+    """Number of its line."""
+    file: int
+    """Which of the files."""
+
+
 class Sites:
     """The places of the records of one capture."""
 
@@ -30,33 +44,64 @@ class Sites:
         self._at = -1
         self._offset = -1
         self._line = 0
-        self._seqs, self._offsets, self._lines = array("Q"), array("Q"), array("Q")
-        self._sizes, self._places = array("L"), array("H")
+        self._offsets = array("Q")
+        self._stretches: list[_Stretch] = []
+        self._sizes: list[int] = []
+        """Of the last record of each stretch but the one that goes on."""
+        self._last: Record | None = None
+        """The last of the stretch that goes on."""
+        self._next = 0
+        """The number that would carry it on."""
 
     def note(self, item: Record | Damage) -> None:
         """The next item of the capture, in the order in which they are read."""
         if isinstance(item, Damage):
+            self._end()
             self._turn_to(item.path)
             self._line += _line_feeds(item)
             self._offset = item.offset
-            return
-        if item.offset <= self._offset or self._at < 0:
-            self._turn_to(self._file_of(item))
-        self._offset = item.offset
-        self._line += 1
-        if (not self._seqs or item.seq > self._seqs[-1]) and 0 <= self._at < 1 << 16 and item.seq < 1 << 64:
-            self._seqs.append(item.seq)
+        elif self._last is not None and item.seq == self._next and item.offset > self._offset:
+            self._last, self._next, self._offset = item, item.seq + 1, item.offset
             self._offsets.append(item.offset)
-            self._lines.append(self._line)
-            self._sizes.append(len(item.line))
-            self._places.append(self._at)
+        else:
+            self._begin(item)
 
     def place(self, seq: int) -> Place | None:
         """Where a record stands; None where that is not known for certain."""
-        at = bisect_left(self._seqs, seq)
-        if at == len(self._seqs) or self._seqs[at] != seq:
+        number = bisect_right(self._stretches, seq, key=lambda one: one.seq) - 1
+        if number < 0:
             return None
-        return Place(self._files[self._places[at]], self._offsets[at], self._sizes[at], self._lines[at])
+        stretch, is_last = self._stretches[number], number + 1 == len(self._stretches)
+        end = len(self._offsets) if is_last else self._stretches[number + 1].at
+        further = seq - stretch.seq
+        at = stretch.at + further
+        if at >= end:
+            return None
+        offset = self._offsets[at]
+        if at + 1 < end:
+            size = self._offsets[at + 1] - offset - 1
+        else:
+            size = len(self._last.line) if is_last and self._last is not None else self._sizes[number]
+        return Place(self._files[stretch.file], offset, size, stretch.line + further)
+
+    def _begin(self, record: Record) -> None:
+        """A record that does not follow the last one."""
+        self._end()
+        if record.offset <= self._offset or self._at < 0:
+            self._turn_to(self._file_of(record))
+        self._offset = record.offset
+        self._line += 1
+        if record.seq >= self._next and self._at >= 0:
+            self._stretches.append(_Stretch(record.seq, len(self._offsets), self._line, self._at))
+            self._offsets.append(record.offset)
+            self._last, self._next = record, record.seq + 1
+
+    def _end(self) -> None:
+        """The stretch does not go on."""
+        if self._last is not None:
+            self._line = self._stretches[-1].line + len(self._offsets) - self._stretches[-1].at - 1
+            self._sizes.append(len(self._last.line))
+            self._last = None
 
     def _turn_to(self, path: Path) -> None:
         if 0 <= self._at < len(self._files) and self._files[self._at] == path:
