@@ -118,15 +118,20 @@ class Fold:
         Returns:
             The messages that it completes, with their meaning; a message may span lines, and then comes with the last.
         """
-        if isinstance(item, (Frame, Record)) and item.skipped:
-            self.lose(item.skipped)
         if isinstance(item, Frame):
+            if item.skipped:
+                self.lose(item.skipped)
             self.t_ns = item.t_ns
             if item.event_id is not None and item.exchange is not None:
                 http = self.exchanges.of(item.exchange)
                 self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
-            return tuple([self._see(message) for message in self._assembly.feed(item)])
+            found = self._assembly.feed(item)
+            if isinstance(found, tuple) and len(found) == 1:
+                return (self._see(found[0]),)  # as nearly always
+            return tuple([self._see(message) for message in found])
         if isinstance(item, Record):
+            if item.skipped:
+                self.lose(item.skipped)
             self.t_ns = item.t_ns
             return self._note(item)
         self.lose(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
@@ -176,7 +181,8 @@ class Fold:
 
     def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
         if isinstance(message, Request):
-            response = message.as_response()
+            body = message.body
+            response = message.as_response() if "result" in body or "error" in body else None
             if response is None or self._meant(response) is None:
                 return self._request(message, session, http)
             message = response

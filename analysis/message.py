@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 import orjson
 
-from captures.frame import Frame
+from captures.frame import Envelope, Frame
 
 Side: TypeAlias = Literal["client", "server"]
 """Who speaks. Each side has its own ids."""
@@ -107,7 +107,7 @@ def id_of_token(token: bytes) -> Id:
 
 def _short(type_: Literal["string", "number"], value: str) -> Id:
     if len(value) <= _LONGEST_ID:
-        return Id(type_, value)
+        return tuple.__new__(Id, (type_, value))
     # A table of ids must stay small when every id is a megabyte.
     from hashlib import blake2b
 
@@ -165,16 +165,15 @@ class _Message:
     """Its place in a batch, from 0; None outside of one."""
     sender: Side
     """Who sent it."""
+    seq: int = field(init=False)
+    """Number of its first frame."""
+    t_ns: int = field(init=False)
+    """Stamp of its last frame: nanoseconds since the capture opened."""
 
-    @property
-    def seq(self) -> int:
-        """Number of its first frame."""
-        return self.frames[0].seq
-
-    @property
-    def t_ns(self) -> int:
-        """Stamp of its last frame: nanoseconds since the capture opened."""
-        return self.frames[-1].t_ns
+    def __post_init__(self) -> None:
+        """Take number and stamp over."""
+        frames = self.frames
+        self.seq, self.t_ns = frames[0].seq, frames[-1].t_ns
 
 
 @dataclass(slots=True, eq=False)
@@ -198,11 +197,12 @@ class _Object(_Message):
 
 
 def _meta_of(body: dict[str, Any]) -> dict[str, Any]:
-    for name in ("params", "result"):
-        value = body.get(name)
-        meta = value.get("_meta") if isinstance(value, dict) else None
-        if isinstance(meta, dict):
-            return meta
+    value = body.get("params")
+    if isinstance(value, dict) and isinstance(meta := value.get("_meta"), dict):
+        return meta
+    value = body.get("result")
+    if isinstance(value, dict) and isinstance(meta := value.get("_meta"), dict):
+        return meta
     return {}
 
 
@@ -266,9 +266,9 @@ Message: TypeAlias = Request | Notification | Response | Invalid
 
 def messages(frame: Frame) -> tuple[Message, ...]:
     """The messages of a frame: one, or those of a batch. Never empty, never raises."""
-    if frame.body is not None:
-        return (message_of(frame, None, frame.body),)
     verdict = frame.verdict
+    if frame.body is not None:
+        return (_flawless(frame, verdict, frame.body),)
     if frame.is_partial:
         return (_invalid(frame, "unjudged"),)
     if verdict.kind in ("invalid", "unjudged"):
@@ -281,6 +281,19 @@ def messages(frame: Frame) -> tuple[Message, ...]:
         return (message_of(frame, None, body),)
     except (ValueError, RecursionError):
         return (_invalid(frame, verdict.problem or "unjudged"),)
+
+
+def _flawless(frame: Frame, verdict: Envelope, body: dict[str, Any]) -> Message:
+    """The message of a frame about which nothing is odd: what it is, the verdict has told."""
+    method = verdict.method
+    by: Side = "client" if frame.dir == "c2s" else "server"
+    if method is not None and verdict.id is None:
+        return Notification((frame,), None, by, body, method)
+    ident = body["id"]
+    id_ = _short("string", ident) if type(ident) is str else tuple.__new__(Id, ("number", str(ident)))
+    if method is not None:
+        return Request((frame,), None, by, body, id_, method)
+    return Response((frame,), None, by, body, id_)
 
 
 _WHITE: Final = b" \t\r\n"

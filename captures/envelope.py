@@ -65,8 +65,10 @@ def judge_and_read(
     """The same, and the message itself where it is flawless and written as orjson writes; see `Frame.body`."""
     if len(raw) > limit:
         return UNJUDGED, None
-    found = _read_at_once(raw) if whole else None
-    return found or (judge_exactly(raw, direction, unit, whole=whole, limit=limit), None)
+    return (_read_at_once(raw) if whole else None) or (
+        judge_exactly(raw, direction, unit, whole=whole, limit=limit),
+        None,
+    )
 
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Envelope:

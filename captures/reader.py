@@ -361,6 +361,8 @@ class FrameAssembler:
 
     def feed(self, item: Record | Damage) -> Frame | Record | Damage | None:
         """What an item of a capture becomes; None for a part, whose frame comes later."""
+        if isinstance(item, Record) and item.rec == "frame" and not self._skipped and not self._parts:
+            return _frame(item, None, self._limit) or item  # as nearly always
         if not isinstance(item, Record):
             return item
         if item.rec == "gap" and self._parts:
@@ -428,8 +430,11 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         # Nearly all frames of stdio, in half the time.
         line = text.encode()  # orjson reads no half of a surrogate pair, so this cannot fail
         verdict, body = judge_and_read(line, direction, "line", whole=True, limit=limit)
-        usual = (record.seq, record.t_ns, direction, line, verdict, b"\n", True, 0, None, "line", None, None)
-        return tuple.__new__(Frame, (*usual, record.skipped, False, body))
+        seq, _, t_ns, _, _, _, skipped = record
+        return tuple.__new__(
+            Frame,
+            (seq, t_ns, direction, line, verdict, b"\n", True, 0, None, "line", None, None, skipped, False, body),
+        )
     unit = values.get("unit", "line")
     if direction not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event"):
         return None
