@@ -4,14 +4,16 @@ Which shape depends on the method, on the revision in force and on who asked. Wh
 all of those refuse that may be in force is wrong.
 """
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from analysis.forms import Problem
 from analysis.message import MISSING, Notification, Response, Side
 from analysis.methods import METHODS, UNPREFIXED
 from analysis.revisions import MODERN, Era
 from analysis.session import Seen
-from analysis.shapes import Part, problems
+from analysis.shapes import Part, problems, usual_proof
 
 
 def problems_of(seen: Seen) -> list[Problem]:
@@ -34,6 +36,24 @@ def problems_of(seen: Seen) -> list[Problem]:
         refused = {(one.pointer, one.kind) for one in problems(part, method, other, value, params)}
         found = [one for one in found if (one.pointer, one.kind) in refused]
     return found
+
+
+def proof_for(seen: Seen, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
+    """What proves quickly that nothing is wrong with the body of a usual message; None where there is nothing.
+
+    It holds for messages of the same kind, method, sender, revision and era. A body that it does not prove may well be
+    right: `problems_of` tells.
+
+    Args:
+        seen: such a message.
+        known: members of `_meta` that are right.
+    """
+    message, asked = seen.message, seen.request
+    method = method_of(seen)
+    ranks = _ranks(method, (asked or message).sender, seen.rank, seen.era) if method in METHODS else ()
+    if len(ranks) != 1:
+        return None
+    return usual_proof(_part(method, is_result=isinstance(message, Response)), method, ranks[0], known)
 
 
 def method_of(seen: Seen) -> str:

@@ -12,23 +12,23 @@ It never raises. A rule that does is switched off, and `faults` names it: a bug 
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from analysis.bodies import problems_of
+from analysis.bodies import problems_of, proof_for
 from analysis.costs import Costs
 from analysis.exchange import Exchange, Outcome
 from analysis.finding import Finding
 from analysis.fold import Fold
 from analysis.http import HttpExchange
-from analysis.message import Invalid, Notification, Request, Response, is_as_written
+from analysis.message import Invalid, Message, Notification, Request, Response, is_as_written
 from analysis.methods import METHODS, REQUESTS, UNPREFIXED
-from analysis.repeats import LISTS, Heard, Words, words_of
-from analysis.rules import Ending, Later, Rule, rules
+from analysis.repeats import ENVELOPE, LISTS, Heard, words_of
+from analysis.rules import Ending, Later, ResultKind, Rule, rules
 from analysis.rules.eras import lacks
-from analysis.rules.meta_places import mentions, unusual_metas
+from analysis.rules.meta_places import META_WORD, plain_bytes, unusual_metas
 from analysis.session import Seen, Session
 from captures.frame import Frame
 from captures.limits import MEMBERS
@@ -39,15 +39,24 @@ Calls = tuple[tuple[Rule, Hook], ...]
 
 PLANS: Final = 10_000
 """Kinds of messages for which it is remembered whom to ask."""
-_INTERIM: Final = Outcome.INPUT_REQUIRED  # members of an enumeration are slow to look up
+# Members of an enumeration are slow to look up.
+_COMPLETE: Final = Outcome.RESULT
+_RESULTS: Final[dict[Outcome, ResultKind]] = {
+    Outcome.TOOL_ERROR: "failed",
+    Outcome.INPUT_REQUIRED: "interim",
+    Outcome.TASK: "task",
+}
 LARGE: Final = 1 << 20
 """Bytes above which a frame is odd."""
 
 _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "request": ("request",),
     "notification": ("notification",),
-    "result": ("response", "result"),
+    "complete": ("response", "result"),
+    "failed": ("response", "result"),
     "interim": ("response", "result"),
+    "task": ("response", "result"),
+    "untyped": ("response", "result"),
     "error": ("response", "error"),
     "unpaired result": ("response", "unpaired"),
     "unpaired error": ("response", "error", "unpaired"),
@@ -56,7 +65,9 @@ _HOOKS: Final[dict[str, tuple[str, ...]]] = {
 }
 _HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
 _MEDIA: Final = frozenset({"application/json", "text/event-stream"})
-_SHAPED: Final = frozenset({"request", "notification", "result", "interim"})
+_OF_RESULTS: Final = frozenset({"complete", "failed", "interim", "task", "untyped"})
+_PROVEN: Final = frozenset({"request", "notification", "complete"})
+_SHAPED: Final = _OF_RESULTS | {"request", "notification"}
 
 
 class Checker:
@@ -95,15 +106,18 @@ class Checker:
 
     def feed(self, item: object) -> list[Finding]:
         """The next item of a capture: a Frame, a Record, or damage."""
-        found: list[Finding] = []
         if self._timers and isinstance(item, (Frame, Record)):
             if item.skipped:
                 self.fold.lose(item.skipped)  # before anything is missed
                 item = item._replace(skipped=0)
             found = self.advance(item.t_ns)
+        else:
+            found = []
         seen = self.fold.feed(item)
         if len(seen) == 1:
-            found += self._settled(self._look_at(seen[0]))
+            told = self._look_at(seen[0])
+            if told:
+                found += self._settled(told)
         elif seen:
             found += self._look(seen, item)
         if isinstance(item, Record):
@@ -166,48 +180,52 @@ class Checker:
             self._run(plan.odd, seen, found)
         if plan.usual:
             self._run(plan.usual, seen, found)
-        if plan.has_more:
+        if plan.looks_closer:
             self._look_closer(plan, seen, found)
-        if plan.meta:
-            metas = unusual_metas(seen)
-            if metas:
-                for rule, hook in plan.meta:
-                    found += self._ask(rule, hook, seen, metas)
-        if plan.problems and not plan.is_list:
-            self._look_at_shape(plan, seen, found)
         return found
 
     def _look_closer(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
         """Ask those who want something to be there, or to be new."""
-        if plan.membered:
-            said = _said(seen)
-            for members, calls in plan.membered.items():
-                if not members.isdisjoint(said):
-                    self._run(calls, seen, found)
+        body = seen.body.get(plan.part)
+        if plan.members and type(body) is dict and (said := plan.members.intersection(body)):
+            self._run(plan.calls_for(said), seen, found)
+        raw = plain_bytes(seen.message)
         for word, calls in plan.worded.items():
-            if mentions(seen, word):
+            if raw is None or word in raw:
                 self._run(calls, seen, found)
+        if plan.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(seen, raw)):
+            for rule, hook in plan.meta:
+                found += self._ask(rule, hook, seen, metas)
+        before, envelope, is_known = len(found), None, False
         if plan.by_envelope:
-            self._hear(plan, "envelope", plan.by_envelope, seen, found)
+            envelope = words_of(seen, "envelope")
+            is_known = envelope is not None and envelope in plan.heard
+            if not is_known:
+                self._run(plan.by_envelope, seen, found)
         if plan.is_list:
-            self._hear(plan, "result", plan.by_result, seen, found)
+            self._look_at_list(plan, seen, found)
+        elif plan.problems:
+            proves = plan.proves_rest if is_known else plan.proves
+            if type(body) is not dict or proves is None or not proves(body):
+                self._look_at_shape(plan, seen, found)
+        if envelope is not None and not is_known and len(found) == before:
+            plan.heard.add(envelope)
+
+    def _look_at_list(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
+        """Ask those who go by the list alone, if it is new or there was something to say of it."""
+        said, before = words_of(seen, "result"), len(found)
+        if said is not None and said in plan.heard:
+            return
+        self._run(plan.by_result, seen, found)
+        self._look_at_shape(plan, seen, found)
+        if said is not None and len(found) == before:
+            plan.heard.add(said)
 
     def _look_at_shape(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
         problems = problems_of(seen)
         if problems:
             for rule, hook in plan.problems:
                 found += self._ask(rule, hook, seen, problems)
-
-    def _hear(self, plan: "_Plan", words: Words, calls: "Calls", seen: Seen, found: list[Finding]) -> None:
-        """Ask those who go by some words alone, if these are new or there was something to say of them."""
-        said, before = words_of(seen, words), len(found)
-        if said is not None and said in plan.heard:
-            return
-        self._run(calls, seen, found)
-        if words == "result":
-            self._look_at_shape(plan, seen, found)
-        if said is not None and len(found) == before:
-            plan.heard.add(said)
 
     def _tell_watchers(self, seen: Seen) -> list[Finding]:
         found: list[Finding] = []
@@ -295,13 +313,17 @@ class Checker:
             odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
             problems = self._calls("problems", where, method) if kind in _SHAPED else ()
             meta = self._calls("meta", where, method) if kind in _SHAPED else ()
-            is_list = kind == "result" and method in LISTS
+            is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
             plan = self._plans[key] = _Plan(odd=odd, meta=meta, problems=problems, is_list=is_list)
+            plan.part = "result" if kind in _OF_RESULTS else "params"
+            if problems and kind in _PROVEN:
+                plan.proves, plan.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
             for hook in _HOOKS[kind]:
                 for call in self._calls(hook, where, method):
-                    if hook == "result" and call[0].interim not in (None, kind == "interim"):
-                        continue
-                    plan.add(call, hook, method, where)
+                    if kind not in _OF_RESULTS or call[0].results is None or kind in call[0].results:
+                        plan.add(call, hook, method, where, is_shaped=kind in _SHAPED)
+            waits = plan.members or plan.worded or plan.by_envelope
+            plan.looks_closer = bool(waits or meta or problems or is_list)
         return plan
 
     def _calls(self, hook: str, where: Seen, method: str) -> "Calls":
@@ -393,44 +415,53 @@ class _Plan:
         """Where its body does not fit its shape."""
         self.usual: Calls = ()
         """Always."""
-        self.membered: dict[frozenset[str], Calls] = {}
-        """Where it has one of some members."""
+        self.members: frozenset[str] = frozenset()
+        """Members for which somebody waits."""
         self.worded: dict[bytes, Calls] = {}
         """Where a word stands in its bytes."""
         self.by_envelope: Calls = ()
         """Where its envelope is new."""
         self.by_result: Calls = ()
         """Where it is a list, and another one than before."""
+        self.part = "params"
+        """The member that holds what the messages say."""
+        self.proves: Callable[[Any], bool] | None = None
+        """Whether a body surely fits its shape; None where nobody can tell quickly."""
+        self.proves_rest: Callable[[Any], bool] | None = None
+        """The same, where its envelope is known to do."""
         self.is_list = is_list
-        self.has_more = is_list
+        self.looks_closer = False
         """Whether there is anybody to ask but those who are asked always."""
         self.heard = Heard()
         """Envelopes, or lists, of which there was nothing to say."""
+        self._waiting: list[tuple[frozenset[str], tuple[Rule, Hook]]] = []
+        self._calls: dict[frozenset[str], Calls] = {}
 
-    def add(self, call: tuple[Rule, Hook], hook: str, method: str, like: Seen) -> None:
-        """Ask one more."""
+    def add(self, call: tuple[Rule, Hook], hook: str, method: str, like: Seen, *, is_shaped: bool) -> None:
+        """Ask one more; what it waits for can be in requests, notifications and results alone."""
         rule = call[0]
-        members = rule.members_of(hook, method, like) if hook in _SHAPED else frozenset()
-        goes_by = rule.goes_by(hook, method, like) if hook in _SHAPED else None
+        goes_by = rule.goes_by(hook, method, like) if is_shaped else None
         if goes_by == "result" and self.is_list:
             self.by_result += (call,)
         elif goes_by == "envelope":
             self.by_envelope += (call,)
-        elif rule.word:
-            self.worded[rule.word] = (*self.worded.get(rule.word, ()), call)
-        elif members:
-            self.membered[members] = (*self.membered.get(members, ()), call)
+        elif is_shaped and (word := rule.word_of(hook, method, like)):
+            self.worded[word] = (*self.worded.get(word, ()), call)
+        elif is_shaped and (members := rule.members_of(hook, method, like)):
+            self._waiting.append((members, call))
+            self.members |= members
         else:
             self.usual += (call,)
-            return
-        self.has_more = True
 
-
-def _said(seen: Seen) -> Collection[str]:
-    """The members of the params or the result of a message."""
-    body = seen.body
-    found = body.get("result") if isinstance(seen.message, Response) else body.get("params")
-    return found if isinstance(found, dict) else ()
+    def calls_for(self, said: frozenset[str]) -> Calls:
+        """Those who wait for one of some members, which are of `members`."""
+        calls = self._calls.get(said)
+        if calls is None:
+            if len(self._calls) > PLANS:
+                self._calls.clear()
+            found = tuple(call for members, call in self._waiting if not members.isdisjoint(said))
+            calls = self._calls[said] = found
+        return calls
 
 
 def _kind_of(seen: Seen) -> tuple[str, str]:
@@ -447,7 +478,13 @@ def _kind_of(seen: Seen) -> tuple[str, str]:
     exchange = seen.exchange
     if message.is_error:
         return "error", exchange.request.method
-    return "interim" if exchange.outcome is _INTERIM else "result", exchange.request.method
+    if exchange.outcome is not _COMPLETE:
+        return _RESULTS[exchange.outcome], exchange.request.method
+    if seen.era != "handshake":
+        result = message.body["result"]
+        if type(result) is not dict or result.get("resultType") != "complete":
+            return "untyped", exchange.request.method
+    return "complete", exchange.request.method
 
 
 def is_odd(seen: Seen) -> bool:
@@ -455,32 +492,34 @@ def is_odd(seen: Seen) -> bool:
 
     Envelope, id or line are not as they should be, an id is used again or has changed its type, nothing is answered, a
     request comes without an id, an object may name a member twice, or it is very large; it is one of a batch, spans
-    lines, or is an error; or its request is of the modern era and does not say all that every one must.
+    lines, or is an error or the answer to what was cancelled; or its request is of the modern era and does not say all
+    that every one must.
     """
     message = seen.message
     frame = message.frames[0]
     if (
-        isinstance(message, Invalid)
-        or (frame.body is None and not _is_usual(message))
-        or not MEMBERS.issuperset(message.body)
-        or len(message.frames) > 1
+        (frame.body is None and not _is_usual(message))
+        or not MEMBERS.issuperset(seen.body)
         or len(frame.raw) > LARGE
-        or (frame.unit == "line" and (not frame.whole or frame.delim != b"\n"))
+        or ((frame.delim != b"\n" or not frame.whole) and frame.unit == "line")
     ):
         return True
+    if isinstance(message, Response):
+        exchange = seen.exchange
+        if exchange is None or message.is_error or seen.is_converted or exchange.cancelled_seq is not None:
+            return True
+        return seen.era == "modern" and lacks(exchange.request) is not None
     if isinstance(message, Request):
         return seen.earlier is not None or (seen.era == "modern" and lacks(message) is not None)
-    if isinstance(message, Notification):
-        return message.method in REQUESTS
-    if seen.exchange is None or message.is_error:
-        return True
-    return seen.is_converted or (seen.era == "modern" and lacks(seen.exchange.request) is not None)
+    return isinstance(message, Invalid) or message.method in REQUESTS
 
 
-def _is_usual(message: Request | Notification | Response) -> bool:
+def _is_usual(message: Message) -> bool:
     """What is known already of a frame with a `body`."""
     return (
-        message.index is None
+        not isinstance(message, Invalid)
+        and message.index is None
+        and len(message.frames) == 1
         and message.frames[0].verdict.problem is None
         and message.body.get("jsonrpc") == "2.0"
         and type(message.body.get("id", 0)) in (int, str)

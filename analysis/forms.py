@@ -8,6 +8,7 @@ and quotes no value.
 
 import re
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cache
 from math import inf
 from types import UnionType
@@ -291,6 +292,16 @@ class Object(Form):
                 if type(inner) not in plain and not form.proves(inner):
                     return False
         return not self.ours or all(value[name] is not None for name in self.ours)
+
+    def sparing(self, name: str, known: frozenset[str]) -> "Object":
+        """The same, but for `proves`, which does not look at some members of the member `name`: they are right."""
+        form, plain = self.open.get(name, (None, frozenset()))
+        if not isinstance(form, Object):
+            return self
+        inner, outer = copy(form), copy(self)
+        inner.open = {name: one for name, one in form.open.items() if name not in known}
+        outer.open = {**self.open, name: (inner, plain)}
+        return outer
 
     def look(self, value: Any, path: Path, look: Look) -> None:
         if not isinstance(value, dict):

@@ -21,6 +21,8 @@ Words: TypeAlias = Literal["envelope", "result"]
 _Words: TypeAlias = tuple[int, int, bytes]
 """Number of the session, what was lost in it last, and the words or a digest of them."""
 
+ENVELOPE: Final = (PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO)
+"""Members of `_meta` that say who sends a message, and what it can do."""
 LISTS: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"}
 )
@@ -28,7 +30,6 @@ LISTS: Final = frozenset(
 KEPT: Final = 1_000
 """Words of one kind of message that are remembered."""
 
-_ENVELOPE: Final = (PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO)
 # The two orders in which people write the members of a response. What is left of it is its result.
 _BEFORE: Final = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}"), ?"result": ?').match
 _AFTER: Final = re.compile(rb', ?"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}")\}\r?\n?').fullmatch
@@ -58,22 +59,31 @@ def words_of(seen: Seen, words: Words) -> _Words | None:
     message = seen.message
     if isinstance(message, Invalid):
         return None
-    found = _envelope_of(message) if words == "envelope" else _result_of(message)
+    found = _envelope_of(message) if words == "envelope" else result_digest(seen)
     # What rules remember of a session is gone when records are lost, and they have to be asked anew.
     return None if found is None else (seen.session.number, seen.session.lost_seq, found)
 
 
 def _envelope_of(message: Request | Notification | Response) -> bytes | None:
     meta = message.meta
-    if not meta:
-        return None  # there may be none at all
+    found = {name: meta[name] for name in ENVELOPE if name in meta}
+    if not found:
+        return None  # rules may be about that
     try:
-        return orjson.dumps({name: meta[name] for name in _ENVELOPE if name in meta})
+        return orjson.dumps(found)
     except TypeError:
         return None  # numbers beyond 64 bits, lone surrogates
 
 
-def _result_of(message: Request | Notification | Response) -> bytes | None:
+def result_digest(seen: Seen) -> bytes | None:
+    """What identifies the result of a response, as it is written; None where it cannot be told."""
+    if seen.digest is None:
+        message = seen.message
+        seen.digest = (isinstance(message, Response) and _digest(message)) or b""
+    return seen.digest or None
+
+
+def _digest(message: Response) -> bytes | None:
     if len(message.frames) != 1 or message.index is not None:
         return None
     raw = message.frames[0].raw

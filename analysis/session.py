@@ -171,7 +171,7 @@ class Seen:
 
     __slots__ = (
         *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "state", "era"),
-        *("is_converted", "earlier", "http", "body", "request", "round", "task", "subscription"),
+        *("is_converted", "earlier", "http", "body", "request", "round", "task", "subscription", "digest"),
     )
 
     def __init__(
@@ -222,6 +222,8 @@ class Seen:
         """The task that it is about, or creates."""
         self.subscription: Subscription | None = None
         """The subscription that it begins, ends or belongs to."""
+        self.digest: bytes | None = None
+        """Where `analysis.repeats` keeps what identifies its result."""
 
     @property
     def chain(self) -> "Chain | None":

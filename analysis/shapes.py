@@ -72,6 +72,29 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
     return found
 
 
+def usual_proof(
+    part: Part, method: str, rank: int, known: frozenset[str] = frozenset()
+) -> Callable[[Any], bool] | None:
+    """What proves quickly that `problems` has nothing to say of the body of a request, notification or usual result.
+
+    None where there is no shape.
+
+    Args:
+        part: as `problems` has it, and so are the others.
+        method: of the message.
+        rank: of the revision.
+        known: members of `_meta` that are right.
+    """
+    arm = _result_arm(method, rank, None, None) if part == "result" else _params_arm(part, method, rank)
+    if arm is None:
+        return None
+    form = form_of(arm, rank)
+    proves = form.sparing("_meta", known).proves if known and isinstance(form, Object) else form.proves
+    if part != "result":
+        return proves
+    return lambda value: "inputRequests" not in value and "task" not in value and proves(value)
+
+
 def _absent(arm: Any, rank: int) -> list[Problem]:
     form = form_of(arm, rank)
     needs = sorted(form.required) if isinstance(form, Object) else ["message"]

@@ -54,10 +54,16 @@ GROUPS: Final = (
 RACE_NS: Final = 2_000_000_000
 """The race window W: how far two events may cross where nothing proves their order."""
 
+UNTYPED: Final[frozenset["ResultKind"]] = frozenset({"untyped", "failed", "task"})
+"""Results whose `resultType` need not be one that the revision knows."""
+
 LONGEST_METHOD: Final = 256
 """Characters of a method that a finding keeps."""
 
 Who: TypeAlias = Literal["client", "server", "either"]
+ResultKind: TypeAlias = Literal["complete", "failed", "interim", "task", "untyped"]
+"""Results: usual ones; a tool's that say `isError`; ones that ask for more; ones that create a task; and of the modern
+era, or where that is not known, others whose `resultType` is not `complete`."""
 Metas: TypeAlias = list[tuple[str, Any]]
 Later: TypeAlias = Callable[[], Iterable[Finding]]
 """A question put off to a later time of the capture."""
@@ -101,12 +107,13 @@ class Rule:
     states: ClassVar[frozenset[State] | None] = None
     """States of the handshake before the message in which it is asked; None for all. Spares what cannot be."""
     word: ClassVar[bytes] = b""
-    """What stands in the bytes of all requests, notifications and results that it is asked about; empty for all."""
+    """What stands in the bytes of all requests, notifications and results that it is asked about; empty for all.
+    `word_of` tells otherwise for a kind of message."""
     members: ClassVar[frozenset[str]] = frozenset()
     """Members of the params or the result, of which all requests, notifications and results that it is asked about have
     one; empty for any. `members_of` tells otherwise for a kind of message."""
-    interim: ClassVar[bool | None] = None
-    """Whether the results that it is asked about are those that ask for more, or are none of these; None for all."""
+    results: ClassVar[frozenset[ResultKind] | None] = None
+    """Which results it is asked about, in `on_result` and `on_response`; None for all."""
     source: ClassVar[str] = ""
     """What obliges: a page of the specification, or an RFC."""
 
@@ -123,8 +130,8 @@ class Rule:
         Args:
             hook: `request`, `response`, …, as the hooks are called.
             method: of the request, the notification or what is answered; the one that is meant.
-            like: a message of the kind. Its sender, revision, era, state and transport are those of all of them, and
-                nothing else may be looked at, but whether it is an error.
+            like: a message of the kind. Its sender, revision, era, state and transport are those of all of them; so is
+                the outcome of what it answers. Nothing else may be looked at.
         """
         return True
 
@@ -137,6 +144,16 @@ class Rule:
             like: a message of the kind.
         """
         return self.members
+
+    def word_of(self, hook: str, method: str, like: Seen) -> bytes:
+        """What stands in the bytes of all messages of a kind that it is asked about; empty where nothing must.
+
+        Args:
+            hook: as `concerns` has it, and so are the others.
+            method: of the message.
+            like: a message of the kind.
+        """
+        return self.word
 
     def goes_by(self, hook: str, method: str, like: Seen) -> "Words | None":
         """The words by which alone it decides about messages of a kind, beside what it remembers of having told.

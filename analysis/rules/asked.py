@@ -12,7 +12,7 @@ from analysis.exchange import Outcome
 from analysis.finding import Finding
 from analysis.message import Request
 from analysis.pointer import step
-from analysis.rules import Rule, Who
+from analysis.rules import ResultKind, Rule, Who
 from analysis.rules.eras import member
 from analysis.rules.inputs import METHODS, MOST, input_requests
 from analysis.session import Seen
@@ -27,7 +27,7 @@ class Question(Rule):
     who: ClassVar[Who] = "server"
     about: ClassVar[str]
     """The method."""
-    interim = True
+    results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         if like.message.sender != "server":

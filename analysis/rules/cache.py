@@ -113,7 +113,7 @@ class HintsOnInterim(Rule):
     level = WARNING
     sender = "server"
     era = "modern"
-    interim = True
+    results = frozenset({"interim"})
     members = frozenset(_HINTS)
     source = _SOURCE
 

@@ -12,7 +12,7 @@ from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules import NOTE, Ending, Rule
 from analysis.rules.cancel_named import CANCELLED, KEPT, PAGE, named_id
 from analysis.rules.eras import member, short
-from analysis.rules.progress import PROGRESS, cancelled_seq
+from analysis.rules.progress import PROGRESS, WORD, cancelled_seq
 from analysis.rules.tokens import tokens_of
 from analysis.session import Seen, Session
 from analysis.subscriptions import LISTEN
@@ -68,11 +68,8 @@ class ResponseAfterCancel(Rule):
     once = True
     source = PAGE
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
-        exchange = seen.exchange
-        if exchange is None or exchange.cancelled_seq is None:
-            return ()
-        return _after_cancel(self, seen, exchange)
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+        return () if seen.exchange is None else _after_cancel(self, seen, seen.exchange)
 
 
 class MessageAfterCancel(Rule):
@@ -100,14 +97,16 @@ class MessageAfterCancel(Rule):
             return False
         return hook != "notification" or method in (PROGRESS, _LOG)
 
+    def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
+        return WORD if hook == "request" else b""
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        if seen.request is not None and "progressToken" in seen.request.meta:
-            tokens_of(seen.session).ask(seen)
+        tokens_of(seen.session).ask(seen)
         return ()
 
-    def on_response(self, seen: Seen) -> Iterable[Finding]:
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
         exchange = seen.exchange
-        if exchange is None or exchange.cancelled_seq is None or exchange.request.method == LISTEN:
+        if exchange is None or exchange.request.method == LISTEN:
             return ()
         return _after_cancel(self, seen, exchange)
 

@@ -5,6 +5,7 @@ Everything here takes any JSON in any place, and says None or nothing where a th
 
 from typing import Any, Final, Literal, TypeAlias
 
+from analysis.exchange import Outcome
 from analysis.http import VERSION_FIELD
 from analysis.message import Request, Response
 from analysis.revisions import MODERN, Era, Span, rank_of
@@ -36,8 +37,9 @@ def envelope(request: Request) -> dict[str, Any] | None:
 
 def lacks(request: Request) -> Lack | None:
     """What a modern request lacks that every one must have; None where it is complete."""
-    meta = envelope(request)
-    if meta is None:
+    params = request.body.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict):
         return "meta"
     if not isinstance(meta.get(PROTOCOL_VERSION), str):
         return "version"
@@ -89,6 +91,11 @@ def listed(response: Response) -> tuple[str, ...] | None:
     if not isinstance(found, list):
         return None
     return tuple(one for one in found[:LISTED] if isinstance(one, str) and len(one) <= LONGEST)
+
+
+def outcome_of(seen: Seen) -> Outcome | None:
+    """What became of the request that a message answers; None where it answers none."""
+    return seen.exchange.outcome if seen.exchange is not None else None
 
 
 def has_modern(versions: tuple[str, ...]) -> bool:

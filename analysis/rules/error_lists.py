@@ -1,16 +1,20 @@
 """Errors about tools and prompts by name, which need to know what the server has listed."""
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from analysis.exchange import Outcome
 from analysis.finding import Finding
 from analysis.message import Request
 from analysis.revisions import since
 from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules.eras import outcome_of
 from analysis.rules.error_codes import NOT_FOUND, PARAMS, code_of, has_envelope, params_of, shown
 from analysis.rules.listings import Listing, prompts_of, tools_of
 from analysis.rules.prompt_known import missing_arguments
 from analysis.session import Seen
+
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
 
 
 class _Listed(Rule):
@@ -88,17 +92,14 @@ class UnknownToolAsResult(_Listed):
     source = "2024-11-05 server/tools"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        return method == "tools/call" or super().concerns(hook, method, like)
-
-    def members_of(self, _hook: str, method: str, _like: Seen) -> frozenset[str]:
-        return frozenset({"isError"} if method == "tools/call" else ())
+        if method == "tools/call":
+            return outcome_of(like) is _TOOL_ERROR
+        return super().concerns(hook, method, like)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        request, result = seen.request, seen.body.get("result")
+        request = seen.request
         if request is None or request.method != "tools/call":
             return super().on_result(seen)
-        if not isinstance(result, dict) or result.get("isError") is not True:
-            return ()
         return self._failed(seen, request)
 
     def _failed(self, seen: Seen, request: Request) -> Iterator[Finding]:

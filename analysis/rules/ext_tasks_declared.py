@@ -33,12 +33,11 @@ class _Created(Rule):
     versions = MODERN_ERA
     sender = "server"
     era = "modern"
+    results = frozenset({"task"})
     source = SOURCE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        if seen.exchange is None or seen.exchange.outcome is not _TASK:
-            return ()
-        return self.created(seen, seen.exchange.request)
+        return () if seen.exchange is None else self.created(seen, seen.exchange.request)
 
     def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
         """A request is answered with a task."""

@@ -8,7 +8,7 @@ from analysis.finding import Finding
 from analysis.message import Notification
 from analysis.revisions import MODERN_ERA
 from analysis.rules import WARNING, Rule
-from analysis.rules.eras import member, short
+from analysis.rules.eras import member, outcome_of, short
 from analysis.rules.ext_tasks_declared import ABOUT, SOURCE
 from analysis.rules.task_reports import Changed, PolledTooFast, told_in, wrong_code
 from analysis.session import Seen
@@ -79,14 +79,11 @@ class InvalidShape(Rule):
     era = "modern"
     source = SOURCE
 
+    def concerns(self, _hook: str, method: str, like: Seen) -> bool:
+        return method != "tools/call" or outcome_of(like) is _TASK
+
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        exchange = seen.exchange
-        if exchange is None:
-            return ()
-        is_new = exchange.request.method == "tools/call"
-        if is_new and exchange.outcome is not _TASK:
-            return ()
-        result = seen.body["result"]
+        is_new, result = seen.method == "tools/call", seen.body["result"]
         return self._look(seen, result, "/result", is_new=is_new) if isinstance(result, dict) else ()
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:

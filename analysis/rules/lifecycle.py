@@ -118,6 +118,9 @@ class NotificationBeforeInitialize(Rule):
     needs_start = True
     source = _LIFECYCLE
 
+    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+        return like.era != "modern"
+
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
         method = _method(seen.message)
         if seen.message.sender != "client" or seen.state != "new" or method == _INITIALIZED:
@@ -357,6 +360,9 @@ class ServerFrameBeforeInitialize(Rule):
     level = WARNING
     needs_start = True
     source = _LIFECYCLE
+
+    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+        return like.era != "modern"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.message.sender == "client":

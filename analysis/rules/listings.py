@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from analysis.message import Id, Message, Request, id_of
+from analysis.repeats import result_digest
 from analysis.revisions import REVISIONS
 from analysis.schemas import Schema, schema_of
 from analysis.session import Seen, Session
@@ -101,7 +102,7 @@ class Listing:
         self._changed = -1
         self._order: tuple[list[str], int] | None = None
         self._last: tuple[Message, Page] | None = None
-        self._single: tuple[_Walk, Page] | None = None
+        self._single: tuple[_Walk, Page, bytes | None] | None = None
 
     def take(self, seen: Seen) -> Page:
         """A result of the list came. The first rule that asks has it noted, to the others it is told again."""
@@ -152,17 +153,18 @@ class Listing:
             return page
         page.reordered = self._complete(walk, seen)
         is_plain = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
-        self._single = (walk, page) if is_plain and len(items) == len(page.items) else None
+        self._single = (walk, page, result_digest(seen)) if is_plain and len(items) == len(page.items) else None
         return page
 
     def _again(self, request: Request, result: dict[str, Any], items: list[Any], seen: Seen) -> Page | None:
         """The page of before, where all of the list comes again on one, the same as it was; as it nearly always is."""
         if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
             return None
-        page, is_single = self._single[1], "nextCursor" not in result and _cursor(request) is None
+        _, page, digest = self._single
+        is_single = "nextCursor" not in result and _cursor(request) is None
         if not is_single or self._order is None or not self._is_of_now(request, seen.session):
             return None
-        if not _is_alike(page.items, items):
+        if (digest is None or digest != result_digest(seen)) and not _is_alike(page.items, items):
             return None
         self._order = self._order[0], seen.message.seq
         return page

@@ -117,6 +117,9 @@ class _Wanted(Rule):
         # Over HTTP a message comes in the exchange of its request.
         return like.message.sender == ("client" if hook == "request" else "server") and like.http is None
 
+    def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
+        return b"logLevel" if hook == "request" else b""
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if isinstance(seen.message, Request) and WANTED in seen.message.meta:
             kept: dict[int, object] = self.memory(seen.session, dict)

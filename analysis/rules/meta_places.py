@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, Literal
 
-from analysis.message import Response
+from analysis.message import Message, Response
 from analysis.methods import METHODS
 from analysis.revisions import Era
 from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
@@ -16,6 +16,9 @@ MOST: Final = 1000
 """Items of one list that are looked at."""
 TOLD: Final = 10
 """Findings of a rule about one message."""
+
+META_WORD: Final = b'"_meta"'
+"""How it is written."""
 
 _ESCAPED: Final = b"\\u00"
 """What stands before the digits of a letter that need not be escaped, and is."""
@@ -48,44 +51,37 @@ _PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
 }
 
 
-def mentions(seen: Seen, word: bytes) -> bool:
-    """Whether a word may stand in the bytes of a message, as it is or written with escapes.
+def plain_bytes(message: Message) -> bytes | None:
+    """The bytes in which the words of a message can be looked for; None where any may be in it.
 
-    Of an item of a batch it may: to look through the whole batch for each of its items would take quadratic time.
+    So it is where letters are written with escapes, and of an item of a batch: to look through the whole batch for each
+    of its items would take quadratic time.
     """
-    if seen.message.index is not None:
-        return True
-    for frame in seen.message.frames:  # noqa: SIM110 - `any` takes twice as long
-        if word in frame.raw or _ESCAPED in frame.raw:
-            return True
-    return False
+    frames = message.frames
+    if message.index is not None or len(frames) != 1 or _ESCAPED in frames[0].raw:
+        return None
+    return frames[0].raw
 
 
-def unusual_metas(seen: Seen) -> list[tuple[str, Any]]:
+def unusual_metas(seen: Seen, raw: bytes | None) -> list[tuple[str, Any]]:
     """Every `_meta` of a message that is no object, or has a key that is not usual; each with its JSON Pointer.
 
     That of the params or the result comes first. Nearly all messages have none.
+
+    Args:
+        seen: the message.
+        raw: as `plain_bytes` tells.
     """
-    if not mentions(seen, b'"_meta"'):
-        return []
     part = part_of(seen)
     body = seen.body.get(part)
     found: list[tuple[str, Any]] = []
     own = isinstance(body, dict) and "_meta" in body
     if isinstance(body, dict) and own and not _is_usual(body["_meta"]):
         found.append((f"/{part}/_meta", body["_meta"]))
-    if _has_more(seen, own=own):
+    if raw is None or raw.count(META_WORD) > own:
         further = [(pointer, place["_meta"]) for pointer, place in places(seen) if "_meta" in place]
         found += [(f"{pointer}/_meta", meta) for pointer, meta in further if not _is_usual(meta)]
     return found
-
-
-def _has_more(seen: Seen, *, own: bool) -> bool:
-    """Whether a message may have further `_meta` beside its own."""
-    if seen.message.index is not None:
-        return True
-    frames = seen.message.frames
-    return sum([frame.raw.count(b'"_meta"') for frame in frames]) > own or any(_ESCAPED in one.raw for one in frames)
 
 
 def _is_usual(meta: object) -> bool:

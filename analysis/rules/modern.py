@@ -10,7 +10,7 @@ from analysis.methods import METHODS
 from analysis.pointer import step
 from analysis.repeats import Words
 from analysis.revisions import MODERN, MODERN_ERA, rank_of
-from analysis.rules import NOTE, WARNING, Rule
+from analysis.rules import NOTE, UNTYPED, WARNING, Rule
 from analysis.rules.eras import (
     UNSUPPORTED_VERSION,
     Everywhere,
@@ -230,6 +230,7 @@ class MissingResultType(Rule):
     """
 
     id = "modern/missing-result-type"
+    results = UNTYPED
     who = "server"
     versions = MODERN_ERA
     source = _INDEX
@@ -257,6 +258,7 @@ class UnknownResultType(Rule):
     """
 
     id = "modern/unknown-result-type"
+    results = UNTYPED
     who = "server"
     versions = MODERN_ERA
     source = _INDEX
@@ -292,6 +294,9 @@ class MissingServerInfo(Rule):
     source = _INDEX
     sender = "server"
     era = "modern"
+
+    def goes_by(self, _hook: str, _method: str, _like: Seen) -> Words | None:
+        return "envelope"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         result, request = seen.body["result"], seen.request

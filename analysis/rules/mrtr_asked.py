@@ -10,7 +10,7 @@ from analysis.finding import Finding
 from analysis.forms import Problem
 from analysis.pointer import step
 from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
-from analysis.rules import NOTE, Rule
+from analysis.rules import NOTE, ResultKind, Rule
 from analysis.rules.eras import member, short
 from analysis.rules.inputs import METHODS, MOST, input_requests
 from analysis.session import CLIENT_CAPABILITIES, Seen
@@ -35,7 +35,7 @@ class _Interim(Rule):
     sender = "server"
     era: ClassVar[Era | None] = "modern"
     methods: ClassVar[frozenset[str] | None] = METHODS
-    interim: ClassVar[bool | None] = True
+    results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
     source = _PAGE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -207,7 +207,7 @@ class WrongResultType(_Interim):
     id = "mrtr/wrong-result-type"
     members = ASKED
     methods = None
-    interim = False
+    results: ClassVar[frozenset[ResultKind] | None] = frozenset({"complete", "failed", "task", "untyped"})
     replaces = ("modern/missing-result-type", "modern/unknown-result-type")
     source = "2026-07-28 basic/index, basic/patterns/mrtr"
 

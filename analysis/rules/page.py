@@ -14,18 +14,19 @@ from analysis.session import Seen
 
 _LISTS: Final = frozenset(LISTS)
 _CURSOR: Final = frozenset({"cursor"})
+_NEXT: Final = frozenset({"nextCursor"})
 _BEFORE: Final = frozenset({PARAMS, NOT_FOUND, HEADERS, VERSION, CAPABILITY})
 """Codes that are right, or of somebody who has not come to look at the cursor."""
 _TASKS_RANK: Final = 3
 
 
 class _Walking(Rule):
-    """A rule that knows the pages that came."""
+    """A rule that knows the cursors that were given out."""
 
     methods: ClassVar[frozenset[str] | None] = _LISTS
 
     def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
-        return _CURSOR if hook == "request" else frozenset()
+        return _CURSOR if hook == "request" else _NEXT
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - of all hooks alike
         return method in CHANGES or METHODS[method].is_defined(like.rank)
@@ -121,6 +122,9 @@ class DuplicateItem(_Walking):
     level = NOTE
     methods = _LISTS | frozenset(CHANGES)
     source = "2024-11-05 server/utilities/pagination"
+
+    def members_of(self, _hook: str, _method: str, _like: Seen) -> frozenset[str]:
+        return frozenset()  # the last page has no cursor, and items
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         if seen.message.sender == "server":

@@ -11,7 +11,6 @@ from analysis.revisions import HANDSHAKE_ERA, Span
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import member
 from analysis.rules.listings import resources_of, templates_of
-from analysis.rules.meta_places import mentions
 from analysis.session import Seen
 
 MOST: Final = 20
@@ -168,9 +167,11 @@ class Size(_OfServer):
     methods = frozenset({_LIST, "resources/read"})
     source = "2025-03-26 server/resources, schema Resource"
 
+    def word_of(self, _hook: str, method: str, _like: Seen) -> bytes:
+        return b'"size"' if method == _LIST else b""  # few servers tell sizes at all
+
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        # Few servers tell sizes at all.
-        has_some = mentions(seen, b'"size"') if seen.method == _LIST else self.id in seen.session.memory
+        has_some = seen.method == _LIST or self.id in seen.session.memory
         return super().on_result(seen) if has_some else ()
 
     def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:

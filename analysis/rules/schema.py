@@ -182,6 +182,7 @@ class MetaProgressToken(Rule):
     """
 
     id = "schema/meta-progress-token"
+    word = b"progressToken"
     source = "2024-11-05 basic/utilities/progress"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:

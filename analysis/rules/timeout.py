@@ -219,6 +219,9 @@ class Slow(Rule):
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - whoever sent it
         return hook != "notification" or method == "notifications/progress"
 
+    def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
+        return b"progressToken" if hook == "request" else b""
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
         if request is None or "progressToken" not in request.meta:

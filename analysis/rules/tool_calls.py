@@ -5,10 +5,11 @@ from typing import Any, Final
 
 import orjson
 
+from analysis.exchange import Outcome
 from analysis.finding import Finding
 from analysis.revisions import MODERN, between, since
 from analysis.rules import NOTE, WARNING
-from analysis.rules.eras import member
+from analysis.rules.eras import member, outcome_of
 from analysis.rules.listings import tools_of
 from analysis.rules.tool_known import RESULTS, STRUCTURED, Answered, Known, result_of
 from analysis.session import Seen
@@ -17,6 +18,7 @@ BLOCKS: Final = 1_000
 """Blocks of one result that are looked at."""
 
 _STRUCTURED: Final = "structuredContent"
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
 
 
 class Unlisted(Known):
@@ -91,6 +93,8 @@ class StructuredMissing(Known):
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
+        if member(seen.body["result"], _STRUCTURED) is not None:
+            return ()
         result = result_of(seen)
         if result is None or _STRUCTURED in result.body or result.body.get("isError") is True:
             return ()
@@ -233,9 +237,11 @@ class Failed(Answered):
     members = frozenset({"isError", "result"})
     source = "2024-11-05 server/tools"
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        is_there = method == "tasks/get" or outcome_of(like) is _TOOL_ERROR
+        return is_there and super().concerns(hook, method, like)
+
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        if seen.body["result"].get("isError") is False:
-            return ()
         told = result_of(seen)
         if told is None or told.body.get("isError") is not True:
             return ()
@@ -258,6 +264,7 @@ class ResourceWithoutCapability(Answered):
     versions = since("2025-06-18")
     level = WARNING
     once = True
+    word = b'"resource"'
     source = "2025-06-18 server/tools"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:

@@ -8,7 +8,7 @@ from analysis.finding import Finding
 from analysis.message import Request, Response
 from analysis.repeats import Words
 from analysis.revisions import MODERN_ERA, REVISIONS
-from analysis.rules import NOTE, RACE_NS, WARNING, Rule
+from analysis.rules import NOTE, RACE_NS, UNTYPED, WARNING, Rule
 from analysis.rules.eras import (
     UNSUPPORTED_VERSION,
     Everywhere,
@@ -62,12 +62,16 @@ class DiscoverMissing(Rule):
     id = "version/discover-missing"
     who = "server"
     versions = MODERN_ERA
+    results = frozenset({"complete", "failed", "interim", "task"})
     source = "2026-07-28 server/discover, basic/versioning"
 
     def __init__(self) -> None:
         super().__init__()
         self._is_modern = False
         self._refused: list[Finding] = []
+
+    def goes_by(self, hook: str, _method: str, like: Seen) -> Words | None:
+        return "envelope" if hook == "result" and like.era == "modern" else None
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if self._is_modern or seen.era != "modern" or not isinstance(seen.message, Response):
@@ -432,6 +436,7 @@ class StdioNoProbe(Rule):
     """
 
     id = "version/stdio-no-probe"
+    results = UNTYPED
     who = "client"
     versions = Everywhere(*MODERN_ERA)
     era = "modern"
@@ -439,6 +444,9 @@ class StdioNoProbe(Rule):
     needs_start = True
     once = True
     source = "2026-07-28 basic/transports/stdio"
+
+    def goes_by(self, hook: str, _method: str, _like: Seen) -> Words | None:
+        return "envelope" if hook == "request" else None
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request, memory = seen.message, seen.session.memory
