@@ -21,7 +21,7 @@ OF_CLIENT_KEPT: Final = 8
 class SessionId:
     """What is known of one id."""
 
-    __slots__ = ("deleted", "exchange", "given", "gone", "is_of_opening", "last", "session", "tried")
+    __slots__ = ("deleted", "ended", "exchange", "given", "gone", "is_of_opening", "last", "session", "tried")
 
     def __init__(self) -> None:
         self.given: Mark | None = None
@@ -36,6 +36,8 @@ class SessionId:
         """The first 404 to a request that had it."""
         self.deleted: Mark | None = None
         """The first success of a DELETE of it."""
+        self.ended: Mark | None = None
+        """The first request to DELETE it that was not refused: from then on the server may have ended it."""
         self.tried = False
         """Whether a DELETE of it was sent."""
         self.last: Mark | None = None
@@ -117,7 +119,10 @@ class SessionIds:
                 return
             known = self._made(asked)
         known.last = http.answered
-        known.tried = known.tried or http.method == "DELETE"
+        if http.method == "DELETE":
+            known.tried = True
+            if not 400 <= (http.status or 0) < 500:
+                known.ended = known.ended or http.asked or http.answered
         if is_gone:
             known.gone = known.gone or http.answered
         elif is_deleted:

@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from analysis.addressing import Key
 from analysis.finding import Finding, Level
-from analysis.http import SEEN_KEPT, HttpExchange
+from analysis.http import SEEN_KEPT, HttpExchange, Mark
 from analysis.message import Request, Side
 from analysis.revisions import MODERN_ERA, Span, since
 from analysis.rules import ERROR, WARNING, Ending, Rule
@@ -63,11 +63,10 @@ class StreamEndedUnanswered(OverHttp):
         if ending.reason == "open" or not ending.is_clear or session.lost_seq >= 0:
             return
         for http in self.memory(session, list):
-            known = http.session_ids.of(http.session_id or "")
-            if known is not None and not known.is_alive:
+            if http.over is None or _is_excused(http, http.over):
                 continue
             for seen in requests_of(http):
-                if is_open(seen) and seen.method != LISTEN and seen.session is session and http.over is not None:
+                if is_open(seen) and seen.method != LISTEN and seen.session is session:
                     text = f"the stream ends and {short(seen.method)} has no answer"
                     found = self.finding(http.over, text, session=session, related=(seen.message.seq,))
                     yield found._replace(method=seen.method[:256])
@@ -248,6 +247,16 @@ class AnswerOnOtherStream(_OnPostStream):
 
 
 # ---- what the rules ask
+
+
+def _is_excused(http: HttpExchange, over: Mark) -> bool:
+    """Whether a stream may have ended with its session, or the client ended that while it could have resumed."""
+    known = http.session_ids.of(http.session_id or "")
+    if known is None:
+        return False
+    if known.gone is not None:
+        return True  # nothing tells since when the server does not know it any more
+    return known.ended is not None and (http.event_id is not None or known.ended.seq < over.seq)
 
 
 def is_settled(http: HttpExchange) -> bool:
