@@ -169,8 +169,8 @@ class Fallback(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._probed: dict[str, int] = {}
-        self._heard: dict[str, None] = {}  # clients that a modern server has answered: what they send is no probe
+        self._probed: dict[object, int] = {}
+        self._heard: dict[object, None] = {}  # clients that a modern server has answered: what they send is no probe
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         return like.era == "modern" or (hook == "request" and method == "initialize")
@@ -182,8 +182,10 @@ class Fallback(Rule):
         if seen.era == "modern":
             if _client(seen) not in self._heard:
                 _keep(self._probed, _client(seen), request.seq)
-        else:
-            probe = self._probed.pop(_client(seen), None)
+        elif self._probed:
+            # Who did not say its name in the probe is known by the connection.
+            probes = [self._probed.pop(who, None) for who in (_client(seen), _connection(seen))]
+            probe = next((one for one in probes if one is not None), None)
             if probe is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
                 return [self.finding(seen, text, related=(probe,))]
@@ -472,9 +474,10 @@ def _connection(seen: Seen) -> int:
     return seen.message.frames[0].conn if seen.http is not None else -1
 
 
-def _client(seen: Seen) -> str:
-    """Who speaks, as far as it can be told."""
-    return seen.http.client if seen.http is not None else ""
+def _client(seen: Seen) -> object:
+    """Whose exchange it is, as far as that can be told: many clients may share an address, and say their names."""
+    name = seen.session.client
+    return (seen.http.client, name) if seen.http is not None and name is not None else _connection(seen)
 
 
 def _may_list(seen: Seen) -> bool:
