@@ -80,3 +80,5 @@ class Frame(NamedTuple):
     body: dict[str, Any] | None = None
     """The message as parsed, of a flawless frame that is written as orjson writes: no object in it names a member
     twice. Kept to spare readers the parsing; nobody may change it."""
+    id_again: bool = False
+    """Whether an SSE event itself names the id that the one before it had; recorders of earlier versions never tell."""

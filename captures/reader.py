@@ -433,7 +433,24 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         seq, _, t_ns, _, _, _, skipped = record
         return tuple.__new__(
             Frame,
-            (seq, t_ns, direction, line, verdict, b"\n", True, 0, None, "line", None, None, skipped, False, body),
+            (
+                seq,
+                t_ns,
+                direction,
+                line,
+                verdict,
+                b"\n",
+                True,
+                0,
+                None,
+                "line",
+                None,
+                None,
+                skipped,
+                False,
+                body,
+                False,
+            ),
         )
     unit = values.get("unit", "line")
     if direction not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event"):
@@ -459,6 +476,7 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         skipped=record.skipped,
         is_partial=not is_complete,
         body=body,
+        id_again=values.get("id_again") is True,
     )
 
 

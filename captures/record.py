@@ -194,6 +194,7 @@ def frame_members(
     unit: Unit = "line",
     event_id: str | None = None,
     event: str | None = None,
+    id_again: bool = False,
 ) -> bytes:
     """The middle of a `frame` record.
 
@@ -209,8 +210,11 @@ def frame_members(
         unit: what delimits the frame.
         event_id: the SSE event id in force.
         event: the type of an SSE event that is not `message`.
+        id_again: whether it names the id itself, which is that of the frame before.
     """
     middle = _place(direction, conn, exchange, unit, event_id)
+    if id_again:
+        middle += b',"id_again":true'
     if event is not None:
         middle += b',"event":%b' % _escape(event)
     middle += _verdict(verdict)

@@ -287,6 +287,8 @@ class BodyRecorder:
         self._events = EventSplitter(MAX_RAW) if status is not None and self._media == _STREAM else None
         self._event_count = 0
         self._event_id: str | None = None
+        self._framed_id: str | None = None
+        """The id in force for the last event that is a frame."""
         self._retry: int | None = None
         self._held = bytearray()
         self._parts = 0
@@ -421,6 +423,8 @@ class BodyRecorder:
         whole = whole if event is None else event.whole
         # Readers of MCP listen to the type `message` alone; this one keeps its type, as far as that is not giant.
         other = None if event is None or event.event in (b"", b"message") else _text(event.event[:LONGEST])
+        id_again = event is not None and event.has_id and event_id is not None and event_id == self._framed_id
+        self._framed_id = event_id
         verdict = UNJUDGED if parts or other else judge_in_passing(raw, self._dir, unit, whole=whole)
         self._has_frames = True
         recorder.frames[self._dir] += 1
@@ -435,6 +439,7 @@ class BodyRecorder:
             unit=unit,
             event_id=event_id,
             event=other,
+            id_again=id_again,
         )
         exchange.conversation.entries.append(Entry("frame", text, self._dir, len(raw)))
 

@@ -6,13 +6,14 @@ from typing import ClassVar, Final
 from analysis.addressing import Key
 from analysis.exchange import IdState
 from analysis.finding import Finding
-from analysis.http import HttpExchange, Mark, Oddity
+from analysis.http import HttpExchange, Mark, Oddity, Repeat
 from analysis.message import Request
 from analysis.resumption import LAST_EVENT_ID
 from analysis.revisions import MODERN_ERA, only
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.exchanges import ANY, SESSIONS, STREAM, Answered, Over
 from analysis.session import Session
+from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
 """Of the time to wait: clocks of clients are not ours."""
@@ -37,7 +38,11 @@ class _Repeated(Over):
     text: ClassVar[str]
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return super().on_over(http, session) if http.repeats else ()
+        return super().on_over(http, session) if self.repeats_of(http) else ()
+
+    def repeats_of(self, http: HttpExchange) -> list[Repeat]:
+        """The events in question."""
+        return [one for one in http.repeats if one.kind == self.kind]
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.spoken(session)
@@ -49,8 +54,7 @@ class _Repeated(Over):
                 related=(one.earlier,),
                 session=session,
             )
-            for one in http.repeats
-            if one.kind == self.kind
+            for one in self.repeats_of(http)
         ]
 
 
@@ -67,6 +71,9 @@ class DuplicateEventId(_Repeated):
     id = "sse/duplicate-event-id"
     kind = "changed"
     text = "an event has the id of another one of this session"
+
+    def repeats_of(self, http: HttpExchange) -> list[Repeat]:
+        return [*super().repeats_of(http), *_changed_at_once(http)]
 
 
 class ReplayWithoutRequest(_Repeated):
@@ -258,6 +265,25 @@ class ResumptionInModern(Rule):
 
 
 # ---- what the rules ask
+
+
+def _changed_at_once(http: HttpExchange) -> list[Repeat]:
+    """The first events with the id of the event right before them, and other data."""
+    found: list[Repeat] = []
+    named: Frame | None = None
+    """The last event that named an id itself."""
+    if http.session_id is None or http.asked is None or not http.is_unbroken:
+        return found
+    for seen in http.received:
+        frame = seen.message.frames[0]
+        if not frame.event_id or not frame.raw:
+            continue
+        is_same = named is not None and named.event_id == frame.event_id
+        if named is not None and is_same and frame.id_again and named.raw != frame.raw:
+            found.append(Repeat(frame.seq, frame.t_ns, "changed", named.seq))
+        if frame.id_again or not is_same:
+            named = frame
+    return found
 
 
 def _retry_of(http: HttpExchange) -> int | None:

@@ -271,7 +271,7 @@ class _Load:
                 self._add_frame(self._held.pop(seq), seen, request if len(those) == 1 else None)
 
     def _add_frame(self, frame: Frame, seen: Seen, sent: Sent | None) -> None:
-        seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, body = frame
+        seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, body, _ = frame
         kind, id_, method, code, problem, _ = verdict
         size = len(raw)
         self._account.frames += 1

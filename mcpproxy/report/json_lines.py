@@ -88,6 +88,7 @@ def _as_judged_now(record: Record, frame: Frame) -> bytes:
         unit=frame.unit,
         event_id=frame.event_id,
         event=frame.event,
+        id_again=frame.id_again,
     )
     return seal(record.seq, record.t_ns, "frame", middle).removesuffix(b"}\n")
 

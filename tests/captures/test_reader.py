@@ -520,7 +520,7 @@ hostile_values = st.recursive(
 )
 NAMES = """
     format capture segment name argv wall_ns parents dir conn exchange unit event_id kind id method size raw raw_b64
-    delim whole parts part first last lost reason ending status signal totals event pid of to waited_ns by
+    id_again delim whole parts part first last lost reason ending status signal totals event pid of to waited_ns by
     bytes errno stage
 """
 TYPES = "header frame part exchange stream eof stderr process signal stall gap close x_new"

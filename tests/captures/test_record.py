@@ -80,6 +80,7 @@ class TestRoundTrip:
         unit=st.sampled_from(["line", "http_body", "sse_event"]),
         event_id=st.none() | text,
         event=st.none() | text,
+        id_again=st.booleans(),
         seq=st.integers(0, 2**63),
         t_ns=st.integers(0, 2**63),
     )
@@ -98,7 +99,7 @@ class TestRoundTrip:
         assert ("raw" in got) == _is_text(raw)
         assert (got["dir"], got.get("conn", 0), got.get("exchange")) == (direction, how["conn"], how["exchange"])
         assert (got.get("unit", "line"), got.get("event_id")) == (how["unit"], how["event_id"])
-        assert got.get("event") == how["event"]
+        assert (got.get("event"), got.get("id_again", False)) == (how["event"], how["id_again"])
         assert got.get("delim", "\n").encode() == how["delim"]
         assert got.get("whole", True) is how["whole"]
         assert (got["kind"], got.get("method"), got.get("code"), got.get("problem")) == (
