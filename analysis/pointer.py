@@ -9,3 +9,8 @@ def step(name: str, most: int | None = None) -> str:
         most: of how many of its characters; None for all.
     """
     return name[:most].replace("~", "~0").replace("/", "~1")
+
+
+def names(pointer: str) -> list[str]:
+    """The names of its steps, as they were."""
+    return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.message import Invalid, Request
-from analysis.pointer import step
-from analysis.rules.eras import member, speaks_modern
+from analysis.pointer import names, step
+from analysis.rules.eras import member, short, speaks_modern
 from analysis.rules.listings import tools_of
 from analysis.rules.tool_schemas import HEADER, annotations_of
 from analysis.session import PROTOCOL_VERSION, Seen
@@ -87,7 +87,7 @@ def _look_at_method(request: Request, http: HttpExchange, found: list[Fault]) ->
     elif METHOD_FIELD in http.doubled:
         text = "Mcp-Method comes twice"
     elif told != request.method:
-        text = "Mcp-Method is not the method of the message"
+        text = f"Mcp-Method is {short(told)!r}, and the method of the message {short(request.method)!r}"
     if text:
         found.append(Fault("http/method-header", text, "/method"))
 
@@ -101,7 +101,10 @@ def _look_at_name(wanted: str, name: str, http: HttpExchange, found: list[Fault]
     elif fault := _encoding(told, wanted):
         found.append(Fault("http/header-encoding", f"Mcp-Name {fault}", pointer))
     elif _decoded(told) != wanted:
-        found.append(Fault("http/name-header", f"Mcp-Name is not {name} of the message", pointer))
+        text = f"Mcp-Name is not the {name} in the message"
+        if name == "name":  # a URI, or the id of a task, may open what it names to whoever reads it
+            text = f"Mcp-Name is {short(told)!r}, and the name in the message {short(wanted)!r}"
+        found.append(Fault("http/name-header", text, pointer))
 
 
 def _look_at_params(seen: Seen, request: Request, http: HttpExchange, found: list[Fault]) -> None:
@@ -145,8 +148,7 @@ def _param(told: str | None, value: Any, is_doubled: bool) -> str:
 
 def _path(pointer: str) -> list[str]:
     """The members that lead to what is annotated, from the pointer of the annotation."""
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:-1]]
-    return steps[1::2]
+    return names(pointer)[1:-1:2]
 
 
 def _annotated(schema: Any, path: list[str]) -> str | None:

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from analysis.finding import Finding
-from analysis.http import HttpExchange
+from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.message import Response
 from analysis.methods import REQUESTS
 from analysis.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules import NOTE, Rule
-from analysis.rules.eras import UNSUPPORTED_VERSION, code_of, listed, member, speaks_modern
+from analysis.rules.eras import UNSUPPORTED_VERSION, code_of, listed, member, short, speaks_modern
 from analysis.rules.exchanges import NOT_JUDGED, Learning, Over, is_body_lost
-from analysis.rules.http_facts import FRESH_UNTIL, NAME_FIELD, NAMED, faults_of, version_fault
+from analysis.rules.http_facts import FRESH_UNTIL, NAME_FIELD, NAMED, body_version, faults_of, version_fault
 from analysis.rules.tool_known import LIST, Known
 from analysis.session import Seen, Session
 
@@ -169,7 +169,9 @@ class HeaderMismatchAccepted(Learning, Over):
             fault = ""
         texts = [one.text for one in http.facts or ()]
         if fault:
-            texts.append("MCP-Protocol-Version is missing" if fault == "missing" else "another MCP-Protocol-Version")
+            told, said = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
+            names = f"MCP-Protocol-Version is {short(told)!r}, and that of the message {short(said)!r}"
+            texts.append("MCP-Protocol-Version is missing" if fault == "missing" else names)
         if not texts or is_body_lost(http):
             return ()
         answer = http.received[0].message if http.received else None

@@ -8,7 +8,7 @@ from analysis.capabilities import lacks
 from analysis.exchange import Outcome
 from analysis.finding import Finding
 from analysis.forms import Problem
-from analysis.pointer import step
+from analysis.pointer import names, step
 from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
 from analysis.rules import NOTE, ResultKind, Rule
 from analysis.rules.eras import member, short
@@ -136,7 +136,7 @@ class InvalidInputRequest(Rule):
         for one in problems:
             # What is wrong inside of a form, rules about forms tell.
             if one.kind == "shape" and one.pointer.startswith(_ASKED) and _IN_FORM not in one.pointer:
-                yield self.finding(seen, f"an input request does not fit: {one.text}", pointer=one.pointer)
+                yield self.finding(seen, f"{_entry(one.pointer)} does not fit: {one.text}", pointer=one.pointer)
 
 
 class EnvelopeInInputRequest(_Interim):
@@ -161,7 +161,8 @@ class EnvelopeInInputRequest(_Interim):
             name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
             if name is not None:
                 pointer = f"{_ASKED}/{step(key, 200)}/{name}"
-                yield self.finding(seen, f"an input request has {name}, which is for messages", pointer=pointer)
+                text = f"the input request {short(key)!r} has {name}, which is for messages"
+                yield self.finding(seen, text, pointer=pointer)
                 return
 
 
@@ -247,6 +248,12 @@ class ManyRounds(_Interim):
 
 
 # ---- what the rules ask
+
+
+def _entry(pointer: str) -> str:
+    """The input request in which a place is, as a text calls it."""
+    key = names(pointer[len(_ASKED) :])[:1]
+    return f"the input request {short(key[0])!r}" if key else "what is asked"
 
 
 def _missing(method: str, params: dict[str, Any], declared: dict[str, Any]) -> str | None:

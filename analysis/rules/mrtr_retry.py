@@ -12,7 +12,7 @@ from analysis.message import Request, id_of
 from analysis.pointer import step
 from analysis.revisions import MODERN, MODERN_ERA
 from analysis.rules import NOTE, WARNING, Ending, Rule
-from analysis.rules.eras import member
+from analysis.rules.eras import member, short
 from analysis.rules.inputs import METHODS, MOST
 from analysis.session import Seen, Session
 from analysis.shapes import problems
@@ -25,6 +25,8 @@ _KINDS: Final = frozenset({"elicitation/create", "sampling/createMessage", "root
 _OWN: Final = frozenset({"inputResponses", "requestState"})
 """Members of which every retry has one."""
 _ANSWERS: Final = "/params/inputResponses"
+_NAMED: Final = 3
+"""Keys without an answer that are named."""
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
 
 
@@ -178,8 +180,11 @@ class ResponsesMissing(_Retry):
         asked, given = made.chain.asked, params.get("inputResponses", {})
         if not asked or not isinstance(given, dict) or asked.keys() <= given.keys():
             return ()
-        missing = sum(key not in given for key in asked)
-        text = f"{missing} of {len(asked)} input requests {'has' if missing == 1 else 'have'} no answer"
+        missing = [key for key in asked if key not in given]
+        named = ", ".join([repr(short(key)) for key in missing[:_NAMED]]) + (", …" if len(missing) > _NAMED else "")
+        text = (
+            f"{len(missing)} of {len(asked)} input requests {'has' if len(missing) == 1 else 'have'} no answer: {named}"
+        )
         pointer = _ANSWERS if "inputResponses" in params else "/params"
         return [self.finding(seen, text, pointer=pointer, related=_proof(interim))]
 
@@ -202,7 +207,7 @@ class UnknownResponseKey(_Retry):
         if not isinstance(given, dict) or given.keys() <= asked.keys():
             return ()
         key = next(key for key in given if key not in asked)
-        text = "an answer is to nothing that was asked"
+        text = f"the answer {short(key)!r} is to nothing that was asked"
         return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))]
 
 
@@ -228,7 +233,7 @@ class InvalidInputResponse(_Retry):
             method = member(asked.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
-                text = f"an answer is no result of {method}: {fault}"
+                text = f"the answer {short(key)!r} is no result of {method}: {fault}"
                 yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))
 
 
