@@ -57,7 +57,8 @@ class ResponseAfterCancel(Rule):
     HTTP servers answer on purpose, to end the stream.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`,
-    `< {"id":4,"result":{}}`, and then `< {"id":3,"result":{…}}`
+    `< {"id":4,"result":{}}`, and then `< {"id":3,"result":{…}}`. Only the answer to a later request shows that the
+    cancellation was read: without one in between, and over HTTP, the two may have crossed, and nothing is told.
 
     **Instead.** Hand the cancellation on to what does the work, and send no answer.
     """
@@ -79,7 +80,9 @@ class MessageAfterCancel(Rule):
     by then.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`,
-    `> {"id":4,"method":"tools/list",…}`, `< {"id":4,"result":{…}}`, and then `< {"id":3,"result":{…}}`
+    `> {"id":4,"method":"tools/list",…}`, `< {"id":4,"result":{…}}`, and then `< {"id":3,"result":{…}}`. Only the
+    answer to a later request shows that the cancellation was read: without one in between, and over HTTP, the two may
+    have crossed, and nothing is told.
 
     **Instead.** Send nothing more for it: no answer, no progress, no log message.
     """

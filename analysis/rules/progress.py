@@ -157,7 +157,9 @@ class AfterCancel(_OfToken):
     **Why it matters.** It does no harm. It shows that the work goes on for nobody.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`,
-    `< {"id":4,"result":{}}`, and then `< {"method":"notifications/progress","params":{"progressToken":3,…}}`
+    `< {"id":4,"result":{}}`, and then `< {"method":"notifications/progress","params":{"progressToken":3,…}}`. Only the
+    answer to a later request shows that the cancellation was read: without one in between, and over HTTP, the two may
+    have crossed, and nothing is told.
 
     **Instead.** Hand the cancellation on to what does the work, and stop to report at once.
     """
