@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.report.json_lines import harmless
+from mcpproxy.report.json_lines import escaped, harmless
 from mcpproxy.report.text import cells
 from mcpproxy.sanitise import escape
 
@@ -27,8 +27,12 @@ LEGIBLE: Final = "mcpproxy.legible"
 _INSTEAD: Final = {"→": ">", "←": "<", "…": "~", "·": "-", "●": "*", "○": "o", "✝": "+", "▲": "!", "■": "#", "✗": "x"}
 _INSTEAD.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "§": "section "})
 
-# Controls and bidirectional signs that JSON allows in a string, and lines that end where JSON ends none.
-_HIDDEN: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# What JSON allows in a string and nobody sees: controls, bidirectional signs, format characters and others that show
+# nothing, and lines that end where JSON ends none.
+_HIDDEN: Final = re.compile(
+    "[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -96,4 +100,4 @@ def for_stdout(line: str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+    return escaped(found[0])

@@ -70,6 +70,12 @@ def harmless(line: str) -> str:
     return _FOREIGN.sub(_harmless, line)
 
 
+def escaped(text: str) -> str:
+    """A text with every character of it as an escape of JSON."""
+    units = text.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 def _as_judged_now(record: Record, frame: Frame) -> bytes:
     """The line of a frame with the verdict of today, open at its end: the recorder leaves large frames unjudged."""
     verdict = frame.verdict
@@ -109,5 +115,4 @@ def _escape(char: str) -> str:
         return char
     if char in "\t\r":
         return " "
-    units = char.encode("utf-16-be")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return escaped(char)

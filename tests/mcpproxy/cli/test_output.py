@@ -1,6 +1,7 @@
 """What stdout gets where it is not UTF-8, and what JSON shows to whoever prints it later."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -82,19 +83,25 @@ def test_our_own_signs_have_others_in_their_place(capture: Path) -> None:
     assert "\\u540d" in text
 
 
-@pytest.mark.parametrize("char", ["\x7f", "\x80", "\x9b", "\u061c", "\u200e", "\u2028", "\u2029", "\u202e", "\u2067"])
+@pytest.mark.parametrize(
+    "char",
+    [
+        *("\x7f", "\x80", "\x9b", "\xad", "\u061c", "\u200b", "\u200d", "\u200e", "\u2028", "\u2029", "\u202e"),
+        *("\u2060", "\u2067", "\u3164", "\ufe0f", "\ufeff", "\U0001d173", "\U000e0041", "\U000e0100"),
+    ],
+)
 def test_json_hides_nothing_from_whoever_prints_it(char: str) -> None:
     line = json_line({"a": f"x{char}y"})
-    assert line == f'{{"a":"x\\u{ord(char):04x}y"}}\n'
+    assert re.fullmatch(r'\{"a":"x(\\u[0-9a-f]{4})+y"\}\n', line)
     assert json.loads(line) == {"a": f"x{char}y"}
 
 
 def test_json_of_findings_is_harmless_in_a_pipe(tmp_path: Path) -> None:
-    raw = '{"jsonrpc":"2.0","id":1,"method":"tools/\u202ecall\u009b31m\u2028"}'.encode()
+    raw = '{"jsonrpc":"2.0","id":1,"method":"tools/\u202ecall\u009b31m\u2028\u200b\U000e0041"}'.encode()
     path = tmp_path / "a.mcpcap"
     path.write_bytes(b"".join(lines([("header", header()), ("frame", frame("c2s", raw))])))
     for form in ("json", "sarif"):
         text = mcpproxy("check", "--format", form, path).stdout.decode()
-        assert not {"\u202e", "\u009b", "\u2028"} & set(text)
+        assert not {"\u202e", "\u009b", "\u2028", "\u200b", "\U000e0041"} & set(text)
     methods = {json.loads(line)["method"] for line in mcpproxy("check", "--json", path).stdout.splitlines()}
-    assert "tools/\u202ecall\u009b31m\u2028" in methods
+    assert "tools/\u202ecall\u009b31m\u2028\u200b\U000e0041" in methods
