@@ -10,11 +10,13 @@ from analysis.message import Id, Number, Request, Response, number_text
 from analysis.methods import METHODS
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import NOTE, WARNING, Rule
-from analysis.session import Seen
+from analysis.session import Seen, Session
 from captures.limits import SAFE
 
 _LONGEST: Final = 60
 """Characters of an id in a message."""
+_KEPT: Final = 10_000
+"""Requests whose answer may be that of a lost one."""
 
 
 class Null(Rule):
@@ -202,8 +204,8 @@ class TypeChanged(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        if not seen.is_converted or seen.request is None:
-            return ()
+        if not seen.is_converted or seen.request is None or seen.session.lost_seq >= 0:
+            return ()  # it may answer a request that is lost
         text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
         return [self.finding(seen, text, pointer="/id", related=(seen.request.seq,))]
 
@@ -221,13 +223,25 @@ class DuplicateResponse(Rule):
     id = "id/duplicate-response"
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+        if seen.is_converted and seen.request is not None and seen.session.lost_seq >= 0:
+            doubtful: set[int] = self.memory(seen.session, set)
+            if len(doubtful) < _KEPT:
+                doubtful.add(seen.request.seq)
+        return ()
+
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if seen.id_state is IdState.ANSWERED and not _is_replay(seen):
             request = _answered(seen)
-            if request is not None and request <= seen.session.lost_seq:
-                return  # it may answer another one that is lost
+            if request is not None and (request <= seen.session.lost_seq or self._is_doubtful(seen.session, request)):
+                return  # it, or the answer before, may answer another one that is lost
             related = () if request is None else (request,)
             yield self.finding(seen, f"request {_id(seen)} has been answered already", pointer="/id", related=related)
+
+    def _is_doubtful(self, session: Session, request: int) -> bool:
+        """Whether what answered a request had its id as another type, and records were lost before."""
+        doubtful: set[int] = session.memory.get(self.id, set())
+        return request in doubtful or len(doubtful) >= _KEPT
 
 
 class EchoedFrame(Rule):
