@@ -1,6 +1,7 @@
 """Examination: the items of one capture become findings, with all that a report tells beside them.
 
-All rules run, whichever are wanted: one takes away what another says worse, and a choice must not bring that back.
+With the rules that are wanted run those that take findings of theirs away: one says better what another one says, and
+a choice must not bring that back. No others run.
 Memory is bounded by the records of the capture (8 bytes each) and by what the checker holds.
 """
 
