@@ -1,6 +1,7 @@
 """The group `id`: identity and correlation of requests and responses."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from analysis.addressing import Key
@@ -15,6 +16,8 @@ from captures.limits import SAFE
 
 _LONGEST: Final = 60
 """Characters of an id in a message."""
+_LATEST: Final = 100
+"""Requests of a session of whose ids the types are looked at."""
 _KEPT: Final = 10_000
 """Requests whose answer may be that of a lost one."""
 
@@ -204,8 +207,8 @@ class TypeChanged(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        if not seen.is_converted or seen.request is None or seen.session.lost_seq >= 0:
-            return ()  # it may answer a request that is lost
+        if not seen.is_converted or seen.request is None or _may_answer_lost(seen):
+            return ()
         text = f"request {_cut(seen.request.id)} is answered as {_id(seen)}: the id changed its JSON type"
         return [self.finding(seen, text, pointer="/id", related=(seen.request.seq,))]
 
@@ -224,7 +227,7 @@ class DuplicateResponse(Rule):
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        if seen.is_converted and seen.request is not None and seen.session.lost_seq >= 0:
+        if seen.is_converted and seen.request is not None and _may_answer_lost(seen):
             doubtful: set[int] = self.memory(seen.session, set)
             if len(doubtful) < _KEPT:
                 doubtful.add(seen.request.seq)
@@ -239,7 +242,7 @@ class DuplicateResponse(Rule):
             yield self.finding(seen, f"request {_id(seen)} has been answered already", pointer="/id", related=related)
 
     def _is_doubtful(self, session: Session, request: int) -> bool:
-        """Whether what answered a request had its id as another type, and records were lost before."""
+        """Whether what answered a request had its id as another type, and may have answered a lost one."""
         doubtful: set[int] = session.memory.get(self.id, set())
         return request in doubtful or len(doubtful) >= _KEPT
 
@@ -316,6 +319,20 @@ def _kind(request: Request) -> str:
     if isinstance(value, float | Number):
         return "a number with a fraction"
     return "an array" if isinstance(value, list) else "an object"
+
+
+def _may_answer_lost(seen: Seen) -> bool:
+    """Whether a response with the id of a request as another type may answer one that is lost.
+
+    It may where who asks is known to use ids of that type, too.
+    """
+    message, session, request = seen.message, seen.session, seen.request
+    if session.lost_seq < 0 or request is None or not isinstance(message, Response) or message.id is None:
+        return False
+    type_, opening = message.id.type, session.initialize
+    if opening is not None and opening.sender == request.sender and opening.id.type == type_:
+        return True
+    return any(side == request.sender and id_.type == type_ for side, id_ in islice(reversed(session.used), _LATEST))
 
 
 def _id(seen: Seen) -> str:
