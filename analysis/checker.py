@@ -41,7 +41,9 @@ PLANS: Final = 10_000
 """Kinds of messages for which it is remembered whom to ask."""
 # Members of an enumeration are slow to look up.
 _COMPLETE: Final = Outcome.RESULT
-_RESULTS: Final[dict[Outcome, ResultKind]] = {
+_ERROR: Final = Outcome.ERROR
+_OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
+    Outcome.ERROR: "error",
     Outcome.TOOL_ERROR: "failed",
     Outcome.INPUT_REQUIRED: "interim",
     Outcome.TASK: "task",
@@ -476,10 +478,8 @@ def _kind_of(seen: Seen) -> tuple[str, str]:
     if seen.exchange is None:
         return "unpaired error" if message.is_error else "unpaired result", ""
     exchange = seen.exchange
-    if message.is_error:
-        return "error", exchange.request.method
     if exchange.outcome is not _COMPLETE:
-        return _RESULTS[exchange.outcome], exchange.request.method
+        return _OUTCOMES[exchange.outcome], exchange.request.method
     if seen.era != "handshake":
         result = message.body["result"]
         if type(result) is not dict or result.get("resultType") != "complete":
@@ -506,7 +506,7 @@ def is_odd(seen: Seen) -> bool:
         return True
     if isinstance(message, Response):
         exchange = seen.exchange
-        if exchange is None or message.is_error or seen.is_converted or exchange.cancelled_seq is not None:
+        if exchange is None or seen.is_converted or exchange.outcome is _ERROR or exchange.cancelled_seq is not None:
             return True
         return seen.era == "modern" and lacks(exchange.request) is not None
     if isinstance(message, Request):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from analysis.addressing import Addressing, Key
 from analysis.assembly import Assembly
-from analysis.exchange import Exchange, IdState, RequestTable, Waiting
+from analysis.exchange import Exchange, IdState, Outcome, RequestTable, Waiting
 from analysis.handshake import answering, asking, is_modern, step, text_of
 from analysis.http import HttpExchange, HttpExchanges, Mark
 from analysis.message import (
@@ -38,6 +38,7 @@ from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record
 
+_ERROR: Final = Outcome.ERROR  # members of an enumeration are slow to look up
 _USED: Final = 100_000
 _ALIKE: Final = 100
 """Requests of one batch among which the one that is still open is looked for."""
@@ -232,19 +233,13 @@ class Fold:
         return session.in_force, era_in_force(session, session.in_force if not session.is_modern else None)
 
     def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
-        asker = other_side(response.sender)
-        table = self.tables[asker]
-        key = self._meant(response)
-        is_converted, state = False, IdState.NEVER_SEEN
-        if key is None and response.id is not None:
-            exact = Key(response.frames[0].exchange, response.id)
-            state = table.state(exact)
-            if state is IdState.NEVER_SEEN:
-                key = self._find(asker, response.frames[0], converted(exact.id))
-                asked = table.get(key) if key is not None else None
-                is_converted = asked is not None and asked.request.seq > session.lost_seq
-                key = key if is_converted else None  # the request that it answers may be lost
-        waiting = table.answer(key, response.t_ns)
+        table = self.tables["server" if response.sender == "client" else "client"]
+        is_converted, state, waiting = False, IdState.NEVER_SEEN, None
+        if response.id is not None and response.frames[0].exchange is None:
+            waiting = table.answer(tuple.__new__(Key, (None, response.id)), response.t_ns)  # as nearly always on stdio
+        if waiting is None:
+            key, state, is_converted = self._searched(response, table, session)
+            waiting = table.answer(key, response.t_ns)
         if waiting is None:
             revision, era = self._around(response, session)
             return Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
@@ -252,14 +247,14 @@ class Fold:
             state = waiting.state
         if waiting.request.seq > session.received[response.sender]:
             session.received[response.sender] = waiting.request.seq
-        revision = waiting.revision
-        if response.sender == "server" and not response.is_error:
+        exchange, revision = self._closed(waiting, response), waiting.revision
+        is_error, by_server = exchange.outcome is _ERROR, response.sender == "server"
+        if by_server and not is_error:
             revision = answering(waiting, response, session)
         elif waiting.request.method == "initialize" and session.initialize is waiting.request:
             session.handshake = None
-        if response.sender == "server" and response.is_error and _code(response) in MODERN_CODES:
+        if by_server and is_error and _code(response) in MODERN_CODES:
             session.server_is_modern = True
-        exchange = self._closed(waiting, response)
         return Seen(
             response,
             session,
@@ -271,6 +266,22 @@ class Fold:
             is_converted=is_converted,
             http=http,
         )
+
+    def _searched(
+        self, response: Response, table: RequestTable, session: Session
+    ) -> tuple[Key | None, IdState, bool]:
+        """The open request that a response answers, what its id is, and whether only its converted id is that one's."""
+        key = self._meant(response)
+        if key is not None or response.id is None:
+            return key, IdState.NEVER_SEEN, False
+        exact = Key(response.frames[0].exchange, response.id)
+        state = table.state(exact)
+        if state is not IdState.NEVER_SEEN:
+            return None, state, False
+        key = self._find(other_side(response.sender), response.frames[0], converted(exact.id))
+        asked = table.get(key) if key is not None else None
+        is_converted = asked is not None and asked.request.seq > session.lost_seq
+        return key if is_converted else None, state, is_converted  # the request that it answers may be lost
 
     def _meant(self, response: Response) -> Key | None:
         """The open request that a response answers."""

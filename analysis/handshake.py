@@ -32,6 +32,7 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
     if request.method == "initialize":
         session.is_modern = False
         session.eras.add("handshake")
+        session.introduced.clear()
         session.client = _peer(params.get("clientInfo")) or session.client
         session.asked = session.handshake = text_of(params.get("protocolVersion"))
         return session.asked, "handshake"
@@ -45,7 +46,10 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
         return session.handshake or (text_of(http.fields.get(VERSION_FIELD)) if http else None), "handshake"
     session.is_modern = session.is_modern is not False
     session.eras.add("modern")
-    session.client = _peer(meta.get(CLIENT_INFO)) or session.client
+    info = meta.get(CLIENT_INFO)
+    if info != session.introduced.get("client"):
+        session.introduced["client"] = info
+        session.client = _peer(info) or session.client
     revision = text_of(meta.get(PROTOCOL_VERSION)) or (text_of(http.fields.get(VERSION_FIELD)) if http else None)
     session.asked = revision or session.asked
     return revision, "modern"
@@ -56,13 +60,16 @@ def answering(waiting: Waiting, response: Response, session: Session) -> str | N
     result: Any = response.result if isinstance(response.result, dict) else {}
     info = response.meta.get(SERVER_INFO)
     if waiting.request.method == "initialize":
+        session.introduced.clear()
         info, session.agreed_seq = result.get("serverInfo"), response.seq
         session.handshake = session.agreed = text_of(result.get("protocolVersion")) or waiting.revision
         session.server = _peer(info) or session.server
         session.server_capabilities = _object(result.get("capabilities"))
         _declare(session, "handshake", response, result, is_awaited=not session.has_initialized)
         return session.agreed
-    session.server = _peer(info) or session.server
+    if info != session.introduced.get("server"):
+        session.introduced["server"] = info
+        session.server = _peer(info) or session.server
     if waiting.era == "modern" and (isinstance(result.get("resultType"), str) or "supportedVersions" in result):
         session.server_is_modern = True
     if waiting.request.method == "server/discover":

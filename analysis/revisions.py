@@ -16,7 +16,8 @@ MODERN: Final = 4
 Era: TypeAlias = Literal["handshake", "modern"]
 """Whether a session is opened by `initialize`, or every request stands for itself."""
 
-_RANKS: Final = {revision: rank for rank, revision in enumerate(REVISIONS)}
+RANKS: Final[dict[str | None, int]] = {revision: rank for rank, revision in enumerate(REVISIONS)}
+"""Their ranks."""
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
 
 
@@ -27,7 +28,7 @@ def rank_of(version: object) -> int | None:
     """
     if not isinstance(version, str):
         return None
-    rank = _RANKS.get(version)
+    rank = RANKS.get(version)
     if rank is not None:
         return rank
     if version == DRAFT or version.startswith("DRAFT-"):

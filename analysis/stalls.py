@@ -31,6 +31,8 @@ class Stalls:
 
     def waited_ns(self, seq: int) -> int:
         """How long the frame `seq` waited."""
+        if not self._first:
+            return 0
         at = bisect_right(self._first, seq) - 1
         return self._waited[at] if at >= 0 and seq <= self._last[at] else 0
 

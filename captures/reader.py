@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple
 from zlib import crc32
@@ -217,7 +218,7 @@ class Capture:
 
     def _first_header(self) -> Record:
         with open_capture(self.segments[0]) as file:
-            for item in _cut(file, LineCutter(self.segments[0])):
+            for item in chain.from_iterable(_cut(file, LineCutter(self.segments[0]))):
                 if isinstance(item, Record):
                     return self._understood(item)
         raise NotACapture(f"cannot read {self.path}: no record of a capture stands in it")
@@ -241,14 +242,19 @@ class Capture:
         capture = self.header.members.get("capture")
         for path, file in self._files():
             version = None
-            for item in _cut(file, LineCutter(path)):
-                if version is None and isinstance(item, Record):
-                    cause = unfit(item, capture)
+            for items in _cut(file, LineCutter(path)):
+                first = next((item for item in items if isinstance(item, Record)), None) if version is None else None
+                if first is not None:
+                    cause = unfit(first, capture)
                     if cause is not None:
-                        yield Damage(path, item.offset, os.fstat(file.fileno()).st_size - item.offset, cause)
+                        yield from items[: items.index(first)]
+                        yield Damage(path, first.offset, os.fstat(file.fileno()).st_size - first.offset, cause)
                         break
-                    version = version_of(item) or FORMAT_VERSION
-                yield lifted(item, version or FORMAT_VERSION) if isinstance(item, Record) else item
+                    version = version_of(first) or FORMAT_VERSION
+                if version is None or version == FORMAT_VERSION:
+                    yield from items
+                else:
+                    yield from [lifted(item, version) if isinstance(item, Record) else item for item in items]
 
     def _files(self) -> Iterator[tuple[Path, BinaryIO]]:
         """The segments, opened before the first is read: the ring of a recorder may delete them meanwhile."""
@@ -283,10 +289,10 @@ def unfit(first: Record, capture: object) -> Cause | None:
     return None if capture in (None, first.members.get("capture")) else "foreign"
 
 
-def _cut(file: BinaryIO, cutter: LineCutter) -> Iterator[Record | Damage]:
+def _cut(file: BinaryIO, cutter: LineCutter) -> Iterator[list[Record | Damage]]:
     while chunk := file.read(CHUNK):
-        yield from cutter.feed(chunk)
-    yield from cutter.end()
+        yield cutter.feed(chunk)
+    yield cutter.end()
 
 
 def lifted(record: Record, version: int) -> Record:
