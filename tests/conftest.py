@@ -1,5 +1,6 @@
 """Fixtures that tests of any part may use."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from tests.harness import Place
 # How long an example takes says nothing on a machine that others use, too; `bench/` measures.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+# A shell that runs the suite behind the scenes has it ignore Ctrl-C, and whatever it starts inherits that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
