@@ -47,6 +47,8 @@ Evidence: TypeAlias = Literal["state", "keys", "params"]
 """By what a retry was told: the state that it gives back, a key that it answers, params that are the same."""
 
 _OWN: Final = frozenset({"_meta", "inputResponses", "requestState"})
+# Members of an enumeration are slow to look up.
+_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 
 
 class Round(NamedTuple):
@@ -103,7 +105,7 @@ class Chain:
     @property
     def is_waiting(self) -> bool:
         """Whether its interim result waits for a retry."""
-        return self.outcome is Outcome.INPUT_REQUIRED
+        return self.outcome is _INPUT_REQUIRED
 
 
 class Chains:
@@ -176,7 +178,7 @@ class Chains:
         made = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if made is not None:
             self._release(made.chain)
-        if response is None or (made is None and exchange.outcome is not Outcome.INPUT_REQUIRED):
+        if response is None or (made is None and exchange.outcome is not _INPUT_REQUIRED):
             return exchange
         if made is None:
             self.count += 1
@@ -184,7 +186,7 @@ class Chains:
         chain = made.chain
         chain.outcome = exchange.outcome
         exchange = replace(exchange, round=made)
-        if exchange.outcome is Outcome.INPUT_REQUIRED:
+        if exchange.outcome is _INPUT_REQUIRED:
             self._hold(chain, exchange)
         else:
             chain.ended_ns = response.t_ns
@@ -235,7 +237,7 @@ class Chains:
                 self.has_all = False
 
     def _wait(self, chain: Chain) -> None:
-        chain.outcome = Outcome.INPUT_REQUIRED
+        chain.outcome = _INPUT_REQUIRED
         alike = self.waiting.setdefault(chain.place, [])
         alike.append(chain)
         if len(alike) > ALIKE:

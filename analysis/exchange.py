@@ -66,6 +66,20 @@ class IdState(StrEnum):
     """It has been answered and not been used again."""
 
 
+# Members of an enumeration take ten times as long to look up as these, and each message asks for some.
+_RESULT: Final = Outcome.RESULT
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR
+_ERROR: Final = Outcome.ERROR
+_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
+_TASK: Final = Outcome.TASK
+_CANCELLED: Final = Outcome.CANCELLED
+_UNANSWERED: Final = Outcome.UNANSWERED
+_ID_NEVER_SEEN: Final = IdState.NEVER_SEEN
+_ID_OPEN: Final = IdState.OPEN
+_ID_CANCELLED: Final = IdState.CANCELLED
+_ID_ANSWERED: Final = IdState.ANSWERED
+
+
 @dataclass(slots=True, eq=False)
 class Exchange:
     """A request and its end, as far as it is known."""
@@ -116,7 +130,7 @@ class Waiting:
     @property
     def state(self) -> IdState:
         """What is known of its id."""
-        return IdState.OPEN if self.cancelled_ns is None else IdState.CANCELLED
+        return _ID_OPEN if self.cancelled_ns is None else _ID_CANCELLED
 
     def closed(self, response: Response | None, waited_ns: int) -> Exchange:
         """The exchange that it is, now that `response` has come, or with None that no answer is awaited any more.
@@ -128,7 +142,7 @@ class Waiting:
         if response is not None:
             outcome, ended_ns = outcome_of(response, self.request), response.t_ns
         else:
-            outcome, ended_ns = Outcome.UNANSWERED if self.cancelled_ns is None else Outcome.CANCELLED, None
+            outcome, ended_ns = _UNANSWERED if self.cancelled_ns is None else _CANCELLED, None
         return Exchange(
             self.request,
             response,
@@ -146,19 +160,19 @@ class Waiting:
 def outcome_of(response: Response, request: Request | None) -> Outcome:
     """What an answer means for its request, or by itself where that is not known."""
     if response.is_error:
-        return Outcome.ERROR
+        return _ERROR
     result: Any = response.result
     if not isinstance(result, dict):
-        return Outcome.RESULT
+        return _RESULT
     if result.get("isError") is True:
-        return Outcome.TOOL_ERROR
+        return _TOOL_ERROR
     type_ = result.get("resultType")
     if type_ == "input_required":
-        return Outcome.INPUT_REQUIRED
+        return _INPUT_REQUIRED
     # 2025-11-25 answers with `task` where the request asked for one; later revisions name the type.
     params = request.params if request is not None else None
     is_stub = isinstance(params, dict) and "task" in params and isinstance(result.get("task"), dict)
-    return Outcome.TASK if type_ == "task" or is_stub else Outcome.RESULT
+    return _TASK if type_ == "task" or is_stub else _RESULT
 
 
 class RequestTable:
@@ -209,7 +223,7 @@ class RequestTable:
         state = self.state(key)
         if not request.id.pairs:
             return state
-        if state is IdState.ANSWERED:
+        if state is _ID_ANSWERED:
             del self._answered[key]
         if key in self._doubtful:
             self._doubtful.discard(key)
@@ -283,7 +297,7 @@ class RequestTable:
         """What is known about a key."""
         waiting = self.get(key)
         if waiting is None:
-            return IdState.ANSWERED if key in self._answered else IdState.NEVER_SEEN
+            return _ID_ANSWERED if key in self._answered else _ID_NEVER_SEEN
         return waiting.state
 
     def waiting(self) -> list[Waiting]:

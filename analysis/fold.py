@@ -38,7 +38,9 @@ from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record
 
-_ERROR: Final = Outcome.ERROR  # members of an enumeration are slow to look up
+# Members of an enumeration are slow to look up.
+_ERROR: Final = Outcome.ERROR
+_NEVER_SEEN: Final = IdState.NEVER_SEEN
 _USED: Final = 100_000
 _ALIKE: Final = 100
 """Requests of one batch among which the one that is still open is looked for."""
@@ -234,7 +236,7 @@ class Fold:
 
     def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
         table = self.tables["server" if response.sender == "client" else "client"]
-        is_converted, state, waiting = False, IdState.NEVER_SEEN, None
+        is_converted, state, waiting = False, _NEVER_SEEN, None
         if response.id is not None and response.frames[0].exchange is None:
             waiting = table.answer(tuple.__new__(Key, (None, response.id)), response.t_ns)  # as nearly always on stdio
         if waiting is None:
@@ -267,16 +269,14 @@ class Fold:
             http=http,
         )
 
-    def _searched(
-        self, response: Response, table: RequestTable, session: Session
-    ) -> tuple[Key | None, IdState, bool]:
+    def _searched(self, response: Response, table: RequestTable, session: Session) -> tuple[Key | None, IdState, bool]:
         """The open request that a response answers, what its id is, and whether only its converted id is that one's."""
         key = self._meant(response)
         if key is not None or response.id is None:
-            return key, IdState.NEVER_SEEN, False
+            return key, _NEVER_SEEN, False
         exact = Key(response.frames[0].exchange, response.id)
         state = table.state(exact)
-        if state is not IdState.NEVER_SEEN:
+        if state is not _NEVER_SEEN:
             return None, state, False
         key = self._find(other_side(response.sender), response.frames[0], converted(exact.id))
         asked = table.get(key) if key is not None else None
