@@ -197,10 +197,7 @@ class StderrScreen(Screen[None]):
         if self.frames.display:
             self._frames.view, at = beside(self.reading, entry)
             self.frames.renew()
-            # Half of them above.
-            self.frames.go(at + self.frames.page // 2)
-            self.frames.go(at - self.frames.page // 2)
-            self.frames.go(at)
+            self.frames.go_amid(at)
 
     def _show_full(self, entry: int) -> None:
         full = self.query_one("#full", Words)

@@ -218,6 +218,14 @@ class Table(ScrollView, can_focus=True):
         if moved:
             self.post_message(self.Moved(self, row))
 
+    def go_amid(self, row: int) -> None:
+        """Put the cursor on a row with half a page above it, or with all that comes before where that has room."""
+        half = self.page // 2
+        begins = row + half // 2 < self.page
+        self.go(0 if begins else row + half)
+        self.go(row if begins else row - half)
+        self.go(row)
+
     def _scroll(self, top: int) -> None:
         self.scroll_to(y=max(0, top), animate=False, immediate=True, force=True)
 

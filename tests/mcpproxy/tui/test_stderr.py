@@ -116,6 +116,31 @@ class TestScreen:
 
         play(act, path, size=(80, 24))
 
+    def test_no_frame_is_hidden_where_there_is_room(self, tmp_path: Path) -> None:
+        path = record(tmp_path / "x" / "x.mcpcap", [*talkative(40), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("E")
+            await stage.see("41 lines")
+            screen = stage.app.screen
+            assert isinstance(screen, StderrScreen)
+            await stage.pilot.resize_terminal(140, 40)
+            await stage.see("meanwhile", "+0.004")
+            for _ in range(13):
+                await stage.press("down")
+            page, at = screen.frames.page, screen.frames.cursor
+            assert page // 2 < at < page * 3 // 4
+            assert screen.frames.scroll_y == 0
+            # Further on the moment is in the middle.
+            for _ in range(7):
+                await stage.press("down")
+            assert screen.frames.cursor - screen.frames.scroll_y == page // 2
+            await stage.press("g")
+            assert screen.frames.scroll_y == 0
+
+        play(act, path, size=(80, 24))
+
     def test_enter_goes_to_that_time(self, tmp_path: Path) -> None:
         path = record(tmp_path / "x" / "x.mcpcap", [*talkative(), END])
 
