@@ -17,6 +17,7 @@ from analysis.exchange import Exchange, Outcome, outcome_of
 from analysis.message import Id, Invalid, Message, Notification, Request, Response, id_of, id_of_token
 from analysis.session import Seen
 from captures.frame import Direction, Frame, Kind
+from captures.record import Record, raw_bytes
 
 LONGEST: Final = 4096
 """Characters of an expression."""
@@ -578,6 +579,12 @@ def facts_of_batch(frame: Frame) -> Facts:
         exchange=frame.exchange,
         raw=frame.raw,
     )
+
+
+def facts_of_record(record: Record) -> Facts:
+    """The facts of a record that is no message: the bytes in it, and the HTTP exchange that it is about."""
+    exchange = record.members.get("exchange")
+    return Facts(raw=raw_bytes(record.members) or b"", exchange=exchange if type(exchange) is int else None)
 
 
 def _kind(message: Message) -> Kind:

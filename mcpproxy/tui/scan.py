@@ -6,6 +6,8 @@ may be selected after all, or no longer.
 
 A filter that asks what rules have found keeps behind those that run them, who may find something late: in a row that
 was checked long ago. Such a row is read and asked again.
+
+Only messages are asked, and what is marked: a filter that asks for marks finds any row that has one.
 """
 
 from array import array
@@ -16,7 +18,7 @@ from dataclasses import replace
 from typing import Final, TypedDict
 
 from analysis.exchange import Exchange
-from analysis.filter import Facts, Filter, facts_of, facts_of_batch
+from analysis.filter import Facts, Filter, facts_of, facts_of_batch, facts_of_record
 from analysis.fold import Fold
 from analysis.message import Request, Response, messages
 from analysis.session import Seen, Session
@@ -111,11 +113,19 @@ class Scan:
             at = row if len(message.frames) == 1 else self._row_of(message.seq)
             if seen.exchange is not None:
                 self._ask(seen.exchange.request.seq, seen.exchange)
-            if self._matches(facts_of(seen, **self._found_at(at)), message.seq):
+            facts = facts_of(seen, **self._found_at(at))
+            if self._matches(facts, message.seq):
                 self._select(at)
+            for frame in message.frames[1:]:
+                if self._is_marked(frame.seq) and self._matches(facts, frame.seq):
+                    self._select(self._row_of(frame.seq))
         if isinstance(found, Frame) and found.verdict.kind == "batch":
             facts = facts_of_batch(found)
             if self._matches(replace(facts, **self._found_at(row)) if self.only.needs_findings else facts, found.seq):
+                self._select(row)
+        elif isinstance(found, Record) and self._is_marked(found.seq):
+            facts = replace(facts_of_record(found), **self._found_at(row))
+            if self._matches(facts, found.seq):
                 self._select(row)
         self._row += 1
 
@@ -160,11 +170,16 @@ class Scan:
                 break
             self._late += 1
             seq = self._reading.index.entry(row).seq
-            if any(self._matches(facts, seq) for facts in facts_at(self._reading, row, self._found_at(row))):
+            known = facts_at(self._reading, row, self._found_at(row), is_marked=self._is_marked(seq))
+            if any(self._matches(facts, seq) for facts in known):
                 self._select(row)
             else:
                 self._drop(row)
         return self._late > start
+
+    def _is_marked(self, seq: int) -> bool:
+        """Whether a filter that asks for marks finds one there."""
+        return self._marks is not None and seq in self._marks
 
     def _matches(self, facts: Facts, seq: int) -> bool:
         if self._marks is not None:
@@ -190,9 +205,11 @@ class Scan:
             self.rows.pop(at)
 
 
-def facts_at(reading: Reading, row: int, found: _Found) -> Iterator[Facts]:
-    """The facts of the messages in a row that is understood, read again from the file."""
+def facts_at(reading: Reading, row: int, found: _Found, *, is_marked: bool) -> Iterator[Facts]:
+    """The facts of the messages in a row that is understood, or of the row itself where that is marked, read again."""
     item = reading.index.item(row)
+    if isinstance(item, Record) and is_marked:
+        yield replace(facts_of_record(item), **found)
     if not isinstance(item, Frame):
         return
     is_batch = item.verdict.kind == "batch"

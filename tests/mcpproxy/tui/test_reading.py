@@ -1,6 +1,7 @@
 """What the screens know of a capture is what the fold says, however it was cut; filters select as `show` does."""
 
 import random
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from captures.reader import Capture, read_frames
 from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.scan import Scan
 from tests.captures.samples import every_type, header, in_pieces, lines
+from tests.harness import ROOT
 from tests.mcpproxy.tui.stage import CALL, END, FINE, WRONG, captured, conversation, record, said
 
+CORPUS = ROOT / "tests/corpus/captures"
 BATCH = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
 ANSWERS = b'[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":7,"result":{}}]'
 PRETTY = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
@@ -164,6 +167,44 @@ def test_a_filter_selects_what_the_facts_say(tmp_path: Path, text: str) -> None:
     assert {reading.index.entry(row).seq for row in scan.rows} == wanted
     assert list(scan.rows) == sorted(set(scan.rows))
     scan.close()
+    reading.close()
+
+
+def scanned(reading: Reading, text: str, marks: Container[int]) -> list[int]:
+    """What a filter selects of a capture that is read."""
+    scan = Scan(reading, parse(text), marks)
+    while not scan.has_ended:
+        scan.step()
+    scan.close()
+    return list(scan.rows)
+
+
+@pytest.mark.parametrize("name", ["demo", "gaps", "http", "killed", "stdio", "damaged", "gap", "odd-bytes"])
+def test_any_row_that_is_marked_is_found(name: str) -> None:
+    reading = read(CORPUS / f"{name}.mcpcap")
+    for part in range(3):
+        rows = [row for row in reading.shown[part::3] if reading.index.sort(row) != "damage"]
+        marks = {reading.index.entry(row).seq for row in rows}
+        assert scanned(reading, "has:mark", marks) == rows
+        # Nobody asks a row that is neither a message nor marked.
+        others = scanned(reading, "not has:mark", marks)
+        assert others
+        assert not set(others) & set(rows)
+        assert all(reading.index.is_frame(row) for row in others)
+    reading.close()
+
+
+def test_a_marked_row_that_is_no_message_has_its_text(tmp_path: Path) -> None:
+    middles = [*conversation(), *PRETTY, END]
+    reading = read(record(tmp_path / "x.mcpcap", middles))
+    [log] = reading.stderr
+    last = len(reading.index) - 2
+    marks = {reading.index.entry(row).seq for row in (log, last, last + 1)}
+    assert scanned(reading, "has:mark", marks) == [log, last, last + 1]
+    assert scanned(reading, "has:mark shelves", marks) == [log]
+    assert scanned(reading, "has:mark kind:request", marks) == [last]
+    assert scanned(reading, "has:mark not kind:request", marks) == [log, last + 1]
+    assert scanned(reading, "shelves", marks) == []
     reading.close()
 
 
