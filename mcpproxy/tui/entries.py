@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
@@ -65,14 +65,9 @@ def of(whence: Whence) -> Iterator[Entry]:
     return (entry for entry in entries() if entry.whence in (whence, "both"))
 
 
-FIRST: Final = ("slash", "question_mark", "q")
-"""Keys that stand in the footer before those that open screens; all others behind, as far as there is room."""
-
-
 def bind(bindings: BindingsMap, whence: Whence) -> None:
     """Add the keys that open screens."""
-    keys = bindings.key_to_bindings
-    opening = {
-        entry.key: [Binding(entry.key, f"app.enter('{entry.key}')", entry.word, id=entry.word)] for entry in of(whence)
-    }
-    bindings.key_to_bindings = {key: keys[key] for key in FIRST if key in keys} | opening | keys | opening
+    for entry in of(whence):
+        bindings.key_to_bindings[entry.key] = [
+            Binding(entry.key, f"app.enter('{entry.key}')", entry.word, id=entry.word)
+        ]

@@ -7,7 +7,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
@@ -18,6 +17,7 @@ from mcpproxy.tui.histogram import brief
 from mcpproxy.tui.live import Pulse
 from mcpproxy.tui.messages import Failed, Matched
 from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, Table
 
@@ -123,7 +123,7 @@ class ToolsScreen(Screen[None]):
         yield Table(COLUMNS, id="tools")
         yield Words(id="below")
         yield Pane(id="definition")
-        yield Footer(compact=True, show_command_palette=False)
+        yield Foot()
 
     def on_mount(self) -> None:
         """Start looking."""

@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from analysis.finding import Finding, Level
 from mcpproxy.report.text import Span, count_text
@@ -21,6 +21,7 @@ from mcpproxy.tui.pages import clock, finding_lines, how_far, rule_lines
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, Table
 
@@ -182,7 +183,7 @@ class FindingsScreen(Screen[None]):
         yield Words(id="nothing")
         yield Pane(id="about")
         yield FilterBox("words, or a pattern for the rule such as id/*", id="filter")
-        yield Footer(compact=True, show_command_palette=False)
+        yield Foot()
 
     def on_mount(self) -> None:
         """Show what is there, with the cursor on what was found in the row from which this was opened."""

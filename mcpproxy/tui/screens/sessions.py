@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from analysis.summary import Summary
 from mcpproxy.report import units
@@ -22,6 +22,7 @@ from mcpproxy.tui.live import Book, Pulse, Shelf, short_name
 from mcpproxy.tui.messages import Checked, Failed, ShelfChanged, Wanted
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, Table
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class SessionsScreen(Screen[None]):
         yield Table(COLUMNS, id="sessions")
         yield Words(id="nothing")
         yield FilterBox("words in server, client, revision, …", id="filter")
-        yield Footer(compact=True, show_command_palette=False)
+        yield Foot()
 
     def on_mount(self) -> None:
         """Start looking."""

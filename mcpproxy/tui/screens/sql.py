@@ -12,7 +12,6 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from mcpproxy.history import remember, remembered
 from mcpproxy.report import units
@@ -23,6 +22,7 @@ from mcpproxy.tui.entries import Entry, Opened
 from mcpproxy.tui.messages import Told
 from mcpproxy.tui.plain import Words
 from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, Table
 
@@ -142,7 +142,7 @@ class SqlScreen(Screen[None]):
         yield Words(id="told")
         yield Table(ViewRows.COLUMNS, id="answer")
         yield Pane(id="row")
-        yield Footer(compact=True, show_command_palette=False)
+        yield Foot()
 
     def on_mount(self) -> None:
         """Have the process told what there is to ask."""

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from mcpproxy.report.text import Span, cells, count_text, fit
 from mcpproxy.sanitise import sanitise
@@ -19,6 +19,7 @@ from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.rows import Times, TrafficRows
 from mcpproxy.tui.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class StderrScreen(Screen[None]):
             yield Table(FRAMES, id="meanwhile")
         yield Words(id="full")
         yield FilterBox("words that must stand in a line", id="filter")
-        yield Footer(compact=True, show_command_palette=False)
+        yield Foot()
 
     def on_mount(self) -> None:
         """Show what is there."""

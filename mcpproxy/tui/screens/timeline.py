@@ -8,7 +8,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from analysis.exchange import Outcome
 from mcpproxy.report import units
@@ -22,6 +21,7 @@ from mcpproxy.tui.live import Pulse
 from mcpproxy.tui.messages import Failed, Matched
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, lane_cells
+from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, Table, layout
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class TimelineScreen(Screen[None]):
         yield Words(id="title")
         yield Table(columns(80, ""), id="timeline")
         yield Words(id="legend")
-        yield Footer(compact=True, show_command_palette=False)
+        yield Foot()
 
     def on_mount(self) -> None:
         """Start looking for the others."""

@@ -9,7 +9,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from analysis.filter import FilterError, parse
 from captures.errors import CaptureError
@@ -27,6 +27,7 @@ from mcpproxy.tui.rows import EXCHANGES, FRAMES, Times, TrafficRows
 from mcpproxy.tui.scan import Scan
 from mcpproxy.tui.screens.acting import ActingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table, layout
 
@@ -117,7 +118,7 @@ class TrafficScreen(ActingScreen):
                 yield Words(id="beside")
         yield Words(id="wrong")
         yield FilterBox("method:tools/call latency>100ms …", id="filter")
-        yield Footer(compact=True, show_command_palette=False)
+        yield Foot()
 
     def on_mount(self) -> None:
         """Show what is there."""

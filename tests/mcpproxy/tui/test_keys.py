@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 from textual.binding import Binding
+from textual.keys import format_key
 
+from mcpproxy.tui.entries import entries
 from mcpproxy.tui.keys import _bindings, keys_path, names, read
-from mcpproxy.tui.screens.help import HelpScreen
+from mcpproxy.tui.screens.help import KEYS, HelpScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from tests.harness import ROOT
 from tests.mcpproxy.tui.stage import Stage, captured, play
@@ -36,6 +38,49 @@ def test_every_binding_has_a_name_that_says_the_same_everywhere() -> None:
 def test_the_page_tells_every_name() -> None:
     page = (ROOT / "docs/commands/tui.md").read_text()
     assert [name for name in names() if f"`{name}`" not in page] == []
+
+
+def test_help_tells_every_key() -> None:
+    told = {word.lower() for keys, text in KEYS if text for word in keys.split()} | {entry.key for entry in entries()}
+    told |= {"pageup", "pagedown"} & {word.replace("pg", "page").replace("dn", "down") for word in told}
+    shown = {"enter": "enter", "escape": "esc", "apostrophe": "'", "left": "←", "right": "→", "up": "↑", "down": "↓"}
+    missing = []
+    for binding in _bindings():
+        if binding.id:
+            key = binding.key.split(",")[0]
+            key = shown.get(key) or (key if "+" in key else format_key(key)).lower()
+            missing += [binding] if key not in told else []
+    assert missing == []
+
+
+def foot(stage: Stage) -> str:
+    """The line with the keys."""
+    return stage.text().splitlines()[-1]
+
+
+@pytest.mark.parametrize("key", ["", "enter", *(entry.key for entry in entries() if entry.word != "sql")])
+def test_the_keys_that_are_shown_are_shown_whole_and_help_first(tmp_path: Path, key: str) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.until(lambda: stage.app.shelf.has_looked)
+        await stage.press(*([key] if key else ()))
+        await stage.pilot.resize_terminal(200, 24)
+        await stage.until(lambda: not key or "esc back" in foot(stage))
+        await stage.still()
+        whole = foot(stage)
+        assert whole.startswith("? help ")
+        for width in (140, 80, 40, 20, 6, 200):
+            await stage.pilot.resize_terminal(width, 24)
+            await stage.still()
+            told = foot(stage)
+            assert len(told) <= width
+            assert whole.startswith(told)
+            assert (whole + " ")[len(told)] == " "
+            if width == 80:
+                assert "q quit" in told
+                assert key == "enter" or not key or "esc back" in told
+        assert told == whole
+
+    play(act, captured(tmp_path))
 
 
 def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
