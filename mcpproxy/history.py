@@ -1,13 +1,16 @@
-"""The SQL that this user has typed, at the prompt or on a screen: one file, which Python's readline reads as well.
+"""What this user has typed: SQL, at the prompt or on a screen, in a file that Python's readline reads as well; filters.
 
-A statement takes one line there. It is for our own eyes (0600), as it may hold what is only in a capture, and keeping
-it is a comfort: who cannot read or write it goes on without.
+A statement takes one line there, and a filter one with the name of its screen in another file. Both are for our own
+eyes (0600), as they may hold what is only in a capture, and keeping them is a comfort: who cannot read or write them
+goes on without.
 """
 
 import os
 import re
+import stat
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,25 +21,27 @@ LENGTH: Final = 1000
 """Lines that are kept."""
 
 _LARGEST: Final = 4 << 20
+_SQL: Final = "query_history"
+_FILTERS: Final = "filter_history"
 _EDITLINE: Final = "_HiStOrY_V2_"
-"""The first line of the file where Python's readline is libedit, which writes blanks and backslashes in octal."""
+"""The first line of the SQL where Python's readline is libedit, which writes blanks and backslashes in octal."""
 
 
-def history_path() -> Path | None:
+def history_path(name: str = _SQL) -> Path | None:
     """Where it lies: the user's directory for state. None where there is none."""
     named = os.environ.get("XDG_STATE_HOME")
     if named and os.path.isabs(named):
-        return Path(named, "mcpproxy", "query_history")
+        return Path(named, "mcpproxy", name)
     below = home()
     if below is None:
         return None
     folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
-    return Path(below, folder, "mcpproxy", "query_history")
+    return Path(below, folder, "mcpproxy", name)
 
 
 def remembered() -> list[str]:
-    """What was typed, the newest last."""
-    lines = _lines()
+    """The SQL that was typed, the newest last."""
+    lines = _lines(history_path())
     if lines[:1] == [_EDITLINE]:
         return [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), line) for line in lines[1:]]
     return lines
@@ -47,30 +52,55 @@ def remember(statement: str) -> None:
     # A comment runs to the end of its line, and there is only one line.
     line = re.sub(r"('[^']*')|--[^\n]*", lambda found: found[1] or "", statement)
     line = re.sub(r"\s*[\r\n]+\s*", " ", line).strip()
-    path, lines = history_path(), _lines()
+    path = history_path()
+    lines = _lines(path)
     is_editline = lines[:1] == [_EDITLINE]
     if is_editline:
         line = re.sub(r"[\\ ]", lambda found: f"\\{ord(found[0]):03o}", line)
-    if path is None or not line or lines[-1:] == [line]:
+    if line and lines[-1:] != [line]:
+        _write(path, [*lines[:is_editline], *[*lines[is_editline:], line][-LENGTH:]])
+
+
+def filters_of(screen: str) -> list[str]:
+    """The filters that were typed on a screen, the newest last."""
+    return [line.removeprefix(f"{screen} ") for line in _lines(history_path(_FILTERS)) if line.startswith(f"{screen} ")]
+
+
+def remember_filter(screen: str, text: str) -> None:
+    """Add a filter; one that was there before moves to the end.
+
+    Args:
+        screen: its name, without blanks.
+        text: the filter, in one line.
+    """
+    line, path = f"{screen} {text}", history_path(_FILTERS)
+    if text.splitlines() == [text]:
+        _write(path, [*(one for one in _lines(path) if one != line), line][-LENGTH:])
+
+
+def _write(path: Path | None, lines: Sequence[str]) -> None:
+    """Replace the file as a whole, where that can be done."""
+    if path is None:
         return
-    kept = [*lines[:is_editline], *[*lines[is_editline:], line][-LENGTH:]]
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".history-", dir=path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.writelines(f"{one}\n" for one in kept)
+                file.writelines(f"{one}\n" for one in lines)
             Path(name).replace(path)
-        except OSError:
+        except (OSError, UnicodeEncodeError):
             Path(name).unlink(missing_ok=True)
 
 
-def _lines() -> list[str]:
-    path = history_path()
+def _lines(path: Path | None) -> list[str]:
     if path is None:
         return []
     try:
-        with path.open("rb") as file:
+        # A pipe would keep the screen waiting for whoever writes to it.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return []
             return file.read(_LARGEST).decode("utf-8", "surrogateescape").split("\n")[:-1]
     except OSError:
         return []

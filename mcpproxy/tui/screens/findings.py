@@ -182,7 +182,7 @@ class FindingsScreen(Screen[None]):
         yield Table(COLUMNS, id="found")
         yield Words(id="nothing")
         yield Pane(id="about")
-        yield FilterBox("words, or a pattern for the rule such as id/*", id="filter")
+        yield FilterBox("words, or a pattern for the rule such as id/*", of="findings", id="filter")
         yield Foot()
 
     def on_mount(self) -> None:

@@ -214,7 +214,7 @@ class SessionsScreen(Screen[None]):
         yield Words(id="title")
         yield Table(COLUMNS, id="sessions")
         yield Words(id="nothing")
-        yield FilterBox("words in server, client, revision, …", id="filter")
+        yield FilterBox("words in server, client, revision, …", of="sessions", id="filter")
         yield Foot()
 
     def on_mount(self) -> None:

@@ -83,7 +83,7 @@ class StderrScreen(Screen[None]):
             yield Table(LINES, id="log")
             yield Table(FRAMES, id="meanwhile")
         yield Words(id="full")
-        yield FilterBox("words that must stand in a line", id="filter")
+        yield FilterBox("words that must stand in a line", of="stderr", id="filter")
         yield Foot()
 
     def on_mount(self) -> None:

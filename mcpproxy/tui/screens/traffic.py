@@ -117,7 +117,7 @@ class TrafficScreen(ActingScreen):
                 yield Pane(id="text")
                 yield Words(id="beside")
         yield Words(id="wrong")
-        yield FilterBox("method:tools/call latency>100ms …", id="filter")
+        yield FilterBox("method:tools/call latency>100ms …", of="traffic", id="filter")
         yield Foot()
 
     def on_mount(self) -> None:

@@ -8,6 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
 
+from mcpproxy.history import filters_of, remember_filter
 from mcpproxy.sanitise import sanitise
 
 LONGEST: Final = 4096
@@ -15,7 +16,7 @@ REMEMBERED: Final = 50
 
 
 class FilterBox(Input):
-    """One line for an expression; up and down go through those before."""
+    """One line for an expression; up and down go through those before, of earlier runs too."""
 
     DEFAULT_CSS = """
     FilterBox { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
@@ -30,11 +31,24 @@ class FilterBox(Input):
     class Left(Message):
         """Escape: nothing is wanted."""
 
-    def __init__(self, placeholder: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, placeholder: str, *, of: str = "", id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        """An empty one.
+
+        Args:
+            placeholder: what stands there until something is typed.
+            of: what its expressions are remembered by; empty where they are not.
+            id: of the widget.
+        """
         super().__init__(placeholder=placeholder, id=id, max_length=LONGEST, compact=True)
+        self._of = of
         self.history: deque[str] = deque(maxlen=REMEMBERED)
         """The newest first."""
         self._at = -1
+
+    def on_mount(self) -> None:
+        """Remember."""
+        if self._of:
+            self.history.extend(text[:LONGEST] for text in reversed(filters_of(self._of)[-REMEMBERED:]))
 
     def open(self, text: str = "") -> None:
         """Show it with a text, ready to be typed into."""
@@ -50,6 +64,8 @@ class FilterBox(Input):
             self.history.remove(text)
         if text:
             self.history.appendleft(text)
+            if self._of:
+                remember_filter(self._of, text)
 
     @property
     def before(self) -> str:
@@ -71,7 +87,7 @@ class FilterBox(Input):
         at = self._at + by
         if -1 <= at < len(self.history):
             self._at = at
-            self.value = self.history[at] if at >= 0 else ""
+            self.value = sanitise(self.history[at], LONGEST) if at >= 0 else ""
             self.cursor_position = len(self.value)
 
     def _on_paste(self, event: events.Paste) -> None:

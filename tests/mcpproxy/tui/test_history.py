@@ -1,0 +1,134 @@
+"""Filters that were typed are there in the next run, for their user alone; whoever cannot keep them goes on without."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpproxy.history import LENGTH, filters_of, history_path, remember_filter, remembered
+from mcpproxy.tui.widgets.bar import REMEMBERED, FilterBox
+from tests.mcpproxy.tui.stage import Stage, captured, play
+
+
+def kept() -> Path:
+    """The file."""
+    path = history_path("filter_history")
+    assert path is not None
+    return path
+
+
+def box(stage: Stage) -> FilterBox:
+    """Where a filter is typed."""
+    return stage.app.screen.query_one(FilterBox)
+
+
+async def typed(stage: Stage, text: str) -> None:
+    """A filter that is taken."""
+    await stage.press("slash", *text, "enter")
+
+
+def test_a_filter_is_there_in_the_next_run_on_its_own_screen(tmp_path: Path) -> None:
+    path = captured(tmp_path)
+
+    async def first(stage: Stage) -> None:
+        await stage.open()
+        for text in ("has:error", "kind:request", "has:error"):
+            await typed(stage, text)
+        await stage.press("slash", *"method:", "enter")  # is none, and not kept
+        await stage.see("expected")
+        await stage.press("escape", "escape", "escape")
+        await stage.see("recorded")
+        await typed(stage, "library")
+
+    async def second(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("slash", "up")
+        assert box(stage).value == "has:error"
+        await stage.press("up")
+        assert box(stage).value == "kind:request"
+        await stage.press("up", "enter")
+        assert filters_of("traffic") == ["has:error", "kind:request"]
+        await stage.press("escape", "escape")
+        await stage.see("recorded")
+        await stage.press("slash", "up")
+        assert box(stage).value == "library"
+        await stage.press("up")
+        assert box(stage).value == "library"
+
+    play(first, path)
+    assert filters_of("traffic") == ["kind:request", "has:error"]
+    assert kept().stat().st_mode & 0o777 == 0o600
+    assert kept().parent.stat().st_mode & 0o077 == 0
+    play(second, path)
+    assert remembered() == []
+
+
+def test_what_is_kept_is_bounded_and_a_note_is_no_filter(tmp_path: Path) -> None:
+    for number in range(LENGTH + 5):
+        remember_filter("traffic", f"id:{number}")
+    assert len(kept().read_text().splitlines()) == LENGTH
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        assert len(box(stage).history) == REMEMBERED
+        await stage.press("slash", "up")
+        assert box(stage).value == f"id:{LENGTH + 4}"
+        await stage.press("escape", "M")
+        await stage.press(*"mine", "enter")
+        await stage.see("◆")
+
+    play(act, captured(tmp_path), size=(140, 30))
+    assert "mine" not in kept().read_text()
+
+
+def hinder(what: str) -> None:
+    """Have a file in the way of the one with the filters, or of its folder."""
+    if what == "folder":
+        kept().parent.parent.mkdir(parents=True)
+        kept().parent.write_text("no folder")
+        return
+    kept().parent.mkdir(parents=True)
+    if what == "pipe":
+        os.mkfifo(kept())
+    elif what == "directory":
+        kept().mkdir()
+    else:
+        kept().write_bytes(b"\xff\x00 \x1b[2J\ntraffic \x1b]0;x\x07 \xff\ntraffic \ntraffic " + b"x" * 9000 + b"\n")
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe", "directory", "junk"])
+def test_what_cannot_be_kept_or_read_is_no_error(tmp_path: Path, what: str) -> None:
+    hinder(what)
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await typed(stage, "has:error")
+        await stage.see("has:error  2 of")
+        await stage.press("slash", "up")
+        assert box(stage).value == "has:error"
+        for _ in range(4):
+            await stage.press("up")
+            assert not {"\x1b", "\x07", "\udcff"} & set(stage.text())
+        if what == "junk":
+            assert "\\x1b]0;x" in box(stage).value or len(box(stage).value) <= 4096
+        await stage.press("escape")
+
+    play(act, captured(tmp_path))
+
+
+@given(st.lists(st.text(max_size=20), max_size=8))
+def test_what_was_typed_comes_back(texts: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", os.path.join(os.environ["XDG_STATE_HOME"], f"{abs(hash(tuple(texts)))}"))
+        wanted: list[str] = []
+        for text in texts:
+            remember_filter("traffic", text)
+            remember_filter("sessions", "other")
+            if text.splitlines() == [text]:
+                wanted = [*(one for one in wanted if one != text), text]
+        assert filters_of("traffic") == wanted
+        remember_filter("traffic", "\ud800")
+        assert filters_of("traffic") == wanted
+        assert [path.name for path in kept().parent.iterdir()] == ["filter_history"] * bool(texts)
