@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.exchange import Outcome
+from analysis.message import Response
 from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record, raw_bytes
@@ -24,6 +25,10 @@ PAGE: Final = 64 << 10
 """Bytes of a page of the raw views."""
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown raw, a page at a time."""
+LARGEST_SILENCE: Final = 64 << 10
+"""Bytes of an answer that may be empty; what is larger has something to say, be it `_meta`."""
+_CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
+"""By methods: the member of the result that is asked for."""
 VIEWS: Final = ("pretty", "raw", "hex", "headers", "exchange", "findings")
 
 Lines = Sequence[Sequence[Span]]
@@ -36,10 +41,12 @@ class Detail(NamedTuple):
     tree: Tree | None = None
     pages: int = 1
     """Of which `lines` are one."""
+    silence: str = ""
+    """What the answer does not say, where it should say something."""
 
 
 def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80) -> Detail:
-    """One view of a row.
+    """One view of a row, and what its exchange leaves unsaid.
 
     Args:
         reading: the capture.
@@ -48,8 +55,13 @@ def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80
         page: from 0, of the raw views.
         width: cells of a line.
     """
+    silence = silence_of(reading, row)
     if view == "exchange":
-        return Detail(exchange_lines(reading, row))
+        return Detail(exchange_lines(reading, row, silence), silence=silence)
+    return _view(reading, row, view, page, width)._replace(silence=silence)
+
+
+def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detail:
     if view == "findings":
         return Detail(row_lines(reading, row, width))
     if view == "headers":
@@ -98,6 +110,8 @@ def _text(members: dict[str, Any]) -> str:
 
 def _raw(raw: bytes, width: int) -> Lines:
     """The bytes as text, wrapped; line feeds begin a new line."""
+    if not raw:
+        return [[Span("no bytes", "dim")]]
     made: list[list[Span]] = []
     width = max(8, width)
     for line in raw.split(b"\n"):
@@ -119,8 +133,35 @@ def _hex(raw: bytes, start: int, width: int) -> Lines:
 # ---- the exchange
 
 
-def exchange_lines(reading: Reading, row: int) -> Lines:
-    """What became of a request: asked, answered, how long it took."""
+def silence_of(reading: Reading, row: int) -> str:
+    """In words, that what was asked for came and is empty; nothing where it is not. Reads the answer."""
+    number = reading.exchange(row)
+    if number is None or reading.outcome(number) is not Outcome.RESULT:
+        return ""
+    member = _CONTENT.get(reading.calls.all[reading.exchanges.call[number]].method)
+    answer = reading.partner(reading.exchanges.request[number])
+    if member is None or answer is None or reading.index.entry(answer).size > LARGEST_SILENCE:
+        return ""
+    item = reading.index.item(answer)
+    message = message_at(reading, answer, item) if isinstance(item, Frame) and item.verdict.kind != "batch" else None
+    result = message.result if isinstance(message, Response) else None
+    if not isinstance(result, dict) or result.get("structuredContent") is not None:
+        return ""
+    if member not in result:
+        return f"without {member}"
+    return f"with empty {member}" if _is_empty(result[member]) else ""
+
+
+def _is_empty(content: object) -> bool:
+    """Whether it holds nothing, or texts in which nothing stands."""
+    blocks = content if isinstance(content, list) else [content]
+    return all(
+        not one or (isinstance(one, dict) and one.get("type") == "text" and not one.get("text")) for one in blocks
+    )
+
+
+def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
+    """What became of a request: asked, answered, how long it took; what of the answer is empty."""
     index, number = reading.index, reading.exchange(row)
     entry = index.entry(row)
     head = [[Span(f"{entry.sort} ", "accent"), Span(f"record {entry.seq:,}, {units.size(entry.size)}")]]
@@ -139,7 +180,7 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
         None: "waiting" if reading.is_live else "…",
     }
     bad = outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.UNANSWERED, Outcome.FAILED)
-    text = words.get(outcome, str(outcome).replace("_", " "))
+    text = words.get(outcome, str(outcome).replace("_", " ")) + (f" {silence}" if silence else "")
     made.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
     session = reading.fold
     for word, peer in (("client", session.client), ("server", session.server)):

@@ -103,6 +103,8 @@ class TrafficScreen(ActingScreen):
         """The entry that the cursor was on before the filter, and the row that is the nearest so far."""
         self._view, self._page, self._pages = VIEWS[0], 0, 1
         self._detailed: tuple[object, ...] = ()
+        self._silence: tuple[int, str] = -1, ""
+        """The entry whose answer was looked into, and what that leaves unsaid."""
         self._thread = ThreadPoolExecutor(1, "detail")
         bind(self._bindings, "traffic")
 
@@ -541,6 +543,7 @@ class TrafficScreen(ActingScreen):
         if event.row != self.entry or not isinstance(event.item, Detail):
             return
         shown, self._pages = event.item, event.item.pages
+        self._silence = event.row, shown.silence
         if shown.tree is not None:
             self.pane.say_tree(shown.tree)
         else:
@@ -562,6 +565,7 @@ class TrafficScreen(ActingScreen):
             return None
         note = self.marks.notes.get(self.reading.index.entry(entry).seq)
         noted = [[Span(f"◆ {note}", "accent")]] if note else []
-        beside = [*noted, *exchange_lines(self.reading, entry), *short_lines(self.reading, entry, BESIDE)]
+        silence = self._silence[1] if self._silence[0] == entry else ""
+        beside = [*noted, *exchange_lines(self.reading, entry, silence), *short_lines(self.reading, entry, BESIDE)]
         self.query_one("#beside", Words).say_lines(beside)
         return note

@@ -9,7 +9,9 @@ from captures.listing import find_captures
 from captures.record import members, seal
 from mcpproxy.cli.selection import all_captures
 from mcpproxy.tui import live
+from mcpproxy.tui.detail import detail
 from mcpproxy.tui.live import Shelf
+from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
@@ -311,6 +313,50 @@ class TestTraffic:
             await stage.see("+0.009")
 
         play(act, captured(tmp_path))
+
+    @pytest.mark.parametrize(
+        ("method", "result", "words"),
+        [
+            ("tools/call", b'{"content":[]}', "result with empty content"),
+            ("tools/call", b'{"content":[{"type":"text","text":""}],"_meta":{"n":1}}', "result with empty content"),
+            ("tools/call", b"{}", "result without content"),
+            ("tools/call", b'{"content":[],"structuredContent":{}}', "result"),
+            ("tools/call", b'{"content":[{"type":"text","text":" "}]}', "result"),
+            ("tools/call", b'{"content":[{"type":"image","data":""}]}', "result"),
+            ("tools/call", b'{"content":5}', "result"),
+            ("tools/call", b"[]", "result"),
+            ("tools/call", b'{"content":[],"isError":true}', "tool error"),
+            ("resources/read", b'{"contents":[]}', "result with empty contents"),
+            ("prompts/get", b'{"messages":null}', "result with empty messages"),
+            ("ping", b"{}", "result"),
+        ],
+    )
+    def test_an_answer_that_is_empty_is_called_so(self, tmp_path: Path, method: str, result: bytes, words: str) -> None:
+        asked = CALL.replace(b"tools/call", method.encode()) % (1, 1)
+        answer = b'{"jsonrpc":"2.0","id":1,"result":%s}' % result
+        path = record(tmp_path / "x.mcpcap", [("header", header()), said("c2s", asked), said("s2c", answer), END])
+        reading = Reading(path)
+        while not reading.has_ended:
+            reading.step()
+        for row in (1, 2):
+            shown = detail(reading, row, "exchange")
+            assert "".join(span.text for span in shown.lines[4]).split(maxsplit=1) == ["outcome", words]
+            assert detail(reading, row, "pretty").silence == shown.silence
+        reading.close()
+
+    def test_what_is_empty_is_told_beside_the_detail(self, tmp_path: Path) -> None:
+        answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+        middles = [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer), said("s2c", b""), END]
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("enter")
+            await stage.see("outcome   result with empty content")
+            await stage.press("tab", "down", "down", "2")
+            await stage.see("no bytes")
+            assert "empty content" not in stage.text()
+
+        play(act, record(tmp_path / "x" / "x.mcpcap", middles), size=(140, 30))
 
     def test_detail_in_five_views(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
