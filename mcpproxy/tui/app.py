@@ -19,6 +19,7 @@ Text goes to the screen through `mcpproxy.tui.plain` alone (`Words`, `notify`, o
 which sanitises it; `tests/mcpproxy/tui/test_boundary.py` reads the sources for anything else.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -91,6 +92,15 @@ class Palette(CommandPalette):
 class TheApp(App[None]):
     """Sessions, and the traffic of one."""
 
+    # Without colours, the terminal's own ground and text are all there is: what is selected is turned around.
+    CSS = """
+    App:nocolor {
+        & .table--cursor, & .pane--cursor, & .input--cursor, & .input--selection { text-style: reverse; }
+        & .table--blurred { text-style: underline; }
+        & CommandList > .option-list--option { text-style: none; }
+        & CommandList > .option-list--option-highlighted { text-style: bold underline; }
+    }
+    """
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
@@ -104,7 +114,8 @@ class TheApp(App[None]):
             nothing: what to say where there are none.
             first: a capture to open at once.
         """
-        super().__init__()
+        # Where no colours are wanted, Textual would draw in greys on a ground of its own.
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.shelf = Shelf(find)
         self.asker = Asker()
         self.keys = keys.Keys({})
