@@ -46,6 +46,7 @@ KEYS: Final = (
     ("timeline", ""),
     ("+ -  ← →", "zoom around the cursor, pan"),
     ("n N", "the next server, and the one before"),
+    ("o", "fold or unfold a server; a click on its row does that, too"),
     ("z u 0", "what the cursor is on in full, the start-up, all"),
     ("Enter", "to the exchange in the traffic of its capture"),
     ("latency, tools", ""),
@@ -80,6 +81,7 @@ NAMED: Final = {
     "m M '": "mark note next-mark",
     "e": "export",
     "r": "rule",
+    "o": "fold-server",
     "z u 0": "fit startup whole",
 }
 """What is done by the keys above, as `keys.toml` calls it."""

@@ -48,7 +48,7 @@ _WORDS: Final = {
 
 
 class TimelineRows:
-    """The rows: for each capture one of its own, and one for each exchange in the window."""
+    """The rows: for each capture one of its own, and one for each exchange in the window, unless those are folded."""
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
@@ -57,6 +57,7 @@ class TimelineRows:
         self.last_ns = 0
         self.cells = 1
         self.places: Sequence[tuple[Lane, int]] = ()
+        self.folded: set[Lane] = set()
         self._counts: dict[tuple[int, Window, int, int], list[int]] = {}
 
     def __len__(self) -> int:
@@ -70,6 +71,8 @@ class TimelineRows:
         made: list[tuple[Lane, int]] = []
         for lane in self.lanes.all:
             made.append((lane, HEAD))
+            if lane in self.folded:
+                continue
             found = lane.within(*self.window, MOST_BARS)
             made += [(lane, MANY)] if found is None else [(lane, number) for number in found]
         self.places = made
@@ -98,8 +101,9 @@ class TimelineRows:
         if counts is None:
             counts = self._counts[key] = lane.counts(*self.window, self.cells)
         startup, reading = lane.startup(), lane.reading
-        mark = "● " if reading.is_live else "▸ " if lane is self.lanes.own and len(self.lanes.all) > 1 else ""
-        more = " (not all read)" if lane.is_cut else ""
+        mark = ("▸ " if lane in self.folded else "▾ ") + ("● " if reading.is_live else "")
+        more = " (this)" if lane is self.lanes.own and len(self.lanes.all) > 1 else ""
+        more += " (not all read)" if lane.is_cut else ""
         name = sanitise(reading.fold.name or reading.path.parent.name, 100)
         return Line(
             {
@@ -137,7 +141,8 @@ class TimelineScreen(Screen[None]):
         Binding("right,l", "pan(1)", "later", show=False, priority=True, id="later"),
         Binding("z", "fit", "fit", id="fit"),
         Binding("u", "startup", "start-up", id="startup"),
-        Binding("n", "server(1)", "next server", id="next"),
+        Binding("o", "fold", "fold", id="fold-server"),
+        Binding("n", "server(1)", "server", id="next"),
         Binding("N", "server(-1)", "server before", show=False, id="previous"),
         Binding("0", "whole", "all", id="whole"),
         Binding("f", "follow", "follow", show=False, id="follow"),
@@ -331,6 +336,25 @@ class TimelineScreen(Screen[None]):
             return
         self._has_moved = True
         table.go(row)
+
+    def action_fold(self) -> None:
+        """Show a server's row alone, or its exchanges too."""
+        place = self.selected
+        if place is None:
+            return
+        lane = place[0]
+        self._rows.folded ^= {lane}
+        self._has_moved = True
+        self._refresh()
+        if lane in self._rows.folded:
+            self.table.go(self._rows.places.index((lane, HEAD)))
+
+    def on_click(self, event: events.Click) -> None:
+        """On a server's row: fold it; the second click of two, which opens it, unfolds it again."""
+        offset = event.get_content_offset(self.table)
+        at = int(self.table.scroll_y) + offset.y - 1 if offset is not None and offset.y > 0 else -1
+        if 0 <= at < len(self._rows) and self._rows.places[at][1] == HEAD:
+            self.action_fold()
 
     def action_whole(self) -> None:
         """All there is."""

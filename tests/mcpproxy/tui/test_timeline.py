@@ -311,7 +311,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("T")
-            await stage.see("Cursor 2.1", "2 servers", "start-up 999ms", "▸ library", "second", "▒▒", "▓", "░")
+            await stage.see("Cursor 2.1", "2 servers", "start-up 999ms", "▾ library (this)", "▾ second", "▒▒", "▓", "░")
             await stage.see(
                 "  tools/call search", "no answer", "← sampling/createMessage", "400ms", "1.0s", "waits for"
             )
@@ -363,6 +363,47 @@ class TestScreen:
 
         play(act, session(tmp_path), size=(80, 24))
 
+    def test_servers_fold(self, tmp_path: Path) -> None:
+        paths = [session(tmp_path, "library", 0, "a"), session(tmp_path, "second", 200, "b")]
+
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.press("enter", "T")
+            await stage.see("2 servers", "▾ second", "no answer", "o fold")
+            screen = stage.app.screen
+            assert isinstance(screen, TimelineScreen)
+            library, second = screen.lanes.all
+            whole = list(screen._rows.places)
+            # From an exchange the cursor goes to the row of its server.
+            await stage.press("g", "down", "down", "o")
+            await stage.see("▸ library (this)", "▾ second")
+            assert screen.selected == (library, HEAD)
+            assert screen._rows.places == [(library, HEAD), *(place for place in whole if place[0] is second)]
+            await stage.press("n", "o")
+            await stage.see("▸ library (this)", "▸ second")
+            assert screen._rows.places == [(library, HEAD), (second, HEAD)]
+            # What comes, and another stretch, leave them folded.
+            await stage.press("plus", "0")
+            assert screen._rows.places == [(library, HEAD), (second, HEAD)]
+            await stage.press("o")
+            assert screen.selected == (second, HEAD)
+            await stage.press("g", "o")
+            assert screen._rows.places == whole
+            await stage.pilot.click("#timeline", offset=(5, 1))
+            await stage.see("▸ library (this)", "▾ second")
+            await stage.pilot.click("#timeline", offset=(5, 3))
+            assert screen._rows.places[2] == screen.selected
+            assert library in screen._rows.folded
+            await stage.pilot.click("#timeline", offset=(5, 0))
+            await stage.pilot.click("#timeline", offset=(5, 1))
+            await stage.until(lambda: screen._rows.places == whole)
+            # Two clicks open it as they open any row, and fold nothing.
+            await stage.pilot.click("#timeline", offset=(5, 1), times=2)
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            assert not screen._rows.folded
+
+        play(act, *paths, size=(120, 30))
+
     def test_enter_opens_another_capture(self, tmp_path: Path) -> None:
         paths = [session(tmp_path, "library", 0, "a"), session(tmp_path, "second", 200, "b")]
 
@@ -386,11 +427,11 @@ class TestScreen:
             assert stage.traffic.reading.path == lane.reading.path
             # Back is the timeline of the capture that was left.
             await stage.press("escape")
-            await stage.see("2 servers", "▸ library")
+            await stage.see("2 servers", "▾ library (this)")
             await stage.press("G", "up", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             await stage.press("T")
-            await stage.see("2 servers", "▸ second")
+            await stage.see("2 servers", "▾ second (this)")
             await stage.press("g", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
 
