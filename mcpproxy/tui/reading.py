@@ -115,6 +115,8 @@ class Reading:
         """The rows that are worth a line: all frames, and the records that say something."""
         self.bad = array("I")
         """Rows with something wrong: errors, and what is no message."""
+        self._begun = array("I")
+        """Over HTTP: the rows with which sessions begin, rising."""
         self.losses: list[Loss] = []
         """Where records are missing; the last of very many counts for all that follow."""
         self.joined: dict[int, int] = {}
@@ -128,6 +130,10 @@ class Reading:
         """What is to be understood, while that is behind the index."""
         self._assembler = FrameAssembler()
         self._batched: dict[tuple[int, int], int] = {}
+        self._numbers = array("I")
+        """The numbers of those sessions."""
+        self._has_begun = bytearray(1)
+        """By the number of a session, whether it has."""
         self._told: set[int] = set()
         self._ended = False
         self._reached = 0
@@ -209,6 +215,11 @@ class Reading:
         """How an exchange ended; None while that is not known."""
         code = self.exchanges.outcome[number]
         return None if code == OPEN else OUTCOMES[code]
+
+    def session_at(self, row: int) -> int | None:
+        """The number of the session that begins in a row; of a pipe there is only one, and its process says so."""
+        at = bisect_left(self._begun, row)
+        return self._numbers[at] if at < len(self._numbers) and self._begun[at] == row else None
 
     def next_wrong(self, row: int, by: int) -> int | None:
         """The nearest row behind another, or before it, with an error or a warning of a rule.
@@ -297,6 +308,8 @@ class Reading:
         if len(message.frames) > 1:
             found = self.index.of_seq(message.seq)
             row = last if found is None or found >= len(self.exchange_of) else found
+        if message.frames[0].exchange is not None:
+            self._begin(seen.session.number, row)
         if seen.cancels is not None:
             self._cancel(seen.cancels, row)
         if isinstance(message, Request):
@@ -313,6 +326,14 @@ class Reading:
             self.continued.update(range(row + 1, last + 1))
             self.exchange_of[row] = number
         return number, is_wrong
+
+    def _begin(self, session: int, row: int) -> None:
+        """Note a message of a session, of which only the first matters; one without messages has a number, too."""
+        self._has_begun.extend(bytes(max(0, session + 1 - len(self._has_begun))))
+        if not self._has_begun[session]:
+            self._has_begun[session] = 1
+            self._begun.append(max(row, self._begun[-1] if self._begun else 0))
+            self._numbers.append(session)
 
     def _number_of(self, request: Request) -> int:
         number = self._batched.pop((request.seq, request.index or 0), None) if self._batched else None

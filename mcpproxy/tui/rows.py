@@ -142,7 +142,9 @@ class TrafficRows:
             is_answer = True
         elif not is_answer and number is not None:
             status = self._open(entry)
-        what, found, note = told.what, (self._found(row),), self.marks.get(self.reading.index.entry(entry).seq)
+        begun = self.reading.session_at(entry)
+        what = told.what if begun is None else (Span(f"session {begun:,}  "), *told.what)
+        found, note = (self._found(row),), self.marks.get(self.reading.index.entry(entry).seq)
         if told.is_wide:
             what = (*what, Span(f"  {note}", "accent")) if note else what
             return Line({"time": self._time(row), "way": (told.way,), "found": found, "what": what}, wide="what")

@@ -19,7 +19,7 @@ from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.scan import Scan
 from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.harness import ROOT
-from tests.mcpproxy.tui.stage import CALL, END, FINE, WRONG, captured, conversation, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, WRONG, Stage, captured, conversation, play, record, said
 
 CORPUS = ROOT / "tests/corpus/captures"
 BATCH = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
@@ -206,6 +206,31 @@ def test_a_marked_row_that_is_no_message_has_its_text(tmp_path: Path) -> None:
     assert scanned(reading, "has:mark not kind:request", marks) == [log, last + 1]
     assert scanned(reading, "shelves", marks) == []
     reading.close()
+
+
+def test_it_is_known_where_each_session_over_http_begins(tmp_path: Path) -> None:
+    path = CORPUS / "http.mcpcap"  # its second session says nothing
+    reading, fold, first = read(path), Fold(), dict[int, int]()
+    for item in read_frames(Capture(path)):
+        for seen in fold.feed(item):
+            first.setdefault(seen.message.seq, seen.session.number)
+    wanted = {number: seq for seq, number in reversed(first.items())}
+    assert sorted(wanted) == [1, 3]
+    found = {number: reading.index.entry(row).seq for row in reading.shown if (number := reading.session_at(row))}
+    assert found == wanted
+    reading.close()
+    pipe = read(captured(tmp_path))
+    assert not any(map(pipe.session_at, pipe.shown))
+    pipe.close()
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.see("session 1  tools/call read", "session 3  answer")
+        await stage.press("slash", *"session:3", "enter")
+        await stage.see("session 3  answer")
+        assert "session 1" not in stage.text()
+
+    play(act, path)
 
 
 def test_a_filter_selects_no_row_that_the_list_does_not_know_yet(tmp_path: Path) -> None:
