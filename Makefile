@@ -26,10 +26,11 @@ types: $(VENV)/.check
 contracts: $(VENV)/.check
 	$(BIN)/lint-imports
 
-# Informs and never gates: ratios against a direct run and a C tee relay, in one run.
+# Informs and never gates: ratios against a direct run and a C tee relay, in one run; then `serve`, and the screens.
 bench: $(VENV)/.check
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.serve
+	$(BIN)/python -m bench.tui
 
 # The long loops: 500 kills, 65,536 truncations, 10,000 bit flips, 100,000 conversations at random for the checker.
 soak: $(VENV)/.check
