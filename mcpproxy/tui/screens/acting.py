@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from captures.errors import CaptureError
 from captures.places import SUFFIX, safe_name
@@ -23,9 +22,10 @@ from mcpproxy.tui.messages import Copied, Exported, Marked
 from mcpproxy.tui.plain import copy, notify
 from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
+from mcpproxy.tui.screens.pulsing import PulsingScreen
 
 
-class ActingScreen(Screen[None]):
+class ActingScreen(PulsingScreen):
     """A screen with rows of a capture, and a cursor on one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,8 +38,7 @@ class ActingScreen(Screen[None]):
 
     def __init__(self, reading: Reading) -> None:
         """The screen of a capture."""
-        super().__init__()
-        self.reading = reading
+        super().__init__(reading)
         id_ = reading.index.header.members.get("capture")
         self.marks = Marks(reading.path, id_ if isinstance(id_, str) else "")
         self._files = ThreadPoolExecutor(1, "files")

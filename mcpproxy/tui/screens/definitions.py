@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
@@ -14,9 +13,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.definitions import VERSIONS, Shown, Tool, Tools
 from mcpproxy.tui.entries import Entry, Opened
 from mcpproxy.tui.histogram import brief
-from mcpproxy.tui.live import Pulse
-from mcpproxy.tui.messages import Failed, Matched
+from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, Table
@@ -77,7 +76,7 @@ def note_on(tool: Tool) -> tuple[str, Role]:
     return ("", "plain") if tool.calls else ("never called", "dim")
 
 
-class ToolsScreen(Screen[None]):
+class ToolsScreen(PulsingScreen):
     """The tools of one capture."""
 
     DEFAULT_CSS = """
@@ -105,8 +104,7 @@ class ToolsScreen(Screen[None]):
         Args:
             opened: the capture.
         """
-        super().__init__()
-        self.reading = opened.reading
+        super().__init__(opened.reading)
         self.tools = Tools(opened.reading)
         self._rows = ToolRows()
         self._sort = SORTS[0]
@@ -114,7 +112,6 @@ class ToolsScreen(Screen[None]):
         """Which definition is wanted; None for the one that was told last."""
         self._asked: object = None
         self._shown: Shown | None = None
-        self._pulse: Pulse | None = None
         self._has_moved = False
 
     def compose(self) -> ComposeResult:
@@ -130,12 +127,7 @@ class ToolsScreen(Screen[None]):
         self.table.show(self._rows)
         self.table.focus()
         self._refresh()
-        self._pulse = Pulse(self.tools.step, self._tell, self._tell_failed, "tools")
-
-    def on_unmount(self) -> None:
-        """Look no more."""
-        if self._pulse is not None:
-            self._pulse.stop()
+        self.begin(self.tools.step, "tools")
 
     @property
     def table(self) -> Table:
@@ -154,16 +146,6 @@ class ToolsScreen(Screen[None]):
         return self._rows.tools[row] if row < len(self._rows.tools) else None
 
     # ---- what comes
-
-    def _tell(self) -> None:
-        self.post_message(Matched())
-
-    def _tell_failed(self, reason: str) -> None:
-        self.post_message(Failed(self.reading.path, reason))
-
-    @on(Failed)
-    def _failed(self, event: Failed) -> None:
-        notify(self.app, event.reason, bad=True)
 
     @on(Matched)
     def _refresh(self) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from mcpproxy.report import units
 from mcpproxy.report.text import Span, count_text, fit
@@ -14,9 +13,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.entries import Entry, Opened
 from mcpproxy.tui.histogram import blocks, brief, stretched
 from mcpproxy.tui.latencies import Chosen, Figures, Latencies
-from mcpproxy.tui.live import Pulse
-from mcpproxy.tui.messages import Failed, Matched
+from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, Table
@@ -73,7 +72,7 @@ class LatencyRows:
         )
 
 
-class LatencyScreen(Screen[None]):
+class LatencyScreen(PulsingScreen):
     """Latency by method and name."""
 
     DEFAULT_CSS = """
@@ -98,12 +97,10 @@ class LatencyScreen(Screen[None]):
         Args:
             opened: the capture.
         """
-        super().__init__()
-        self.reading = opened.reading
+        super().__init__(opened.reading)
         self.latencies = Latencies(opened.reading)
         self._rows = LatencyRows()
         self._sort = SORTS[0]
-        self._pulse: Pulse | None = None
         self._has_moved = False
         self._shown: object = None
 
@@ -120,12 +117,7 @@ class LatencyScreen(Screen[None]):
         self.table.show(self._rows)
         self.table.focus()
         self._refresh()
-        self._pulse = Pulse(self.latencies.step, self._tell, self._tell_failed, "latency")
-
-    def on_unmount(self) -> None:
-        """Count no more."""
-        if self._pulse is not None:
-            self._pulse.stop()
+        self.begin(self.latencies.step, "latency")
 
     @property
     def table(self) -> Table:
@@ -139,16 +131,6 @@ class LatencyScreen(Screen[None]):
         return self._rows.figures[row] if row < len(self._rows.figures) else None
 
     # ---- what comes
-
-    def _tell(self) -> None:
-        self.post_message(Matched())
-
-    def _tell_failed(self, reason: str) -> None:
-        self.post_message(Failed(self.reading.path, reason))
-
-    @on(Failed)
-    def _failed(self, event: Failed) -> None:
-        notify(self.app, event.reason, bad=True)
 
     @on(Matched)
     def _refresh(self) -> None:

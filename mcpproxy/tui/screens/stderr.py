@@ -7,16 +7,15 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.screen import Screen
 from textual.widgets import Input
 
 from mcpproxy.report.text import Span, cells, count_text, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.entries import Entry, Opened
-from mcpproxy.tui.live import Pulse
-from mcpproxy.tui.messages import Failed, Grown, Matched, RowsRead
-from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.messages import Grown, Matched, RowsRead
+from mcpproxy.tui.plain import Words
 from mcpproxy.tui.rows import Times, TrafficRows
+from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
@@ -39,7 +38,7 @@ LONGEST: Final = 1000
 """Characters of a line that are shown in full."""
 
 
-class StderrScreen(Screen[None]):
+class StderrScreen(PulsingScreen):
     """The log of one server."""
 
     DEFAULT_CSS = """
@@ -66,13 +65,11 @@ class StderrScreen(Screen[None]):
         Args:
             opened: the capture; the line at the row that it names is shown first.
         """
-        super().__init__()
-        self.reading = opened.reading
+        super().__init__(opened.reading)
         self._first = opened.row
         self._rows = LogRows(self.reading, self._tell_rows)
         self._frames = TrafficRows(self.reading, self._tell_rows)
         self._search: LogSearch | None = None
-        self._searching: Pulse | None = None
         self._beside: tuple[int, int] | None = None
 
     def compose(self) -> ComposeResult:
@@ -98,7 +95,7 @@ class StderrScreen(Screen[None]):
 
     def on_unmount(self) -> None:
         """Read no more."""
-        self._end_search()
+        self.end()
         self._rows.close()
         self._frames.close()
 
@@ -140,7 +137,7 @@ class StderrScreen(Screen[None]):
         self.table.renew()
         nothing = self.query_one("#nothing", Words)
         http, is_empty = self.reading.fold.transport == "http", not len(self.reading.stderr)
-        is_fruitless = self._searching is not None and not (self._searching.is_busy or len(self._rows))
+        is_fruitless = self._search is not None and not (self.is_working or len(self._rows))
         nothing.display = is_fruitless or (is_empty and (http or self.reading.index.has_ended))
         if is_fruitless and not (is_empty and http):
             nothing.say("nothing fits; Esc shows all")
@@ -148,10 +145,6 @@ class StderrScreen(Screen[None]):
             nothing.say("over HTTP nobody sees the server's stderr" if http else "the server wrote nothing to stderr")
         self._title()
         self._show_beside()
-
-    @on(Failed)
-    def _failed(self, event: Failed) -> None:
-        notify(self.app, event.reason, bad=True)
 
     def _title(self) -> None:
         reading, table = self.reading, self.table
@@ -161,9 +154,10 @@ class StderrScreen(Screen[None]):
         elif reading.is_live and reading.index.tail.is_at_end:
             spans.append(Span("  ● live", "dim"))
         if self._search is not None:
-            is_busy = self._searching is not None and self._searching.is_busy
             spans.append(Span(f"  {sanitise(self._search.words, 60)}", "accent"))
-            spans.append(Span(f"  {len(self._search.rows):,} of {self._search.looked:,}{' …' if is_busy else ''}"))
+            spans.append(
+                Span(f"  {len(self._search.rows):,} of {self._search.looked:,}{' …' if self.is_working else ''}")
+            )
         else:
             spans.append(Span(f"  {count_text(len(reading.stderr), 'line')}", "dim"))
         self.query_one("#title", Words).say(spans)
@@ -264,27 +258,16 @@ class StderrScreen(Screen[None]):
     def _select(self, text: str) -> None:
         """Show the lines with some words; all where there are none."""
         entry, following = self.entry, self.table.following
-        self._end_search()
+        self.end()
         self._search = LogSearch(self.reading, text) if text else None
         self._rows.view = self._search.rows if self._search is not None else self.reading.stderr
         self.table.show(self._rows)
         if self._search is not None:
-            self._searching = Pulse(self._search.step, self._tell_match, self._tell_failed, "stderr")
+            self.begin(self._search.step, "stderr")
         elif entry is not None:
             self.table.go(bisect_left(self.reading.stderr, entry))
         self.table.following = following
         self._refresh()
-
-    def _end_search(self) -> None:
-        if self._searching is not None:
-            self._searching.stop()
-            self._searching = None
-
-    def _tell_match(self) -> None:
-        self.post_message(Matched())
-
-    def _tell_failed(self, reason: str) -> None:
-        self.post_message(Failed(self.reading.path, reason))
 
 
 ENTRY: Final = Entry("E", "stderr", StderrScreen, help="the server's stderr beside what crossed at that time")

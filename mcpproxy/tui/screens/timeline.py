@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from analysis.exchange import Outcome
 from mcpproxy.report import units
@@ -17,9 +16,9 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.entries import Entry, Opened
 from mcpproxy.tui.histogram import brief
 from mcpproxy.tui.lanes import Bar, Lane, Lanes
-from mcpproxy.tui.live import Pulse
-from mcpproxy.tui.messages import Failed, Matched
+from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, lane_cells
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, Table, layout
@@ -125,7 +124,7 @@ def took(bar: Bar, *, is_live: bool) -> Span:
     return Span(word + brief(bar.end_ns - bar.start_ns), "bad" if word else "dim")
 
 
-class TimelineScreen(Screen[None]):
+class TimelineScreen(PulsingScreen):
     """The waterfall of one client."""
 
     DEFAULT_CSS = """
@@ -157,11 +156,9 @@ class TimelineScreen(Screen[None]):
         Args:
             opened: the capture.
         """
-        super().__init__()
-        self.reading = opened.reading
+        super().__init__(opened.reading)
         self.lanes = Lanes(opened.reading, lambda: [book.path for book in cast("TheApp", self.app).shelf.books])
         self._rows = TimelineRows(self.lanes)
-        self._pulse: Pulse | None = None
         self._window: Window | None = None
         """What the user has chosen to see; None for all there is."""
         self._follows = False
@@ -181,12 +178,11 @@ class TimelineScreen(Screen[None]):
         legend = [Span(f"{sign} {text}   ", "dim") for sign, text in LEGEND]
         self.query_one("#legend", Words).say(legend)
         self._refresh()
-        self._pulse = Pulse(self.lanes.step, self._tell, self._tell_failed, "timeline")
+        self.begin(self.lanes.step, "timeline")
 
     def on_unmount(self) -> None:
         """Read no more."""
-        if self._pulse is not None:
-            self._pulse.stop()
+        self.end()
         self.lanes.close()
 
     @property
@@ -206,16 +202,6 @@ class TimelineScreen(Screen[None]):
         return self._rows.places[row] if row < len(self._rows.places) else None
 
     # ---- what comes
-
-    def _tell(self) -> None:
-        self.post_message(Matched())
-
-    def _tell_failed(self, reason: str) -> None:
-        self.post_message(Failed(self.reading.path, reason))
-
-    @on(Failed)
-    def _failed(self, event: Failed) -> None:
-        notify(self.app, event.reason, bad=True)
 
     def on_resize(self, event: events.Resize) -> None:
         """Other cells."""

@@ -19,8 +19,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completing import completed_filter
 from mcpproxy.tui.detail import VIEWS, Detail, detail, exchange_lines
 from mcpproxy.tui.entries import Opened, bind
-from mcpproxy.tui.live import Pulse
-from mcpproxy.tui.messages import Checked, DetailRead, Failed, Grown, Matched, RowsRead
+from mcpproxy.tui.messages import Checked, DetailRead, Grown, Matched, RowsRead
 from mcpproxy.tui.pages import how_far, losses_text, short_lines
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.rows import EXCHANGES, FRAMES, Times, TrafficRows
@@ -98,7 +97,6 @@ class TrafficScreen(ActingScreen):
         self._filtered, self._offered = False, ""
         self._found = 0
         """How many findings are drawn."""
-        self._scanning: Pulse | None = None
         self._near: tuple[int, int] | None = None
         """The entry that the cursor was on before the filter, and the row that is the nearest so far."""
         self._view, self._page, self._pages = VIEWS[0], 0, 1
@@ -204,12 +202,8 @@ class TrafficScreen(ActingScreen):
         after = bisect_left(found, entry)
         near = [row for row in (after - 1, after) if 0 <= row < len(found)]
         placed = min(near, key=lambda row: abs(found[row] - entry))
-        self._near = (entry, placed) if after == len(found) and self._is_scanning else None
+        self._near = (entry, placed) if after == len(found) and self.is_working else None
         self.table.go(placed)
-
-    @on(Failed)
-    def _failed(self, event: Failed) -> None:
-        notify(self.app, event.reason, bad=True)
 
     @on(Table.Moved)
     def _moved(self) -> None:
@@ -223,7 +217,7 @@ class TrafficScreen(ActingScreen):
         if self._state():
             spans.append(Span(f"  {self._state()}", _ROLES.get(self._state(), "dim")))
         if self._scan is not None and self._filtered:
-            more = " …" if self._is_scanning or self._scan.is_waiting else ""
+            more = " …" if self.is_working or self._scan.is_waiting else ""
             spans.append(Span(f"  {self._scan.only.text}", "accent"))
             spans.append(Span(f"  {len(self._scan.rows):,} of {self._scan.scanned:,}{more}"))
             if self._scan.only.needs_findings and not findings.is_even:
@@ -421,7 +415,7 @@ class TrafficScreen(ActingScreen):
         self._rows.view = self._scan.rows
         self.table.set_columns(FRAMES)
         self.table.show(self._rows)
-        self._scanning = Pulse(self._scan.step, self._tell_match, self._tell_failed, "scan")
+        self.begin(self._scan.step, "scan")
         self._title()
 
     @property
@@ -429,20 +423,8 @@ class TrafficScreen(ActingScreen):
         """Whether what is selected is what this was opened for: then there is nothing to go back to on it."""
         return self._scan is not None and self._scan.only.text == self._only
 
-    @property
-    def _is_scanning(self) -> bool:
-        return self._scanning is not None and self._scanning.is_busy
-
-    def _tell_match(self) -> None:
-        self.post_message(Matched())
-
-    def _tell_failed(self, reason: str) -> None:
-        self.post_message(Failed(self.reading.path, reason))
-
     def _end_scan(self) -> None:
-        if self._scanning is not None:
-            self._scanning.stop()
-            self._scanning = None
+        self.end()
         if self._scan is not None:
             self._scan.close()
 

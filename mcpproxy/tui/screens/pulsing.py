@@ -1,0 +1,56 @@
+"""What screens of one capture share for which a thread works: it tells of what is new, or why it cannot go on."""
+
+from collections.abc import Callable
+
+from textual import on
+from textual.screen import Screen
+
+from mcpproxy.tui.live import Pulse
+from mcpproxy.tui.messages import Failed, Matched
+from mcpproxy.tui.plain import notify
+from mcpproxy.tui.reading import Reading
+
+
+class PulsingScreen(Screen[None]):
+    """A screen that gets `Matched` whenever its thread has found more."""
+
+    def __init__(self, reading: Reading) -> None:
+        """The screen of a capture. Nothing works yet."""
+        super().__init__()
+        self.reading = reading
+        self._pulse: Pulse | None = None
+
+    def begin(self, step: Callable[[], bool], name: str) -> None:
+        """Have steps taken, and no others any more.
+
+        Args:
+            step: some work; False where there is none at present.
+            name: of the thread.
+        """
+        self.end()
+        self._pulse = Pulse(step, self._tell_new, self._tell_why, name)
+
+    def end(self) -> None:
+        """Take no more steps."""
+        if self._pulse is not None:
+            self._pulse.stop()
+            self._pulse = None
+
+    @property
+    def is_working(self) -> bool:
+        """Whether there is work left."""
+        return self._pulse is not None and self._pulse.is_busy
+
+    def on_unmount(self) -> None:
+        """Nobody looks any more."""
+        self.end()
+
+    def _tell_new(self) -> None:
+        self.post_message(Matched())
+
+    def _tell_why(self, reason: str) -> None:
+        self.post_message(Failed(self.reading.path, reason))
+
+    @on(Failed)
+    def _failed(self, event: Failed) -> None:
+        notify(self.app, event.reason, bad=True)
