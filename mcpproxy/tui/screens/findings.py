@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
-from textual.widgets import Input
 
 from analysis.finding import Finding, Level
 from mcpproxy.report.text import Span, count_text
@@ -20,6 +18,7 @@ from mcpproxy.tui.messages import Checked, Grown
 from mcpproxy.tui.pages import clock, finding_lines, how_far, rule_lines
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.screens.rule import RuleScreen
+from mcpproxy.tui.screens.wording import WordingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
@@ -139,7 +138,7 @@ def _is_of(group: Group, word: str) -> bool:
     return fnmatchcase(group.rule, word) if is_pattern(word) else word in f"{group.level} {group.rule}"
 
 
-class FindingsScreen(Screen[None]):
+class FindingsScreen(WordingScreen):
     """The findings of one capture."""
 
     DEFAULT_CSS = """
@@ -170,7 +169,6 @@ class FindingsScreen(Screen[None]):
         self._row = opened.row
         self._rows = FoundRows()
         self._unfolded: set[Group] = set()
-        self._words = ""
         self._has_moved = False
         self._told: tuple[object, ...] = (None,)
         self._arranged_s = 0.0
@@ -191,7 +189,7 @@ class FindingsScreen(Screen[None]):
         self.table.focus()
         here = self.findings.kept_at(self._row) if self._row is not None else []
         self._unfolded.update(Group(finding.level, finding.rule) for finding in here)
-        self._renew()
+        self.renew()
         where = next((n for n, item in enumerate(self._rows.items) if item.finding in here), None)
         if where is not None:
             self._has_moved = True
@@ -216,11 +214,12 @@ class FindingsScreen(Screen[None]):
     # ---- what comes
 
     @on(Checked)
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Show what was found so far and fits the words."""
         findings = self.findings
-        told = (id(findings), sum(findings.counts.values()), self._words)
+        told = (id(findings), sum(findings.counts.values()), self.words)
         # Thousands are put in order in some 20 ms: not ten times a second.
-        is_late = findings.is_even or self._words != self._told[-1] or time.monotonic() - self._arranged_s >= LATER_S
+        is_late = findings.is_even or self.words != self._told[-1] or time.monotonic() - self._arranged_s >= LATER_S
         if told != self._told and (is_late or len(findings.kept) < FEW):
             self._told = told
             self._arrange()
@@ -233,7 +232,7 @@ class FindingsScreen(Screen[None]):
     def _arrange(self) -> None:
         """Make the lines anew; the cursor stays on what it was on, once it was moved."""
         held, self._arranged_s = self.item, time.monotonic()
-        self._rows.items = list(arranged(self.findings, self._rows.folded, self._unfolded, self._words))
+        self._rows.items = list(arranged(self.findings, self._rows.folded, self._unfolded, self.words))
         if held is not None and self._has_moved:
             where = next((n for n, item in enumerate(self._rows.items) if _is_same(item, held)), None)
             if where is not None and where != self.table.cursor:
@@ -252,8 +251,8 @@ class FindingsScreen(Screen[None]):
         spans = [Span("findings", "accent")]
         if sum(tally):
             spans.append(Span(f"  {sums(tally.errors, tally.warnings, tally.notes)}"))
-        if self._words:
-            spans.append(Span(f"  filter: {self._words}", "accent"))
+        if self.words:
+            spans.append(Span(f"  filter: {self.words}", "accent"))
         if findings.trouble:
             spans = [*spans, Span(f"  {findings.trouble}", "bad"), Span("  c checks again", "dim")]
         else:
@@ -262,7 +261,7 @@ class FindingsScreen(Screen[None]):
         if findings.faults:
             spans.append(Span(f"  {count_text(len(findings.faults), 'rule')} failed: {findings.faults[0]}", "bad"))
         self.query_one("#title", Words).say(spans)
-        if self._words and findings.kept:
+        if self.words and findings.kept:
             words = "no finding has all of these words; Esc shows all"
         else:
             words = NOTHING if findings.is_even else f"{NOTHING} so far"
@@ -324,7 +323,7 @@ class FindingsScreen(Screen[None]):
         """Check once more, where the process that did has died."""
         if self.findings.trouble:
             self.app.check_again()
-            self._renew()
+            self.renew()
 
     def action_panes(self) -> None:
         """From the list to the text below, and back."""
@@ -332,36 +331,10 @@ class FindingsScreen(Screen[None]):
 
     def action_back(self) -> None:
         """Out of the filter, out of the findings."""
-        if self._words:
-            self._words = ""
-            self._renew()
+        if self.words:
+            self.look_for("")
         else:
             self.app.pop_screen()
-
-    def action_filter(self) -> None:
-        """Type words, or a pattern."""
-        self.query_one(FilterBox).open(self._words)
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        if self.query_one(FilterBox).display:
-            self._words = event.value
-            self._renew()
-
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        self.query_one(FilterBox).keep(event.value)
-        self._leave()
-
-    @on(FilterBox.Left)
-    def _left(self) -> None:
-        self._words = ""
-        self._leave()
-        self._renew()
-
-    def _leave(self) -> None:
-        self.query_one(FilterBox).display = False
-        self.table.focus()
 
     # ---- the whole of one
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
-from textual.widgets import Input
 
 from analysis.summary import Summary
 from mcpproxy.report import units
@@ -21,6 +19,7 @@ from mcpproxy.tui.found import Findings
 from mcpproxy.tui.live import Book, Pulse, Shelf, short_name
 from mcpproxy.tui.messages import Checked, Failed, ShelfChanged, Wanted
 from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.screens.wording import WordingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, Table
@@ -171,7 +170,7 @@ def sparkline(traffic: Sequence[int], width: int) -> str:
     return "".join(BARS[min(7, (8 * one - 1) // most)] if one else " " for one in sums)
 
 
-class SessionsScreen(Screen[None]):
+class SessionsScreen(WordingScreen):
     """The list of sessions."""
 
     app: "TheApp"
@@ -203,7 +202,6 @@ class SessionsScreen(Screen[None]):
         self._rows = SessionRows(shelf, self._findings)
         self._counting: Counting | None = None
         self._sort = SORTS[0]
-        self._words = ""
         self._pulse: Pulse | None = None
         self._has_moved = False
         """Whether the user has chosen a row: until then the cursor stays on top, whatever comes in there."""
@@ -219,14 +217,14 @@ class SessionsScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Start looking."""
-        table = self.query_one("#sessions", Table)
+        table = self.table
         table.show(self._rows)
         table.focus()
         self.query_one("#nothing", Words).say_lines(self._nothing.splitlines())
         self._title()
         self._pulse = Pulse(self.shelf.step, self._tell, self._tell_failed, "shelf")
         self._counting = Counting(self.app.checking)
-        self.set_interval(1.0, self._refresh)
+        self.set_interval(1.0, self.renew)
         self.set_interval(COUNT_S, self._count)
 
     def on_unmount(self) -> None:
@@ -250,9 +248,14 @@ class SessionsScreen(Screen[None]):
         self.post_message(Failed(Path(), reason))
 
     @property
+    def table(self) -> Table:
+        """The list."""
+        return self.query_one("#sessions", Table)
+
+    @property
     def selected(self) -> Book | None:
         """The capture under the cursor."""
-        row = self.query_one("#sessions", Table).cursor
+        row = self.table.cursor
         return self._rows.books[row] if row < len(self._rows.books) else None
 
     @property
@@ -267,7 +270,7 @@ class SessionsScreen(Screen[None]):
 
     @on(Checked)
     def _checked(self) -> None:
-        self.query_one("#sessions", Table).refresh()
+        self.table.refresh()
 
     def _count(self) -> None:
         """Look for findings in what is selected and in what is live, while somebody looks at this list."""
@@ -282,10 +285,11 @@ class SessionsScreen(Screen[None]):
         )
 
     @on(ShelfChanged)
-    def _refresh(self) -> None:
-        table = self.query_one("#sessions", Table)
+    def renew(self) -> None:
+        """Show what is on the shelf and fits the words."""
+        table = self.table
         held = self.selected
-        wanted = self._words.lower().split()
+        wanted = self.words.lower().split()
         books = [book for book in self.shelf.books if all(word in self._text(book) for word in wanted)]
         books.sort(key=self._order)
         self._rows.books = books
@@ -317,8 +321,8 @@ class SessionsScreen(Screen[None]):
     def _title(self) -> None:
         live = sum(book.is_live for book in self.shelf.books)
         spans = [Span("mcpproxy", "accent"), Span(f"  {live} live · {len(self.shelf.books) - live:,} recorded")]
-        if self._words:
-            spans.append(Span(f"  filter: {self._words} ({len(self._rows.books):,})", "accent"))
+        if self.words:
+            spans.append(Span(f"  filter: {self.words} ({len(self._rows.books):,})", "accent"))
         if self._sort != SORTS[0]:
             spans.append(Span(f"  by {self._sort}", "dim"))
         if any(not book.is_summed for book in self.shelf.books if not book.is_live):
@@ -341,37 +345,11 @@ class SessionsScreen(Screen[None]):
     def action_sort(self) -> None:
         """Sort by the next column."""
         self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
-        self._refresh()
-
-    def action_filter(self) -> None:
-        """Type words that must be there."""
-        self.query_one(FilterBox).open(self._words)
+        self.renew()
 
     def action_unfilter(self) -> None:
         """Show all."""
-        self._words = ""
-        self._refresh()
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        if self.query_one(FilterBox).display:
-            self._words = event.value
-            self._refresh()
-
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        self.query_one(FilterBox).keep(event.value)
-        self._leave()
-
-    @on(FilterBox.Left)
-    def _left(self) -> None:
-        self._words = ""
-        self._leave()
-        self._refresh()
-
-    def _leave(self) -> None:
-        self.query_one(FilterBox).display = False
-        self.query_one("#sessions", Table).focus()
+        self.look_for("")
 
     @on(Failed)
     def _failed(self, event: Failed) -> None:

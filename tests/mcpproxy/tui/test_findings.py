@@ -159,7 +159,7 @@ class TestScreen:
             screen = await opened(stage)
             findings = screen.findings
             del findings.kept[1:]
-            screen._words = ""
+            screen.words = ""
             screen._arrange()
             await stage.see("… 4 more")
             await stage.press("g", "down", "down", "enter")
