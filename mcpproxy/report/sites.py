@@ -52,6 +52,8 @@ class Sites:
         """The last of the stretch that goes on."""
         self._next = 0
         """The number that would carry it on."""
+        self._after = -1
+        """Where in the file the line behind it begins."""
 
     def note(self, item: Record | Damage) -> None:
         """The next item of the capture, in the order in which they are read."""
@@ -59,9 +61,10 @@ class Sites:
             self._end()
             self._turn_to(item.path)
             self._line += _line_feeds(item)
-            self._offset = item.offset
-        elif self._last is not None and item.seq == self._next and item.offset > self._offset:
+            self._offset, self._after = item.offset, -1
+        elif self._last is not None and item.seq == self._next and item.offset == self._after:
             self._last, self._next, self._offset = item, item.seq + 1, item.offset
+            self._after = item.offset + len(item.line) + 1
             self._offsets.append(item.offset)
         else:
             self._begin(item)
@@ -89,8 +92,9 @@ class Sites:
         self._end()
         if record.offset <= self._offset or self._at < 0:
             self._turn_to(self._file_of(record))
-        self._offset = record.offset
-        self._line += 1
+            self._after = -1
+        self._line += record.offset != self._after - 1  # it may stand on the line of the last, when an LF is lost
+        self._offset, self._after = record.offset, record.offset + len(record.line) + 1
         if record.seq >= self._next and self._at >= 0:
             self._stretches.append(_Stretch(record.seq, len(self._offsets), self._line, self._at))
             self._offsets.append(record.offset)
