@@ -82,6 +82,7 @@ def _write(path: Path | None, lines: Sequence[str]) -> None:
     """Replace the file as a whole, where that can be done."""
     if path is None:
         return
+    path = Path(os.path.realpath(path))  # people keep such files elsewhere, and link to them
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".history-", dir=path.parent)
@@ -98,9 +99,17 @@ def _lines(path: Path | None) -> list[str]:
         return []
     try:
         # A pipe would keep the screen waiting for whoever writes to it.
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return []
-            return file.read(_LARGEST).decode("utf-8", "surrogateescape").split("\n")[:-1]
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return []
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            return []
+        start = max(0, status.st_size - _LARGEST)
+        lines = os.pread(handle, _LARGEST, start).decode("utf-8", "surrogateescape").split("\n")[:-1]
+        return lines[1:] if start else lines  # the first of these may be the rest of one
+    except OSError:
+        return []
+    finally:
+        os.close(handle)

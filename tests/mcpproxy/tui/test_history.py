@@ -118,6 +118,36 @@ def test_what_cannot_be_kept_or_read_is_no_error(tmp_path: Path, what: str) -> N
     play(act, captured(tmp_path))
 
 
+def test_what_is_no_file_costs_no_descriptor() -> None:
+    hinder("directory")
+    filters_of("traffic")
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    for _ in range(20):
+        filters_of("traffic")
+    again = os.open(os.devnull, os.O_RDONLY)
+    os.close(again)
+    assert again == free
+
+
+def test_of_a_file_that_is_too_large_the_newest_are_kept() -> None:
+    kept().parent.mkdir(parents=True)
+    kept().write_text("".join(f"traffic {number:04} {'é' * 5000}\n" for number in range(600)))
+    found = filters_of("traffic")
+    assert found[-1].startswith("0599 ")
+    assert all(one.endswith("é") and len(one) == 5005 for one in found)
+    remember_filter("traffic", "id:1")
+    assert filters_of("traffic")[-2:] == [found[-1], "id:1"]
+
+
+def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
+    kept().parent.mkdir(parents=True)
+    kept().symlink_to(tmp_path / "elsewhere")
+    remember_filter("traffic", "id:1")
+    assert kept().is_symlink()
+    assert (tmp_path / "elsewhere").read_text() == "traffic id:1\n"
+
+
 @given(st.lists(st.text(max_size=20), max_size=8))
 def test_what_was_typed_comes_back(texts: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
