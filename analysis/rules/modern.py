@@ -295,9 +295,6 @@ class MissingServerInfo(Rule):
     sender = "server"
     era = "modern"
 
-    def goes_by(self, _hook: str, _method: str, _like: Seen) -> Words | None:
-        return "envelope"
-
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         result, request = seen.body["result"], seen.request
         if not isinstance(result, dict) or request is None or not seen.session.server_is_modern:

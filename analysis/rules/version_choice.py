@@ -62,16 +62,12 @@ class DiscoverMissing(Rule):
     id = "version/discover-missing"
     who = "server"
     versions = MODERN_ERA
-    results = frozenset({"complete", "failed", "interim", "task"})
     source = "2026-07-28 server/discover, basic/versioning"
 
     def __init__(self) -> None:
         super().__init__()
         self._is_modern = False
         self._refused: list[Finding] = []
-
-    def goes_by(self, hook: str, _method: str, like: Seen) -> Words | None:
-        return "envelope" if hook == "result" and like.era == "modern" else None
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if self._is_modern or seen.era != "modern" or not isinstance(seen.message, Response):
