@@ -40,6 +40,8 @@ from captures.record import Record
 
 # Members of an enumeration are slow to look up.
 _ERROR: Final = Outcome.ERROR
+_FAILED: Final = Outcome.FAILED
+_CANCELLED: Final = Outcome.CANCELLED
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
 _USED: Final = 100_000
 _ALIKE: Final = 100
@@ -67,6 +69,8 @@ class Fold:
         """Stamp of that record."""
         self.failed = 0
         """Requests whose HTTP exchange failed before an answer came."""
+        self.let_go: list[tuple[Request, Outcome]] = []
+        """Requests that no answer is awaited for since the last `exchange` record, and what became of them."""
         self.unjudged = 0
         """Frames that could not be looked into: an answer may be among them."""
         self.lost = 0
@@ -355,7 +359,10 @@ class Fold:
     # ---- other records
 
     def _settle(self, members: dict[str, Any]) -> None:
-        """An exchange is over: its requests have failed where no answer of theirs can come any more."""
+        """An exchange is over: its requests are, too, where no answer of theirs can come any more.
+
+        They have failed; but since 2026-07-28 a client that closes the response to a request cancels it so.
+        """
         number, response = _integer(members.get("exchange")), members.get("response")
         status = _integer(response.get("status")) if isinstance(response, dict) else None
         if number is None or (status is not None and status < 300 and members.get("ended_by") == "complete"):
@@ -365,10 +372,14 @@ class Fold:
             return
         for key in self._addressing.asked_in(number):
             waiting = self.tables["client"].get(key)
-            if waiting is not None:
-                self.failed += 1
-                self.threads.chains.failed(waiting.request)
-                self.tables["client"].fail(key)
+            if waiting is None:
+                continue
+            is_refused = status is not None and status >= 300
+            is_cancelled = waiting.era == "modern" and members.get("ended_by") == "client" and not is_refused
+            self.failed += not is_cancelled
+            self.let_go.append((waiting.request, _CANCELLED if is_cancelled else _FAILED))
+            self.threads.chains.failed(waiting.request)
+            self.tables["client"].fail(key)
 
     def _note(self, record: Record) -> tuple[Seen, ...]:
         members = record.members
@@ -416,6 +427,7 @@ class Fold:
 
     def _note_exchange(self, record: Record) -> None:
         members = record.members
+        self.let_go = []
         self._addressing.note(members)
         http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
         if http is not None:

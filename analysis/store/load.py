@@ -302,10 +302,9 @@ class _Load:
         )
 
     def _take_record(self, record: Record) -> None:
-        failed = self._fold.failed
         self._release(self._fold.feed(record))
         if record.rec == "exchange":
-            self._take_exchange(record, has_failed=self._fold.failed > failed)
+            self._take_exchange(record)
         elif record.rec == "stream":
             self._take_stream(record)
         elif record.rec == "stall":
@@ -320,7 +319,7 @@ class _Load:
         if self._tables.is_full:
             self._flush()
 
-    def _take_exchange(self, record: Record, *, has_failed: bool) -> None:
+    def _take_exchange(self, record: Record) -> None:
         number = integer(record.members.get("exchange"))
         http = None if number is None else self._fold.exchanges.known(number)
         if http is None:
@@ -328,8 +327,9 @@ class _Load:
         self._http.of(http, record.t_ns).take(record)
         if record.members.get("stage") != "end":
             return
-        for sent in [*self._in_exchange.get(http.number, ())] if has_failed else ():
-            self._close(sent, None, None, Outcome.FAILED)
+        for _, outcome in self._fold.let_go[:1]:  # requests of the server that it carried end as those of the client
+            for sent in [*self._in_exchange.get(http.number, ())]:
+                self._close(sent, None, None, outcome)
 
     def _take_stream(self, record: Record) -> None:
         number, events = integer(record.members.get("exchange")), integer(record.members.get("events"))

@@ -280,6 +280,8 @@ class Reading:
             is_bad = is_bad or found.verdict.problem is not None
         elif isinstance(found, Record):
             is_bad = is_bad or found.rec == "gap"
+            if found.rec == "exchange":
+                self._let_go(row)
         if isinstance(found, Frame | Record) and (found.skipped or (isinstance(found, Record) and found.rec == "gap")):
             self._lose(found)
         if is_bad:
@@ -362,6 +364,19 @@ class Reading:
             self.exchanges.outcome[number] = _CODES[Outcome.CANCELLED]
             self.exchanges.end[number] = by
             self.exchanges.settled.append(number)
+
+    def _let_go(self, row: int) -> None:
+        """Requests that a row, at which an exchange of HTTP ended, took along."""
+        for request, outcome in self.fold.let_go:
+            number = self._number_of(request)
+            if number == NONE or self.exchanges.outcome[number] != OPEN:
+                continue
+            self.exchanges.outcome[number] = _CODES[outcome]
+            self.exchanges.is_cancelled[number] = outcome is Outcome.CANCELLED
+            self.exchanges.end[number] = row
+            self.exchanges.settled.append(number)
+            if outcome is not Outcome.CANCELLED:
+                self._add_bad(self.exchanges.request[number])
 
     def _finish(self) -> None:
         for exchange in self.fold.finish():

@@ -177,3 +177,19 @@ def test_a_record_without_heads_does_not_take_the_session_away() -> None:
     key = addressing.request("server", frame, id_of(5))
     answer = Frame(2, 2, "c2s", b"{}", judge(b"{}"), exchange=2)
     assert key in list(addressing.answer("server", answer, id_of(5)))
+
+
+def test_a_client_that_closes_the_response_cancels_its_request_in_the_modern_era_alone() -> None:
+    for era, end, outcome in (
+        ("modern", {"response": {"status": 200}, "ended_by": "client"}, Outcome.CANCELLED),
+        ("modern", {"ended_by": "client"}, Outcome.CANCELLED),
+        ("modern", {"response": {"status": 503}, "ended_by": "client"}, Outcome.FAILED),
+        ("modern", {"response": {"status": 200}, "ended_by": "server"}, Outcome.FAILED),
+        ("handshake", {"response": {"status": 200}, "ended_by": "client"}, Outcome.FAILED),
+    ):
+        talk = Talk()
+        meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"} if era == "modern" else {}
+        talk.say(1, "c2s", id=1, method="ping", params={"_meta": meta})
+        talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
+        assert [one for _, one in talk.session.let_go] == [outcome], (era, end)
+        assert talk.session.failed == (outcome is Outcome.FAILED)
