@@ -166,10 +166,13 @@ class _Crew:
 
 def main() -> None:
     """A worker: make what stdin names until it ends."""
+    # What `python -c` runs DuckDB takes for a prompt: while a statement is slow, it draws a bar on stdout.
+    answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
     try:
         for line in sys.stdin.buffer:
             asked = json.loads(line)
-            progress = _Progress()
+            progress = _Progress(answers)
             made, refused = None, None
             try:
                 made = cache.store(
@@ -181,7 +184,7 @@ def main() -> None:
                 )
             except CaptureError as error:
                 refused = str(error)
-            _say(made=made and os.fspath(made), refused=refused)
+            _say(answers, made=made and os.fspath(made), refused=refused)
     except BrokenPipeError:
         os._exit(0)  # nobody wants it any more
 
@@ -189,15 +192,17 @@ def main() -> None:
 class _Progress:
     """Tells how far a worker is, once a megabyte."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
         self._next = _STEP
 
     def tell(self, read: int) -> None:
         if read >= self._next:
             self._next = read + _STEP
-            _say(read=read)
+            _say(self._answers, read=read)
 
 
-def _say(**message: object) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+def _say(answers: int, **message: object) -> None:
+    left = json.dumps(message).encode() + b"\n"
+    while left:
+        left = left[os.write(answers, left) :]

@@ -98,6 +98,25 @@ def test_all_is_answered_though_every_worker_dies(captures: list[Path], monkeypa
     assert [frames_in(one.database) for one in found.found] == [2 * (600 + number) for number in range(CAPTURES)]
 
 
+def test_what_a_worker_prints_besides_is_no_answer(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is run by `python -c` DuckDB takes for a prompt, and draws a bar on stdout while a statement is slow.
+    noise = """
+import os, sys
+sys.path[:] = sys.argv[1:]
+from analysis.store import cache, filling
+store = cache.store
+def noisy(*given, **named):
+    os.write(1, "\\r 53% \u2595\u2588 \u258f".encode())
+    print("done")
+    return store(*given, **named)
+cache.store = noisy
+filling.main()
+"""
+    monkeypatch.setattr(filling, "_BOOT", noise)
+    made = list(fill(tasks_of(captures), 2, findings=False, keep=[], told=lambda _read: None))
+    assert sorted(frames_in(one.file) for one in made) == [2 * (600 + number) for number in range(CAPTURES)]
+
+
 def test_the_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     large = tmp_path / "large.mcpcap"
     repeated(DEMO, 20_000, large)
