@@ -25,7 +25,7 @@ from analysis.store.load import Loader, capture_id, path_id
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES, creation, definition
 from captures.errors import CaptureError, NotACapture
-from captures.listing import find_captures, first_segment, real_path, segments
+from captures.listing import find_captures, first_segment, real_path, segment_number, segments
 from captures.reader import Capture
 
 Progress = Callable[[int, int], None]
@@ -100,35 +100,40 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
 
     Args:
         paths: the captures. One that comes twice is taken once, and so is a copy of one, byte for byte. Another one
-            with the same id gets one of its own.
+            with the same id gets one of its own; the largest of them keeps it.
         findings: whether the table `findings` is to be filled.
         progress: is told how far it is.
     """
-    found: dict[Path, Source] = {}
-    sizes: list[int] = []
+    # Rows, ids and what is told are the same in whatever order captures are named.
+    ordered = sorted((first_segment(real_path(path)), segment_number(path), path) for path in paths)
+    captures: dict[Path, Capture] = {}
     refused: list[tuple[Path, Exception]] = []
+    for place, _, path in ordered:
+        if place not in captures:
+            try:
+                captures[place] = Capture(path)
+            except CaptureError as error:
+                refused.append((path, error))
     known: dict[str, list[Capture]] = {}
     copies: dict[str, list[Path]] = {}
-    for path in paths:
-        place = first_segment(real_path(path))
-        if place in found:
-            continue
-        try:
-            capture = Capture(path)
-        except CaptureError as error:
-            refused.append((path, error))
-            continue
+    for capture in captures.values():
         id_ = capture_id(capture)
         states = known.setdefault(id_, [])
         if any(_is_copy(capture, state) for state in states):
-            copies.setdefault(id_, []).append(path)
-            continue
-        states.append(capture)
-        found[place] = Source(path, id_ if len(states) == 1 else path_id(path), None)
-        sizes.append(_sum(capture.segments))
-    sized = list(zip(found.values(), sizes, strict=True))
+            copies.setdefault(id_, []).append(capture.path)
+        else:
+            states.append(capture)
+    sized = [one for id_, states in known.items() for one in _identified(id_, states)]
     doubles = [*_of_copies(known, copies), *_of_states(known)]
     return Sources(_cached(sized, refused, findings=findings, progress=progress), refused, doubles)
+
+
+def _identified(id_: str, states: list[Capture]) -> Iterator[tuple[Source, int]]:
+    """The states of one capture with their sizes: the largest, which is likely to hold all of it, has its id."""
+    sizes = [_sum(one.segments) for one in states]
+    largest = sizes.index(max(sizes))
+    for number, (one, size) in enumerate(zip(states, sizes, strict=True)):
+        yield Source(one.path, id_ if number == largest else path_id(one.path), None), size
 
 
 def _is_copy(one: Capture, other: Capture) -> bool:

@@ -12,7 +12,7 @@ create table captures (
     unjudged bigint not null, damage bigint not null
 );
 comment on table captures is 'one row per capture';
-comment on column captures.capture is 'id of the capture: the one in its header, 32 hex digits; a hash of its path where the header is lost';
+comment on column captures.capture is 'id of the capture: the one in its header, 32 hex digits; a hash of its path where the header is lost, or where a larger file in another state has that id';
 comment on column captures.name is 'name of the captured server: given by the user, or guessed from the command or URL';
 comment on column captures.path is 'file of its first segment';
 comment on column captures.transport is 'stdio, http or import (made from a conversation noted down elsewhere); NULL where the header is lost';

@@ -171,6 +171,29 @@ def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) 
     ]
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_the_order_in_which_captures_are_named_changes_nothing(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "1G" if cached else "0")
+    lines = capture.read_bytes().splitlines(keepends=True)
+    for number, name in enumerate(("0-earlier", "c-later"), 1):
+        (tmp_path / f"{name}.mcpcap").write_bytes(b"".join(lines[: -number * 10]))
+    shutil.copy(capture, tmp_path / "copy.mcpcap")
+    paths = [*sorted(tmp_path.glob("*.mcpcap")), tmp_path / "nowhere.mcpcap"]
+    told = []
+    for order in (*(paths[at:] + paths[:at] for at in range(len(paths))), paths[::-1]):
+        found = sources(order)
+        with duckdb.connect() as connection:
+            prepare(connection, found.found)
+            tables = "captures", "sessions", "frames", "exchanges"
+            rows = [connection.execute(f"from {table}").fetchall() for table in tables]
+        told.append((rows, found.found, [path for path, _ in found.refused], found.doubles))
+    assert told.count(told[0]) == len(told)
+    # What a capture alone has, it has beside its earlier states as well.
+    assert only(sources([capture])) in told[0][1]
+
+
 def test_a_copy_of_a_capture_counts_once(capture: Path, tmp_path: Path) -> None:
     copies = [Path(shutil.copy(capture, tmp_path / f"b{number}.mcpcap")) for number in range(3)]
     found = sources([capture, *copies])
@@ -265,8 +288,9 @@ def test_capture_that_is_gone_when_it_is_needed_is_told(tmp_path: Path) -> None:
 def test_what_is_no_capture_is_told_beside_the_rest(capture: Path, tmp_path: Path) -> None:
     newer = CORPUS / "newer-format.mcpcap"
     found = sources([newer, capture, tmp_path / "nowhere.mcpcap"])
-    assert [path for path, _ in found.refused] == [newer, tmp_path / "nowhere.mcpcap"]
-    assert isinstance(found.refused[0][1], NewerFormat)
+    refused = dict(found.refused)
+    assert refused.keys() == {newer, tmp_path / "nowhere.mcpcap"}
+    assert isinstance(refused[newer], NewerFormat)
     assert counts(found)[0] == 2 * MANY
 
 
