@@ -27,7 +27,7 @@ from analysis.fold import Fold
 from analysis.message import Notification, Request, Response
 from analysis.session import Seen, Session
 from analysis.store.rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
-from analysis.store.tables import BATCH, BATCH_BYTES, Row, Tables, definition
+from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
 from captures.errors import CaptureError
 from captures.file import is_live
@@ -190,6 +190,7 @@ class _Load:
         self._frame_rows, self._exchange_rows, self._session_rows = rows["frames"], rows["exchanges"], rows["sessions"]
         self._stderr_rows, self._stall_rows = rows["stderr"], rows["stalls"]
         self._fold = Fold()
+        self._feed = self._fold.feed
         self._account = _Account()
         self._definitions = Definitions(rows["tools"], self._start)
         self._http = HttpRows(rows["http_exchanges"], self._start)
@@ -201,30 +202,36 @@ class _Load:
         self._written: set[int] = set()
         self._last: Record | None = None
         self._read_before = 0
+        self._first_row = len(self._frame_rows)
+        """Which of the rows that wait is the first of this capture."""
 
     def run(self) -> None:
         """All of it."""
         is_growing = is_live(self._capture.segments[-1])
         assembler = FrameAssembler()
-        account, feed = self._account, assembler.feed
+        account, feed, take_frame = self._account, assembler.feed, self._take_frame
+        expected = last_ns = 0
         for item in self._capture:
             if type(item) is Record:
-                if item.rec == "frame" and item.seq == account.last + 1 and account.last_ns <= item.t_ns <= LARGEST:
-                    account.last, account.last_ns = item.seq, item.t_ns
-                    account.records += 1
+                seq, rec, t_ns, _, offset, _, _ = item
+                if rec == "frame" and seq == expected and last_ns <= t_ns <= LARGEST:
+                    expected, last_ns = seq + 1, t_ns  # of what comes in order, which nearly all does, this is enough
                 elif _fits(item):
+                    account.catch_up(expected, last_ns)
                     account.note(item)
+                    expected, last_ns = account.last + 1, account.last_ns
                 else:
                     account.lost += 1
                     continue
-                if not item.offset:  # the next segment
+                if not offset:  # the next segment
                     self._read_before += self._read
                 self._last = item
             found = feed(item)
             if type(found) is Frame:
-                self._take_frame(found)
+                take_frame(found)
             elif found is not None:
                 self._take(found)
+        account.catch_up(expected, last_ns)
         for rest in assembler.end():
             self._take(rest)
         self._finish(is_growing=is_growing)
@@ -246,17 +253,12 @@ class _Load:
             self._fold.feed(item)
 
     def _take_frame(self, frame: Frame) -> None:
-        found = self._fold.feed(frame)
-        self._tables.bytes += len(frame.raw)
-        if len(found) == 1 and found[0].message.frames[0] is frame:
-            seen = found[0]
-            request = self._note(seen)
-            self._add_frame(frame, seen, request)
+        found = self._feed(frame)
+        if len(found) == 1 and (seen := found[0]).message.frames[0] is frame:
+            self._add_frame(frame, seen, self._note(seen))
         else:
             self._held[frame.seq] = frame
             self._release(found)
-        if len(self._frame_rows) >= BATCH or self._tables.bytes > BATCH_BYTES:
-            self._flush()
 
     def _release(self, found: tuple[Seen, ...]) -> None:
         """Write the frames of messages that span lines, or share one."""
@@ -274,8 +276,9 @@ class _Load:
         seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, body, _ = frame
         kind, id_, method, code, problem, _ = verdict
         size = len(raw)
-        self._account.frames += 1
-        self._account.bytes += size
+        name = request = None
+        if sent is not None:
+            name, request = sent.name, sent.request.seq
         # One tuple made in one go: this is done for every frame, and half of a load is such steps.
         self._frame_rows.append(
             (
@@ -292,14 +295,18 @@ class _Load:
                 kind,
                 None if id_ is None else id_.decode("utf-8", "replace"),
                 method,
-                None if sent is None else sent.name,
+                name,
                 code,
                 problem,
-                None if sent is None else sent.request.seq,
+                request,
                 (body is not None or _is_json(kind, problem)) and (size < _SHALLOW or is_shallow(raw)),
                 raw,
             )
         )
+        tables = self._tables
+        tables.bytes = waiting = tables.bytes + size + ROW_BYTES
+        if waiting > BATCH_BYTES:
+            self._flush()
 
     def _take_record(self, record: Record) -> None:
         self._release(self._fold.feed(record))
@@ -353,14 +360,15 @@ class _Load:
         message, session = seen.message, seen.session
         talk = self._talks.get(session) or self._meet(session)
         talk.frames += 1
-        talk.last_ns = message.t_ns
+        talk.last_ns = t_ns = message.t_ns
         if talk.ready_ns is None and session.state == "ready":
-            talk.ready_ns = message.t_ns
-        if isinstance(message, Response):
-            return None if seen.exchange is None else self._answered(seen, message, seen.exchange)
-        if isinstance(message, Request):
+            talk.ready_ns = t_ns
+        if type(message) is Response:
+            exchange = seen.exchange
+            return None if exchange is None else self._answered(seen, message, exchange)
+        if type(message) is Request:
             return self._asked(seen, message, talk)
-        if isinstance(message, Notification):
+        if type(message) is Notification:
             self._told(seen, message)
         return None
 
@@ -391,20 +399,20 @@ class _Load:
         params = request.body.get("params")
         sent = self._sent[request] = Sent(seen, request, talk, name_of(params))
         talk.requests += 1
-        talk.in_flight += 1
-        sent.in_flight = talk.in_flight
-        if request.sender == "client":
+        sent.in_flight = talk.in_flight = talk.in_flight + 1
+        is_of_client = request.sender == "client"
+        if is_of_client:
             talk.open[request] = sent
             if sent.exchange is not None:
                 self._in_exchange.setdefault(sent.exchange, {})[sent] = None
+        elif request.method != "ping":
+            sent.during = self._during(sent, talk)
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is dict and "progressToken" in meta:
             token = token_of(meta["progressToken"])
             if token is not None:
-                sent.token = talk.session.number, "server" if request.sender == "client" else "client", token
+                sent.token = talk.session.number, "server" if is_of_client else "client", token
                 self._by_token[sent.token] = sent
-        if request.sender == "server" and request.method != "ping":
-            sent.during = self._during(sent, talk)
         return sent
 
     def _during(self, sent: Sent, talk: Talk) -> Sent | None:
@@ -422,7 +430,7 @@ class _Load:
         outer = sent.during
         if outer is not None and len(outer.spans) < MOST_SPANS:
             outer.spans.append((exchange.request.t_ns, response.t_ns))
-        if exchange.outcome is Outcome.RESULT and exchange.request.method == "tools/list":
+        if exchange.request.method == "tools/list" and exchange.outcome is Outcome.RESULT:
             self._definitions.take(response, seen.session.number)
         return sent
 
@@ -446,8 +454,16 @@ class _Load:
             waiting = {exchange.request for exchange in self._fold.finish()}
             for sent in [one for one in self._sent.values() if one.request not in waiting]:
                 self._close(sent, None, None, None)
+        self._count()
         self._tables.flush()
         self._tell()
+
+    def _count(self) -> None:
+        """Count the frames that wait, and their bytes."""
+        rows = self._frame_rows[self._first_row :]
+        self._account.frames += len(rows)
+        self._account.bytes += sum([len(row[-1]) for row in rows])
+        self._first_row = 0
 
     def _tell(self) -> None:
         if self._progress is not None:
@@ -467,6 +483,7 @@ class _Load:
                 self._meet(session)
         self._session_rows.extend(self._start + talk.row() for talk in self._talks.values())
         self._http.end()
+        self._count()
         row = self._account.row(self._capture, fold, is_growing=is_growing)
         self._tables.rows["captures"].append(self._start + row)
         if self._tables.is_full:
@@ -501,6 +518,16 @@ class _Account:
         self._spawned_ns: int | None = None
         self._ended: Record | None = None
         self._close: Record | None = None
+
+    def catch_up(self, expected: int, last_ns: int) -> None:
+        """Count the frames that came in order since the last record that was counted.
+
+        Args:
+            expected: the number that the next record should have.
+            last_ns: the stamp of the last one.
+        """
+        self.records += expected - 1 - self.last
+        self.last, self.last_ns = expected - 1, last_ns
 
     def note(self, record: Record) -> None:
         """Count a record."""

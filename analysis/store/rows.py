@@ -11,10 +11,11 @@ import orjson
 from analysis.exchange import Exchange, Outcome
 from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.message import Id, Request, Response, Side, id_of
+from analysis.revisions import REVISIONS
 from analysis.session import Seen, Session
 from analysis.store.definitions import Definition, definitions_in
 from analysis.store.tables import Row
-from analysis.store.values import integer, json_text, text
+from analysis.store.values import CUT, integer, json_text, text
 from captures.record import Record
 
 MOST_SESSIONS: Final = 20_000
@@ -33,6 +34,7 @@ _ERROR: Final = 300
 # Members of an enumeration are slow to look up.
 _RESULT: Final = Outcome.RESULT
 _UNANSWERED: Final = Outcome.UNANSWERED
+_KNOWN: Final = frozenset(REVISIONS)
 
 
 class Sent:
@@ -79,34 +81,38 @@ class Sent:
         """
         request, first = self.request, self.seen
         seen = answer or first
-        response, started, cancelled_ns, round_ = None, request.t_ns, None, first.round
+        sent_ns = started = request.t_ns
+        response = response_seq = answered_ns = response_size = cancelled_ns = None
+        round_, task = first.round, seen.task or first.task
         if ended is not None:
             response, started, cancelled_ns = ended.response, ended.started_ns, ended.cancelled_ns
             round_ = ended.round or round_
             outcome = outcome or ended.outcome
+            if response is not None:
+                response_seq, answered_ns, response_size = response.seq, response.t_ns, _size(response)
         outcome = outcome or _UNANSWERED
         code, error = error_of(response, outcome) if outcome is not _RESULT else (None, None)
-        task = seen.task or first.task
+        method, revision = request.method, seen.revision
         return (
             self.talk.session.number,
             request.seq,
             request.index,
-            None if response is None else response.seq,
+            response_seq,
             id_text(request),
-            text(request.method),
+            method if len(method) <= CUT and method.isascii() else text(method),
             self.name,
             request.sender,
-            text(seen.revision),
+            revision if revision in _KNOWN else text(revision),
             seen.era,
             outcome,
             code,
             error,
-            integer(started),
-            None if response is None else response.t_ns,
-            integer(started - request.t_ns),
+            started if started == sent_ns else integer(started),
+            answered_ns,
+            0 if started == sent_ns else integer(started - sent_ns),
             self._waiting_ns(started, response) if self.spans else 0,
             _size(request),
-            None if response is None else _size(response),
+            response_size,
             self.progress,
             cancelled_ns,
             self.in_flight,
@@ -298,9 +304,9 @@ def name_of(params: object) -> str | None:
         return None
     ref = params.get("ref")
     for where in (params, ref) if isinstance(ref, dict) else (params,):
-        for member in ("name", "uri"):
-            if isinstance(where.get(member), str):
-                return text(where[member]) or None
+        name = where.get("name")
+        if isinstance(name, str) or isinstance(name := where.get("uri"), str):
+            return text(name) or None
     return None
 
 

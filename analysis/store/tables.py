@@ -18,6 +18,8 @@ BATCH: Final = 20_000
 """Rows of one table that wait at most."""
 BATCH_BYTES: Final = 32 << 20
 """Bytes of frames among them."""
+ROW_BYTES: Final = BATCH_BYTES // BATCH
+"""What a frame counts among these beside its own bytes, so that one sum bounds both."""
 
 
 def definition() -> str:

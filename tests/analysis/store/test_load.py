@@ -541,6 +541,14 @@ def test_numbers_that_no_column_holds_do_no_harm(tmp_path: Path) -> None:
         assert (found["capture"], found["lost"], found["exit_status"]) == (path_id(path), 4, None)
 
 
+def test_rows_and_counts_are_the_same_however_often_they_are_inserted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with loaded(*READABLE) as connection:
+        at_once = everything(connection)
+    monkeypatch.setattr(load_module, "BATCH_BYTES", 1000)
+    with loaded(*READABLE) as connection:
+        assert everything(connection) == at_once
+
+
 def test_a_session_that_was_forgotten_and_speaks_again_has_one_row(tmp_path: Path) -> None:
     talk = over_http(tmp_path / "a.mcpcap")
     count = MOST_SESSIONS + 50
