@@ -214,7 +214,7 @@ class _Load:
         for item in self._capture:
             if type(item) is Record:
                 seq, rec, t_ns, _, offset, _, _ = item
-                if rec == "frame" and seq == expected and last_ns <= t_ns <= LARGEST:
+                if rec == "frame" and seq == expected <= LARGEST and last_ns <= t_ns <= LARGEST:
                     expected, last_ns = seq + 1, t_ns  # of what comes in order, which nearly all does, this is enough
                 elif _fits(item):
                     account.catch_up(expected, last_ns)

@@ -541,6 +541,16 @@ def test_numbers_that_no_column_holds_do_no_harm(tmp_path: Path) -> None:
         assert (found["capture"], found["lost"], found["exit_status"]) == (path_id(path), 4, None)
 
 
+def test_the_numbers_that_a_column_holds_end_between_two_frames(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcpcap"
+    header = seal(0, 0, "header", members(format=1))
+    frames = [seal(2**63 + at, 5, "frame", members(dir="c2s", size=2, raw="{}")) for at in (-2, -1, 0, 1)]
+    path.write_bytes(b"".join([header, *frames]))
+    with loaded(path) as connection:
+        assert rows(connection, "select seq - 9223372036854775800 from frames") == [(6,), (7,)]
+        assert rows(connection, "select frames, lost from captures") == [(2, 2**63 - 1)]
+
+
 def test_rows_and_counts_are_the_same_however_often_they_are_inserted(monkeypatch: pytest.MonkeyPatch) -> None:
     with loaded(*READABLE) as connection:
         at_once = everything(connection)
