@@ -25,6 +25,8 @@ from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, de
 from captures.versions import FORMAT_VERSION, lift
 
 CHUNK: Final = 1 << 20
+FIRST: Final = 1 << 13
+"""Bytes that are read for the header alone."""
 OPEN_AT_ONCE: Final = 64
 """Segments; the ring of a recorder keeps far fewer of one capture."""
 
@@ -218,7 +220,7 @@ class Capture:
 
     def _first_header(self) -> Record:
         with open_capture(self.segments[0]) as file:
-            for item in chain.from_iterable(_cut(file, LineCutter(self.segments[0]))):
+            for item in chain.from_iterable(_cut(file, LineCutter(self.segments[0]), FIRST)):
                 if isinstance(item, Record):
                     return self._understood(item)
         raise NotACapture(f"cannot read {self.path}: no record of a capture stands in it")
@@ -289,9 +291,10 @@ def unfit(first: Record, capture: object) -> Cause | None:
     return None if capture in (None, first.members.get("capture")) else "foreign"
 
 
-def _cut(file: BinaryIO, cutter: LineCutter) -> Iterator[list[Record | Damage]]:
-    while chunk := file.read(CHUNK):
+def _cut(file: BinaryIO, cutter: LineCutter, size: int = CHUNK) -> Iterator[list[Record | Damage]]:
+    while chunk := file.read(size):
         yield cutter.feed(chunk)
+        size = CHUNK
     yield cutter.end()
 
 
