@@ -9,7 +9,7 @@ from analysis.exchange import Outcome
 from analysis.finding import Finding
 from analysis.revisions import MODERN, between, since
 from analysis.rules import NOTE, WARNING
-from analysis.rules.eras import member, outcome_of
+from analysis.rules.eras import member, outcome_of, short
 from analysis.rules.listings import tools_of
 from analysis.rules.tool_known import RESULTS, STRUCTURED, Answered, Known, result_of
 from analysis.session import Seen
@@ -245,9 +245,9 @@ class Failed(Answered):
         told = result_of(seen)
         if told is None or told.body.get("isError") is not True:
             return ()
-        return [
-            self.finding(seen, "the tool has failed", pointer=f"{told.pointer}/isError", related=(told.call.seq,)),
-        ]
+        name = member(told.call.params, "name")
+        text = f"the tool {short(name)!r} has failed" if isinstance(name, str) else "the tool has failed"
+        return [self.finding(seen, text, pointer=f"{told.pointer}/isError", related=(told.call.seq,))]
 
 
 class ResourceWithoutCapability(Answered):

@@ -90,6 +90,9 @@ class Text(Report):
         self._groups: dict[str, _Group] = {}
         self._path = Path()
         self._ranking = Ranking()
+        self._hidden = 0
+        """Notes that nobody asked for."""
+        self._has_told = False
 
     def begin(self, capture: Path) -> Iterable[str]:
         """Forget the capture before."""
@@ -100,8 +103,12 @@ class Text(Report):
     def add(self, found: Found) -> Iterable[str]:
         """Keep a finding for its group, or tell it at once."""
         finding = found.finding
-        if found.accepted or (finding.level < self._least and finding.rule not in self._named):
+        if found.accepted:
             return
+        if finding.level < self._least and finding.rule not in self._named:
+            self._hidden += 1
+            return
+        self._has_told = True
         self._ranking.add(found)
         is_first = not self._groups
         group = self._groups.setdefault(finding.rule, _Group())
@@ -129,6 +136,8 @@ class Text(Report):
             yield from (f"{line}\n" for line in (*ranked, ""))
         if totals.captures:
             told = summary(totals)
+            if self._hidden and not self._has_told:
+                told += f" --notes tells {'it' if self._hidden == 1 else 'them'}."
             yield from (f"{line}\n" for line in (wrapped(told, self._width) if self._wraps else [told]))
 
     def _heading(self) -> Iterator[str]:
