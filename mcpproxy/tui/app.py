@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar, Final
 
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandList, CommandPalette
@@ -44,6 +45,7 @@ from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.turns import Turns
 
 DARK: Final = Theme(
     name="mcpproxy-dark",
@@ -119,6 +121,7 @@ class TheApp(App[None]):
         self.shelf = Shelf(find)
         self.asker = Asker()
         self.keys = keys.Keys({})
+        self.turns = Turns(self, super().on_event)
         self.checking = Checking(self._tell_checked)
         self._nothing, self._first = nothing, first
         self._opened: tuple[Reading, Pulse] | None = None
@@ -251,6 +254,13 @@ class TheApp(App[None]):
         self.screen.post_message(Failed(path, reason))
 
     # ---- keys
+
+    async def on_event(self, event: events.Event) -> None:
+        """Hand on what is typed in its turn, and all else at once."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self.turns.take(event)
+        else:
+            await super().on_event(event)
 
     def action_interrupt(self) -> None:
         """Stop what the screen is at; where it is at nothing, leave."""

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -23,6 +23,9 @@ from mcpproxy.tui.plain import copy, notify
 from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.pulsing import PulsingScreen
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
 
 
 class ActingScreen(PulsingScreen):
@@ -164,7 +167,7 @@ class ActingScreen(PulsingScreen):
                 found = [Form("", "", "", error.strerror or str(error))]
             self.post_message(Copied(found))
 
-        self._files.submit(work)
+        cast("TheApp", self.app).turns.wait_for(self._files.submit(work))
 
     @on(Copied)
     def _choose(self, event: Copied) -> None:

@@ -1,6 +1,8 @@
 """What screens of one capture share for which a thread works: it tells of what is new, or why it cannot go on."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, cast
 
 from textual import on
 from textual.screen import Screen
@@ -9,6 +11,9 @@ from mcpproxy.tui.live import Pulse
 from mcpproxy.tui.messages import Failed, Matched
 from mcpproxy.tui.plain import notify
 from mcpproxy.tui.reading import Reading
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
 
 
 class PulsingScreen(Screen[None]):
@@ -19,15 +24,18 @@ class PulsingScreen(Screen[None]):
         super().__init__()
         self.reading = reading
         self._pulse: Pulse | None = None
+        self._told: Future[None] = Future()
 
     def begin(self, step: Callable[[], bool], name: str) -> None:
-        """Have steps taken, and no others any more.
+        """Have steps taken, and no others any more. Keys wait for the first that is found: they may be about that.
 
         Args:
             step: some work; False where there is none at present.
             name: of the thread.
         """
         self.end()
+        self._told = Future()
+        cast("TheApp", self.app).turns.wait_for(self._told)
         self._pulse = Pulse(step, self._tell_new, self._tell_why, name)
 
     def end(self) -> None:
@@ -35,6 +43,7 @@ class PulsingScreen(Screen[None]):
         if self._pulse is not None:
             self._pulse.stop()
             self._pulse = None
+            self._release()
 
     @property
     def is_working(self) -> bool:
@@ -47,9 +56,16 @@ class PulsingScreen(Screen[None]):
 
     def _tell_new(self) -> None:
         self.post_message(Matched())
+        self._release()
 
     def _tell_why(self, reason: str) -> None:
         self.post_message(Failed(self.reading.path, reason))
+        self._release()
+
+    def _release(self) -> None:
+        """Let the keys go on. The thread calls this, and who has ended it: never both at once."""
+        if not self._told.done():
+            self._told.set_result(None)
 
     @on(Failed)
     def _failed(self, event: Failed) -> None:

@@ -292,6 +292,31 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert [one for one in drawn if 30 <= one < 39 or 40 <= one < 49 or one >= 90] == []
 
 
+@pytest.mark.parametrize(
+    ("keys", "seen"),
+    [
+        ("/tools/list\r", "tools/list  0 of"),
+        ("/session:2", "session:2 "),
+        ("/quit", "quit "),
+        ("/\x1b[200~quiet\x1b[201~e", "quiete"),
+        ("Mhello\r", "◆ hello"),
+        ("/id:2\rMquite\r", "◆ quite"),
+        ("equit", "jsonlquit"),
+        ("cqMquite\r", "◆ quite"),
+        ("cq/quit", "quit "),
+        ("?q/quit", "quit "),
+        ("F/quit", "quit "),
+        ("Qqueries", "queries "),
+    ],
+)
+def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, keys: str, seen: str) -> None:
+    with terminal(tmp_path, str(captured(tmp_path)), size=(140, 24)) as shown:
+        shown.until(lambda: "tools/call" in shown.text())
+        os.write(shown.ours, f"gj\r{keys}".encode())
+        shown.until(lambda: seen in shown.text())
+        assert shown.process.poll() is None
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
     path = captured(tmp_path)

@@ -1,0 +1,106 @@
+"""Turns: keys are handed on one after the other, each when all that the one before has led to is done.
+
+Textual gives a key to what has the focus when the key comes. A key that opens a box, or a screen, does so a few
+messages later, and whatever was typed meanwhile would go to what lies behind: of `/quit`, `q` would quit. So after each
+key something is sent the way that the key went, from what has the focus up to the app, and the next key waits until it
+is back: all queues on that way are in order, so what the key has led to was there before.
+
+Keys that only move a cursor are not waited for: they come faster than screens are drawn.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from time import monotonic
+from typing import Final
+
+from textual import events
+from textual.app import App
+from textual.message_pump import MessagePump
+
+ROUNDS: Final = 3
+"""How often the way is gone: a key leads to a message, and that one to another."""
+LONGEST_S: Final = 2.0
+"""How long a key waits: on whatever is stuck, the keys must still work."""
+MOVES: Final = frozenset(("up", "down", "page-up", "page-down", "first", "last"))
+"""The ids of what only moves a cursor."""
+AT_ONCE: Final = "ctrl+c"
+"""The key that waits for nothing."""
+
+
+class Turns:
+    """What was typed and has not been handed on yet."""
+
+    def __init__(self, app: App[None], hand_on: Callable[[events.Event], Awaitable[None]]) -> None:
+        """Nothing was typed.
+
+        Args:
+            app: whose keys these are.
+            hand_on: gives a key, or what was pasted, to what has the focus.
+        """
+        self._app, self._hand_on = app, hand_on
+        self._typed: deque[events.Event] = deque()
+        self._at: events.Event | None = None
+        """What was handed on, and has not led to all that it will."""
+        self._since = 0.0
+        self._work: Future[None] | None = None
+
+    def wait_for(self, work: Future[None]) -> None:
+        """Hand on no more until some work is done: it opens a box, or fills what the next key is about."""
+        self._work = work
+
+    async def take(self, event: events.Key | events.Paste) -> None:
+        """Hand on what was typed when its turn has come."""
+        if isinstance(event, events.Key) and event.key == AT_ONCE:
+            self._typed.clear()
+            await self._hand_on(event)
+            return
+        self._typed.append(event)
+        if self._at is None or monotonic() - self._since > LONGEST_S:
+            self._at = None
+            await self._go_on()
+
+    async def _go_on(self) -> None:
+        while self._typed and self._at is None:
+            event = self._typed.popleft()
+            front = self._front()
+            if self._only_moves(event):
+                await self._hand_on(event)
+                continue
+            self._at, self._since = event, monotonic()
+            await self._hand_on(event)
+            self._rise(event, front, front, ROUNDS)
+
+    def _front(self) -> MessagePump:
+        return self._app.focused or self._app.screen
+
+    def _only_moves(self, event: events.Event) -> bool:
+        if not isinstance(event, events.Key):
+            return False
+        chain = self._app.screen._modal_binding_chain  # as Textual itself looks keys up
+        bound = next((found[0] for _, one in chain if (found := one.key_to_bindings.get(event.key))), None)
+        return bound is not None and bound.id in MOVES
+
+    def _rise(self, event: events.Event, front: MessagePump, at: MessagePump, rounds: int) -> None:
+        """Go up from a widget, behind all that is on its way; one that is being closed is passed by."""
+        if at is self._app or at._parent is None:
+            self._app.call_later(self._back, event, front, rounds)
+        elif not at.call_later(self._rise, event, front, at._parent, rounds):
+            self._rise(event, front, at._parent, rounds)
+
+    async def _back(self, event: events.Event, front: MessagePump, rounds: int) -> None:
+        """All queues on the way were gone through."""
+        if event is not self._at:
+            return
+        if rounds > 1:
+            self._rise(event, front, front, rounds - 1)
+        elif self._front() is not front:
+            # What has the focus now may not even be there yet.
+            front = self._front()
+            self._rise(event, front, front, 1)
+        elif self._work is not None:
+            work, self._work = self._work, None
+            work.add_done_callback(lambda _: self._app.call_later(self._back, event, front, ROUNDS))
+        else:
+            self._at = None
+            await self._go_on()
