@@ -283,6 +283,13 @@ class TheApp(App[None]):
         if entry is not None and opened is not None:
             self.push_screen(entry.make(opened))
 
+    def action_switch(self, key: str) -> None:
+        """Show another screen of the capture that is open in place of this one."""
+        entry = next((one for one in entries() if one.key == key), None)
+        opened = self._present()
+        if entry is not None and opened is not None:
+            self.switch_screen(entry.make(opened))
+
     def _present(self) -> Opened | None:
         screen = self.screen
         if isinstance(screen, SessionsScreen):
@@ -290,7 +297,8 @@ class TheApp(App[None]):
             return self.opened(book.path) if book is not None else None
         if isinstance(screen, TrafficScreen):
             return screen.opened
-        return Opened(self._opened[0]) if self._opened is not None else None
+        row = getattr(screen, "entry", None)
+        return Opened(self._opened[0], row) if self._opened is not None else None
 
     def action_command_palette(self) -> None:
         """The palette."""

@@ -1,6 +1,6 @@
 """Entry: how a screen says what it is called, by which key it opens, and for what; and what it is opened with."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -67,7 +67,16 @@ def of(whence: Whence) -> Iterator[Entry]:
 
 def bind(bindings: BindingsMap, whence: Whence) -> None:
     """Add the keys that open screens."""
-    for entry in of(whence):
+    _bind(bindings, of(whence), "enter")
+
+
+def bind_others(bindings: BindingsMap, own: str) -> None:
+    """Add the keys that lead from one of these screens, by its word, to the others of its capture."""
+    _bind(bindings, (entry for entry in of("traffic") if entry.word != own), "switch")
+
+
+def _bind(bindings: BindingsMap, found: Iterable[Entry], action: str) -> None:
+    for entry in found:
         bindings.key_to_bindings[entry.key] = [
-            Binding(entry.key, f"app.enter('{entry.key}')", entry.word, id=entry.word)
+            Binding(entry.key, f"app.{action}('{entry.key}')", entry.word, id=entry.word)
         ]

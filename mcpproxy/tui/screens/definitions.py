@@ -11,7 +11,7 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.definitions import VERSIONS, Shown, Tool, Tools
-from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.histogram import brief
 from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.plain import Words, notify
@@ -113,6 +113,7 @@ class ToolsScreen(PulsingScreen):
         self._asked: object = None
         self._shown: Shown | None = None
         self._has_moved = False
+        bind_others(self._bindings, "tools")
 
     def compose(self) -> ComposeResult:
         """The tools, and the definition of one of them."""

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from analysis.finding import Finding, Level
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.found import LEVELS, SIGNS, Findings
 from mcpproxy.tui.messages import Checked, Grown
 from mcpproxy.tui.pages import clock, finding_lines, how_far, rule_lines
@@ -173,6 +173,7 @@ class FindingsScreen(WordingScreen):
         self._told: tuple[object, ...] = (None,)
         self._arranged_s = 0.0
         self._about: object = None
+        bind_others(self._bindings, "findings")
 
     def compose(self) -> ComposeResult:
         """The list, and below it the whole of one."""
@@ -210,6 +211,12 @@ class FindingsScreen(WordingScreen):
         """The line under the cursor."""
         row = self.table.cursor
         return self._rows.items[row] if row < len(self._rows.items) else None
+
+    @property
+    def entry(self) -> int | None:
+        """The entry that the finding under the cursor is about."""
+        item = self.item
+        return self.findings.row(item.finding) if item is not None and item.finding is not None else None
 
     # ---- what comes
 

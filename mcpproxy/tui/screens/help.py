@@ -118,7 +118,7 @@ class HelpScreen(ModalScreen[None]):
         own = [(keys, name) for name, keys in keymap.items()]
         rows = [
             *((in_force(keys, keymap) if text else keys, text) for keys, text in KEYS),
-            *([("more", "")] if more else []),
+            *([("of a capture, from each of its screens", "")] if more else []),
             *more,
             *([("yours, of keys.toml", "")] if own else []),
             *own,

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from mcpproxy.report import units
 from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.histogram import blocks, brief, stretched
 from mcpproxy.tui.latencies import Chosen, Figures, Latencies
 from mcpproxy.tui.messages import Matched
@@ -103,6 +103,7 @@ class LatencyScreen(PulsingScreen):
         self._sort = SORTS[0]
         self._has_moved = False
         self._shown: object = None
+        bind_others(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
         """The kinds, and more about one of them."""

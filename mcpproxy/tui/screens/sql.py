@@ -18,7 +18,7 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Span, cells, count_text, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.asking import Answer, Asker, Relation
-from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Told
 from mcpproxy.tui.plain import Words
 from mcpproxy.tui.widgets.editor import Editor
@@ -336,7 +336,9 @@ def asker_of(app: App[object]) -> Asker:
 
 def _of_one(opened: Opened) -> SqlScreen:
     reading = opened.reading
-    return SqlScreen([reading.path], sanitise(reading.fold.name or reading.path.parent.name, 40))
+    made = SqlScreen([reading.path], sanitise(reading.fold.name or reading.path.parent.name, 40))
+    bind_others(made._bindings, "sql")
+    return made
 
 
 def _of_all(paths: Sequence[Path]) -> SqlScreen:

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from mcpproxy.report.text import Span, cells, count_text, fit
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Grown, Matched, RowsRead
 from mcpproxy.tui.plain import Words
 from mcpproxy.tui.rows import Times, TrafficRows
@@ -71,6 +71,7 @@ class StderrScreen(PulsingScreen):
         self._frames = TrafficRows(self.reading, self._tell_rows)
         self._search: LogSearch | None = None
         self._beside: tuple[int, int] | None = None
+        bind_others(self._bindings, "stderr")
 
     def compose(self) -> ComposeResult:
         """The lines, and the frames beside them."""

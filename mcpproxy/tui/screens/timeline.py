@@ -13,7 +13,7 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.entries import Entry, Opened
+from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.histogram import brief
 from mcpproxy.tui.lanes import Bar, Lane, Lanes
 from mcpproxy.tui.messages import Matched
@@ -163,6 +163,7 @@ class TimelineScreen(PulsingScreen):
         """What the user has chosen to see; None for all there is."""
         self._follows = False
         self._has_moved = False
+        bind_others(self._bindings, "timeline")
 
     def compose(self) -> ComposeResult:
         """The lanes."""

@@ -1,0 +1,89 @@
+"""From each screen of a capture to each other, and back to where the first of them was opened."""
+
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.tui.entries import entries
+from mcpproxy.tui.screens.help import HelpScreen
+from mcpproxy.tui.screens.sessions import SessionsScreen
+from mcpproxy.tui.screens.sql import SqlScreen
+from mcpproxy.tui.widgets.table import Table
+from tests.mcpproxy.tui.stage import Stage, captured, play
+
+KEYS = {entry.key: entry.word for entry in entries()}
+
+
+def of(stage: Stage) -> str:
+    """The module of the screen: each of them has one of its own."""
+    return type(stage.app.screen).__module__
+
+
+MODULES = {
+    "E": "mcpproxy.tui.screens.stderr", "F": "mcpproxy.tui.screens.findings", "L": "mcpproxy.tui.screens.latency",
+    "O": "mcpproxy.tui.screens.definitions", "Q": "mcpproxy.tui.screens.sql", "T": "mcpproxy.tui.screens.timeline",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", MODULES)
+def test_each_screen_of_a_capture_leads_to_each_other(tmp_path: Path, key: str) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        depth = len(stage.app.screen_stack) + 1
+        at: list[str] = []
+        for other in MODULES:
+            if other == key:
+                continue
+            at[:] = [other]
+            await stage.press(key)
+            await stage.until(lambda: of(stage) == MODULES[key])
+            if key == "Q":
+                stage.app.screen.set_focus(stage.app.screen.query_one(Table))
+            await stage.pilot.resize_terminal(200, 30)
+            await stage.until(lambda: f"{at[0]} {KEYS[at[0]]}" in stage.text().splitlines()[-1])
+            assert f"{key} {KEYS[key]}" not in stage.text().splitlines()[-1]
+            await stage.press(other)
+            await stage.until(lambda: of(stage) == MODULES[at[0]])
+            assert len(stage.app.screen_stack) == depth
+            await stage.press("escape")
+            await stage.until(lambda: len(stage.app.screen_stack) == depth - 1)
+            stage.traffic  # noqa: B018 - it asserts
+
+    play(act, captured(tmp_path))
+
+
+def test_what_is_typed_stays_text(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("E", "slash", *"FLOTQ")
+        await stage.see("FLOTQ")
+        assert of(stage) == MODULES["E"]
+        await stage.press("escape", "Q", *"FLEOT")
+        await stage.see("FLEOT")
+        assert of(stage) == MODULES["Q"]
+
+    play(act, captured(tmp_path))
+
+
+def test_sql_over_all_captures_leads_to_no_screen_of_one(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("escape", "Q")
+        await stage.until(lambda: isinstance(stage.app.screen, SqlScreen))
+        stage.app.screen.set_focus(stage.app.screen.query_one(Table))
+        await stage.press("F")
+        assert isinstance(stage.app.screen, SqlScreen)
+        await stage.press("escape", "escape")
+        await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
+
+    play(act, captured(tmp_path), captured(tmp_path, "other"))
+
+
+def test_help_says_that_they_lead_to_each_other(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("question_mark", "G")
+        assert isinstance(stage.app.screen, HelpScreen)
+        await stage.see("from each of its screens", "  Q  ")
+
+    play(act, captured(tmp_path))
