@@ -1,15 +1,28 @@
 """Help: every key, on one page."""
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import ClassVar, Final
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from mcpproxy.report.text import Span
+from mcpproxy.report.text import Span, cells
+from mcpproxy.report.wrapping import wrapped
 from mcpproxy.tui.entries import entries
 from mcpproxy.tui.widgets.pane import Pane
+
+WIDTH: Final = 84
+SHARE: Final = 96
+"""Percent of the terminal that it takes at most."""
+BORDERS: Final = 6
+"""Cells of the frame, of the padding, and of the bar."""
+MARGIN: Final = 22
+"""Cells before the texts."""
+LEAST: Final = 8
+"""Cells into which they are fitted."""
 
 KEYS: Final = (
     ("everywhere", ""),
@@ -34,7 +47,7 @@ KEYS: Final = (
     ("f", "follow the end"),
     ("n N", "next and previous match of the filter; without one, errors and findings"),
     ("x", "frames or exchanges"),
-    ("t", "time: since the start, since the row above, wall clock"),
+    ("t", "times: since the start, since the row above (delta), wall clock"),
     ("m M '", "mark, note, next mark"),
     ("c", "copy as JSON, raw text, a line of JSON, or a command that sends it again"),
     ("e", "export what is shown as JSON lines"),
@@ -112,7 +125,11 @@ class HelpScreen(ModalScreen[None]):
         yield Pane(id="help")
 
     def on_mount(self) -> None:
-        """Fill it."""
+        """Read it from there."""
+        self.query_one("#help", Pane).focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fill it: texts that are too long go on below themselves."""
         keymap: Mapping[str, str] = getattr(getattr(self.app, "keys", None), "keymap", {})
         more = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
         own = [(keys, name) for name, keys in keymap.items()]
@@ -123,8 +140,13 @@ class HelpScreen(ModalScreen[None]):
             *([("yours, of keys.toml", "")] if own else []),
             *own,
         ]
-        pane = self.query_one("#help", Pane)
-        pane.say_lines(
-            [[Span(keys, "accent")] if not text else [Span(f"  {keys:<20}"), Span(text, "dim")] for keys, text in rows]
-        )
-        pane.focus()
+        room = min(WIDTH, event.size.width * SHARE // 100) - BORDERS
+        lines: list[list[Span]] = []
+        for keys, text in rows:
+            if not text:
+                lines += [[Span(line, "accent")] for line in wrapped(keys, max(LEAST, room))]
+                continue
+            told = list(wrapped(keys, MARGIN - 3))
+            for key, line in zip_longest(told, wrapped(text, max(LEAST, room - MARGIN)), fillvalue=""):
+                lines.append([Span(f"  {key}{' ' * (MARGIN - 2 - cells(key))}"), Span(line, "dim")])
+        self.query_one("#help", Pane).say_lines(lines)

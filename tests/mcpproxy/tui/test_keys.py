@@ -53,6 +53,25 @@ def test_help_tells_every_key() -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("size", [(40, 60), (80, 70), (140, 70)], ids=lambda size: f"{size[0]}")
+def test_help_is_to_be_read_to_the_end(tmp_path: Path, size: tuple[int, int]) -> None:
+    write('[keys]\ntimes = ["ctrl+alt+shift+f11", "ctrl+alt+shift+f12"]\n')
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("question_mark")
+        read: list[str] = []
+        for _ in range(6):
+            inside = [line.partition("│")[2].rpartition("│")[0] for line in stage.text().splitlines()]
+            assert [line for line in inside if "…" in line] == []
+            read += " ".join(inside).split()
+            await stage.press("pagedown")
+        # The last words of the longest texts.
+        assert {"before", "died", "again", "message"} <= set(read)
+
+    play(act, captured(tmp_path), size=size)
+
+
 def foot(stage: Stage) -> str:
     """The line with the keys."""
     return stage.text().splitlines()[-1]
