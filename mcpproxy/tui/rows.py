@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.exchange import Exchange, Outcome, outcome_of
@@ -41,7 +42,7 @@ MARK: Final = "◆"
 """Before the time of a marked row."""
 
 FRAMES: Final = (
-    Column("time", "time", 11, right=True, drop=1),
+    Column("time", "time", 12, right=True, drop=1),
     Column("way", "", 2),
     Column("found", "find", 4, drop=3),
     Column("what", "method / name", 24, stretch=True),
@@ -52,7 +53,7 @@ FRAMES: Final = (
     Column("more", "content", 24, stretch=True, drop=9),
 )
 EXCHANGES: Final = (
-    Column("time", "asked", 11, right=True, drop=1),
+    Column("time", "asked", 12, right=True, drop=1),
     Column("way", "", 2),
     Column("found", "find", 4, drop=3),
     Column("what", "method / name", 24, stretch=True),
@@ -62,6 +63,15 @@ EXCHANGES: Final = (
     Column("size", "answer", 8, right=True, drop=5),
     Column("more", "content", 24, stretch=True, drop=9),
 )
+
+HEADINGS: Final[Mapping[Times, str]] = {"delta": "delta", "abs": "clock"}
+"""What stands above times that are not those since the start."""
+
+
+def timed(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
+    """Columns whose heading says which times stand below it."""
+    heading = HEADINGS.get(times)
+    return tuple(replace(one, title=heading) if one.name == "time" and heading else one for one in columns)
 
 
 class Told(NamedTuple):
@@ -148,8 +158,15 @@ class TrafficRows:
         if told.is_wide:
             what = (*what, Span(f"  {note}", "accent")) if note else what
             return Line({"time": self._time(row), "way": (told.way,), "found": found, "what": what}, wide="what")
+        latency = latency_text(latency_ns) if is_answer and latency_ns >= 0 else ""
+        spills = ""
         if note and self.is_narrow:
-            what = (*what, Span(f"  {note}", "dim"))
+            # It stands where it has room: behind the name, and of a request where the outcome of its answer would be.
+            spills = "status" if told.id and not (status.text or latency) else "what"
+            if spills == "status":
+                status = Span(note, "dim")
+            else:
+                what = (*what, Span(f"  {note}", "dim"))
         return Line(
             {
                 "time": self._time(row),
@@ -158,10 +175,11 @@ class TrafficRows:
                 "what": what,
                 "id": (Span(told.id),),
                 "status": (status,),
-                "latency": (Span(latency_text(latency_ns) if is_answer and latency_ns >= 0 else "", "dim"),),
+                "latency": (Span(latency, "dim"),),
                 "size": (Span(units.size(size) if size else "", "dim"),),
                 "more": (*((Span(f"{note}  ", "accent"),) if note else ()), Span(told.more, "dim")),
-            }
+            },
+            spills=spills,
         )
 
     def entry(self, row: int) -> int | None:

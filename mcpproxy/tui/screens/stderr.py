@@ -14,7 +14,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Grown, Matched, RowsRead
 from mcpproxy.tui.plain import Words
-from mcpproxy.tui.rows import Times, TrafficRows
+from mcpproxy.tui.rows import Times, TrafficRows, timed
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.widgets.bar import FilterBox
@@ -231,6 +231,8 @@ class StderrScreen(PulsingScreen):
         """Since the start, since the row above, wall clock."""
         times = TIMES[(TIMES.index(self._rows.times) + 1) % len(TIMES)]
         self._rows.times = self._frames.times = times
+        self.table.set_columns(timed(LINES, times))
+        self.frames.set_columns(timed(FRAMES, times))
         self._rows_read()
 
     def action_filter(self) -> None:

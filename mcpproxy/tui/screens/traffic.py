@@ -22,7 +22,7 @@ from mcpproxy.tui.entries import Opened, bind
 from mcpproxy.tui.messages import Checked, DetailRead, Grown, Matched, RowsRead
 from mcpproxy.tui.pages import how_far, losses_text, short_lines
 from mcpproxy.tui.plain import Words, notify
-from mcpproxy.tui.rows import EXCHANGES, FRAMES, Times, TrafficRows
+from mcpproxy.tui.rows import EXCHANGES, FRAMES, Times, TrafficRows, timed
 from mcpproxy.tui.scan import Scan
 from mcpproxy.tui.screens.acting import ActingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
@@ -339,7 +339,7 @@ class TrafficScreen(ActingScreen):
         if rows.is_exchanges and number is not None:
             entry = self.reading.exchanges.request[number]
         following = self.table.following
-        self.table.set_columns(EXCHANGES if rows.is_exchanges else FRAMES)
+        self._set_columns()
         self.table.show(rows)
         if entry is not None:
             self.go_to(entry)
@@ -349,7 +349,10 @@ class TrafficScreen(ActingScreen):
     def action_times(self) -> None:
         """Since the start, since the row above, wall clock."""
         self._rows.times = TIMES[(TIMES.index(self._rows.times) + 1) % len(TIMES)]
-        self.table.refresh()
+        self._set_columns()
+
+    def _set_columns(self) -> None:
+        self.table.set_columns(timed(EXCHANGES if self._rows.is_exchanges else FRAMES, self._rows.times))
 
     # ---- the filter
 
@@ -413,7 +416,7 @@ class TrafficScreen(ActingScreen):
         self.table.following = following
         self._rows.is_exchanges, self._filtered = False, True
         self._rows.view = self._scan.rows
-        self.table.set_columns(FRAMES)
+        self._set_columns()
         self.table.show(self._rows)
         self.begin(self._scan.step, "scan")
         self._title()
@@ -432,7 +435,7 @@ class TrafficScreen(ActingScreen):
         entry = self.entry
         self._filtered = self._rows.is_exchanges = False
         self._rows.view = self.reading.shown
-        self.table.set_columns(FRAMES)
+        self._set_columns()
         self.table.show(self._rows)
         if entry is not None:
             self.go_to(entry)

@@ -5,7 +5,8 @@ where the terminal is narrow, and keeps the cursor. It follows the end while the
 pauses that, and going to the end goes on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol
 
@@ -48,6 +49,8 @@ class Line:
     """By the names of columns."""
     wide: str = ""
     """The column from which a text runs on to the end of the row: it is the cell of that name."""
+    spills: str = ""
+    """The column from which a text runs on over the empty cells behind it."""
 
 
 class Rows(Protocol):
@@ -91,6 +94,18 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
         left -= share
         made.append((column, column.width + share))
     return made
+
+
+def _spread(columns: Sequence[tuple[Column, int]], line: Line, gap: int = 1) -> Iterator[tuple[Column, int]]:
+    """The columns of a line: that whose text spills takes those behind it that are empty."""
+    rest = deque(columns)
+    while rest:
+        column, width = rest.popleft()
+        while (
+            column.name == line.spills and rest and not any(span.text for span in line.cells.get(rest[0][0].name, ()))
+        ):
+            width += gap + rest.popleft()[1]
+        yield column, width
 
 
 class Table(ScrollView, can_focus=True):
@@ -327,7 +342,7 @@ class Table(ScrollView, can_focus=True):
     def _drawn(self, line: Line, width: int, styles: dict[Role, Style]) -> Strip:
         made = []
         left = width
-        for number, (column, size) in enumerate(self._layout):
+        for number, (column, size) in enumerate(_spread(self._layout, line)):
             if number:
                 made += segments((), min(1, left), styles)
                 left -= 1

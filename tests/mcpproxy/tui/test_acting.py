@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -173,6 +174,26 @@ class TestMarks:
             await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
             await stage.press(*"why", "enter")
             await stage.see("◆+0.002", "  why")
+
+        play(act, captured(tmp_path), size=(80, 24))
+
+    def test_a_note_takes_the_room_that_is_free(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            for row, note in ((2, "why does it come so late here"), (3, "the first call of all")):
+                stage.traffic.table.go(row)
+                await stage.press("M")
+                await stage.press(*(one if one != " " else "space" for one in note), "enter")
+                await stage.see(note)
+            await stage.see("notifications/initialized  why does it come so late here", "tools/call search")
+
+        play(act, captured(tmp_path), size=(80, 24))
+
+    def test_a_mark_leaves_the_clock_whole(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("m", "t", "t")
+            await stage.until(lambda: re.search(r"◆\d\d:\d\d:\d\d\.\d\d ", stage.text()))
 
         play(act, captured(tmp_path), size=(80, 24))
 

@@ -304,13 +304,17 @@ class TestTraffic:
     def test_times(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
-            await stage.see("+0.009")
+            await stage.see("+0.009", " time ")
             await stage.press("t")
             await stage.until(lambda: "+0.009" not in stage.text())
+            await stage.see(" delta ")
             await stage.press("t")
             await stage.until(lambda: "+0.001" not in stage.text())
-            await stage.press("t")
-            await stage.see("+0.009")
+            await stage.see(" clock ")
+            await stage.press("x")
+            await stage.see(" clock ")
+            await stage.press("x", "t")
+            await stage.see("+0.009", " time ")
 
         play(act, captured(tmp_path))
 
