@@ -574,14 +574,17 @@ class TestPowerLoss:
     def synced_sizes(self, log: Path) -> list[int]:
         """How long the capture was each time a sync began that succeeded.
 
-        Calls that another one interrupts stand on two lines of the log and are not counted: this errs on the low side.
+        A call that another thread interrupts stands on two lines of the log, each with the number of its thread.
         """
-        size, sizes = 0, []
+        size, sizes, begun = 0, list[int](), dict[str, int]()
         for line in log.read_text("latin-1").splitlines():
-            if wrote := re.search(r"\bwrite\(.* = (\d+)$", line):
+            thread = line.split(" ", 1)[0]
+            if wrote := re.search(r"\bwrite(?:\(| resumed>).* = (\d+)$", line):
                 size += int(wrote[1])
-            elif re.search(r"\bfdatasync\(.* = 0$", line):
-                sizes.append(size)
+            elif re.search(r"\bfdatasync\(.*<unfinished", line):
+                begun[thread] = size
+            elif re.search(r"\bfdatasync(?:\(| resumed>).* = 0$", line):
+                sizes.append(begun.pop(thread, size))
         return sizes
 
     def after(self, rng: random.Random, data: bytes, synced: int) -> bytes:
