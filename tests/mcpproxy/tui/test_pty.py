@@ -306,7 +306,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
         ("cq/quit", "\nquit "),
         ("?q/quit", "\nquit "),
         ("F/quit", "\nquit "),
-        ("Qqueries", "\nqueries "),
+        ("Qqueries", "\n queries "),
     ],
 )
 def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, keys: str, seen: str) -> None:
