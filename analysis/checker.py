@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from analysis.bodies import problems_of, proof_for
 from analysis.costs import Costs
@@ -54,11 +54,7 @@ LARGE: Final = 1 << 20
 _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "request": ("request",),
     "notification": ("notification",),
-    "complete": ("response", "result"),
-    "failed": ("response", "result"),
-    "interim": ("response", "result"),
-    "task": ("response", "result"),
-    "untyped": ("response", "result"),
+    **dict.fromkeys(get_args(ResultKind), ("response", "result")),
     "error": ("response", "error"),
     "unpaired result": ("response", "unpaired"),
     "unpaired error": ("response", "error", "unpaired"),
@@ -67,7 +63,7 @@ _HOOKS: Final[dict[str, tuple[str, ...]]] = {
 }
 _HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
 _MEDIA: Final = frozenset({"application/json", "text/event-stream"})
-_OF_RESULTS: Final = frozenset({"complete", "failed", "interim", "task", "untyped"})
+_OF_RESULTS: Final = frozenset(get_args(ResultKind))
 _PROVEN: Final = frozenset({"request", "notification", "complete"})
 _SHAPED: Final = _OF_RESULTS | {"request", "notification"}
 

@@ -188,8 +188,7 @@ class Fold:
 
     def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
         if isinstance(message, Request):
-            body = message.body
-            response = message.as_response() if "result" in body or "error" in body else None
+            response = message.as_response()
             if response is None or self._meant(response) is None:
                 return self._request(message, session, http)
             message = response

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 import orjson
 
-from captures.frame import Envelope, Frame
+from captures.frame import Frame
 
 Side: TypeAlias = Literal["client", "server"]
 """Who speaks. Each side has its own ids."""
@@ -266,9 +266,9 @@ Message: TypeAlias = Request | Notification | Response | Invalid
 
 def messages(frame: Frame) -> tuple[Message, ...]:
     """The messages of a frame: one, or those of a batch. Never empty, never raises."""
-    verdict = frame.verdict
     if frame.body is not None:
-        return (_flawless(frame, verdict, frame.body),)
+        return (_flawless(frame, frame.body),)
+    verdict = frame.verdict
     if frame.is_partial:
         return (_invalid(frame, "unjudged"),)
     if verdict.kind in ("invalid", "unjudged"):
@@ -283,11 +283,10 @@ def messages(frame: Frame) -> tuple[Message, ...]:
         return (_invalid(frame, verdict.problem or "unjudged"),)
 
 
-def _flawless(frame: Frame, verdict: Envelope, body: dict[str, Any]) -> Message:
+def _flawless(frame: Frame, body: dict[str, Any]) -> Message:
     """The message of a frame about which nothing is odd: what it is, the verdict has told."""
-    method = verdict.method
-    by: Side = "client" if frame.dir == "c2s" else "server"
-    if method is not None and verdict.id is None:
+    method, by = frame.verdict.method, sender(frame)
+    if method is not None and frame.verdict.id is None:
         return Notification((frame,), None, by, body, method)
     ident = body["id"]
     id_ = _short("string", ident) if type(ident) is str else tuple.__new__(Id, ("number", str(ident)))

@@ -16,8 +16,7 @@ MODERN: Final = 4
 Era: TypeAlias = Literal["handshake", "modern"]
 """Whether a session is opened by `initialize`, or every request stands for itself."""
 
-RANKS: Final[dict[str | None, int]] = {revision: rank for rank, revision in enumerate(REVISIONS)}
-"""Their ranks."""
+_RANKS: Final = {revision: rank for rank, revision in enumerate(REVISIONS)}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
 
 
@@ -28,7 +27,7 @@ def rank_of(version: object) -> int | None:
     """
     if not isinstance(version, str):
         return None
-    rank = RANKS.get(version)
+    rank = _RANKS.get(version)
     if rank is not None:
         return rank
     if version == DRAFT or version.startswith("DRAFT-"):

@@ -12,7 +12,7 @@ from analysis.capabilities import Declared
 from analysis.exchange import Exchange, IdState, RequestTable
 from analysis.http import HttpExchange
 from analysis.message import Id, Invalid, Message, Notification, Request, Side
-from analysis.revisions import RANKS, Era, era_of, rank_of
+from analysis.revisions import Era, era_of, rank_of
 from analysis.threads import Threads
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Seen:
         """Of a request, response or cancellation: what its id was before it came."""
         self.revision = revision
         """The revision in force for it; None where it is not known."""
-        self.rank = RANKS[revision] if revision in RANKS else rank_of(revision)
+        self.rank = rank_of(revision)
         """The rank of that revision; None where it is not known."""
         self.cancels = cancels
         """Of a cancellation: the request that it names."""

@@ -12,8 +12,8 @@ from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules import NOTE, Ending, Rule
 from analysis.rules.cancel_named import CANCELLED, KEPT, PAGE, named_id
 from analysis.rules.eras import member, short
-from analysis.rules.progress import PROGRESS, WORD, cancelled_seq
-from analysis.rules.tokens import tokens_of
+from analysis.rules.progress import PROGRESS, cancelled_seq
+from analysis.rules.tokens import WORD, tokens_of
 from analysis.session import Seen, Session
 from analysis.subscriptions import LISTEN
 

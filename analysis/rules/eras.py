@@ -31,15 +31,15 @@ class Everywhere(Span):
 
 def envelope(request: Request) -> dict[str, Any] | None:
     """`params._meta` of a request; None where it is no object."""
-    meta = member(request.params, "_meta")
+    params = request.body.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
     return meta if isinstance(meta, dict) else None
 
 
 def lacks(request: Request) -> Lack | None:
     """What a modern request lacks that every one must have; None where it is complete."""
-    params = request.body.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    if not isinstance(meta, dict):
+    meta = envelope(request)
+    if meta is None:
         return "meta"
     if not isinstance(meta.get(PROTOCOL_VERSION), str):
         return "version"

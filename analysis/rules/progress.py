@@ -10,7 +10,7 @@ from analysis.message import Id, Request, Side, converted, other_side
 from analysis.revisions import MODERN_ERA
 from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.eras import member, short
-from analysis.rules.tokens import Token, is_of_session, tokens_of
+from analysis.rules.tokens import WORD, Token, is_of_session, tokens_of
 from analysis.session import Seen
 
 FLOOD: Final = 50
@@ -19,7 +19,6 @@ FLOODS: Final = 100
 """Tokens that are watched for a flood at a time."""
 PROGRESS: Final = "notifications/progress"
 PAGE: Final = "2024-11-05 basic/utilities/progress"
-WORD: Final = b"progressToken"
 
 
 _SECOND_NS: Final = 1_000_000_000

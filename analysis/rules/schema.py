@@ -12,6 +12,7 @@ from analysis.forms import Problem
 from analysis.message import Number, Response
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import ERROR, NOTE, WARNING, Rule
+from analysis.rules.tokens import WORD
 from analysis.session import Seen
 from analysis.shapes import Part
 
@@ -182,7 +183,7 @@ class MetaProgressToken(Rule):
     """
 
     id = "schema/meta-progress-token"
-    word = b"progressToken"
+    word = WORD
     source = "2024-11-05 basic/utilities/progress"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:

@@ -11,6 +11,7 @@ from analysis.message import Id, Request, Side, id_of, other_side
 from analysis.revisions import HANDSHAKE_ERA, since
 from analysis.rules import NOTE, RACE_NS, WARNING, Ending, Rule
 from analysis.rules.pipes import pipes_of
+from analysis.rules.tokens import WORD
 from analysis.session import Seen, Session
 from captures.record import Record
 
@@ -220,7 +221,7 @@ class Slow(Rule):
         return hook != "notification" or method == "notifications/progress"
 
     def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
-        return b"progressToken" if hook == "request" else b""
+        return WORD if hook == "request" else b""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request

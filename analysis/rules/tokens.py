@@ -21,6 +21,9 @@ from analysis.tasks import Task
 KEPT: Final = 10_000
 """Tokens of a session that are remembered."""
 
+WORD: Final = b"progressToken"
+"""What stands in the bytes of every message that carries a token, or tells of one."""
+
 _KEY: Final = "tokens"
 _TASK: Final = Outcome.TASK
 
