@@ -9,7 +9,6 @@ written aside and renamed. Captures that are being recorded are never kept.
 import json
 import os
 import tempfile
-from collections import Counter
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
@@ -18,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.exchange import Outcome
 from analysis.fold import Fold
+from analysis.histogram import Histogram
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
@@ -37,8 +37,6 @@ LARGEST: Final = 16 << 10
 """Bytes. A file of the cache that is larger is none of ours."""
 
 _SHORTEST_NS: Final = 1 << 20
-_FINENESS: Final = 4
-"""Bits of a latency that are kept: values within 6 % of each other count as one."""
 _BAD: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
 _SUFFIX: Final = ".json"
 _TEXT: Final = 200
@@ -66,7 +64,7 @@ class Summary(NamedTuple):
     """Requests that ended in an error, of JSON-RPC or of a tool."""
     answered: int = 0
     p95_ns: int | None = None
-    """95 of 100 answers took no longer, give or take 6 %; None without answers."""
+    """95 of 100 answers took no longer, give or take 2 %; None without answers."""
     lost: int = 0
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
@@ -77,37 +75,13 @@ class Summary(NamedTuple):
     """Frames by bucket, up to the last one with any."""
 
 
-class Latencies:
-    """A histogram with fine steps for small values and coarse ones for large: any number of them in little room."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[int] = Counter()
-        self.count = 0
-
-    def add(self, ns: int) -> None:
-        """One more."""
-        power = max(0, ns.bit_length() - _FINENESS)
-        self._counts[power << 32 | ns >> power] += 1
-        self.count += 1
-
-    def quantile(self, part: float) -> int | None:
-        """The value below which that part of all lies; None where there is none."""
-        wanted, seen = part * self.count, 0
-        for key in sorted(self._counts):
-            seen += self._counts[key]
-            if seen >= wanted:
-                power, mantissa = key >> 32, key & 0xFFFFFFFF
-                return (mantissa << power) + ((1 << power) >> 1)
-        return None
-
-
 class Summarizer:
     """Sums up one capture, item by item; its summary can be had at any time."""
 
     def __init__(self) -> None:
         self.fold = Fold()
         self.frames = self.errors = 0
-        self.latencies = Latencies()
+        self.latencies = Histogram()
         self._assembler = FrameAssembler()
         self._bucket_ns, self._traffic = _SHORTEST_NS, [0] * BUCKETS
         self._status: int | None = None
@@ -157,7 +131,7 @@ class Summarizer:
             frames=self.frames,
             errors=self.errors,
             answered=self.latencies.count,
-            p95_ns=self.latencies.quantile(0.95),
+            p95_ns=self.latencies.quantiles(0.95)[0],
             lost=fold.lost,
             ending=ending,
             bucket_ns=self._bucket_ns,

@@ -2,7 +2,8 @@
 
     python -m bench.tui [--frames N] [--rate N] [--seconds N] [--json]
 
-A capture of calls and answers is made, opened on a pty, and looked through; then one that grows at a rate is followed.
+A capture of calls and answers is made, opened on a pty, and looked through while the rules are at it; then one that
+grows at a rate is followed.
 A key is answered when the first byte comes back. Memory is that of the process at its most. Informs, and never fails
 for a figure.
 """
@@ -34,11 +35,18 @@ ROOT: Final = Path(__file__).parents[1]
 SIZE: Final = (140, 40)
 TOOLS: Final = (b"read_file", b"search", b"list_directory", b"write_file")
 CONTROL: Final = re.compile(rb"\x1b\[[0-9;:?<>=$]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b.")
+OPENING: Final = (
+    b'{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}'
+    b',"clientInfo":{"name":"bench","version":"1"}}}\n'
+    b'{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}'
+    b',"serverInfo":{"name":"bench","version":"1"}}}\n'
+    b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+).split(b"\n")
 KEYS: Final = ("j", "k", " ", "\x02", "G", "g", "j", "x", "x", "p")
 
 
-def header() -> bytes:
-    """The first line."""
+def opening() -> bytes:
+    """The header and the handshake."""
     named = {
         "format": 1,
         "capture": "0" * 32,
@@ -47,7 +55,9 @@ def header() -> bytes:
         "name": "bench",
         "observed_start": True,
     }
-    return seal(0, 0, "header", members(**named, wall_ns=time.time_ns()))
+    first = seal(0, 0, "header", members(**named, wall_ns=time.time_ns()))
+    shaken = [lines_members("s2c" if number == 1 else "c2s", [line])[0] for number, line in enumerate(OPENING)]
+    return first + seal_all(1, 0, "frame", shaken)
 
 
 def pairs(first: int, count: int) -> tuple[list[bytes], list[bytes]]:
@@ -74,13 +84,15 @@ def block(first_seq: int, first: int, count: int, t_ns: int) -> bytes:
     return seal_all(first_seq, t_ns, "frame", middles)
 
 
-def make(path: Path, frames: int) -> None:
-    """A capture of so many frames."""
+def make(path: Path, calls: int) -> int:
+    """A capture of so many calls and their answers; gives back how many frames that are."""
+    first = 1 + len(OPENING)
     with path.open("wb") as out:
-        out.write(header())
-        for at in range(0, frames // 2, 500):
-            out.write(block(1 + 2 * at, at, min(500, frames // 2 - at), at * 1_000_000))
-        out.write(seal(frames + 1, frames * 1_000_000, "close", members(ending="client", status=0)))
+        out.write(opening())
+        for at in range(0, calls, 500):
+            out.write(block(first + 2 * at, at, min(500, calls - at), at * 1_000_000))
+        out.write(seal(first + 2 * calls, 2 * calls * 1_000_000, "close", members(ending="client", status=0)))
+    return first - 1 + 2 * calls
 
 
 class Screen:
@@ -153,10 +165,10 @@ class Screen:
         os.close(self.ours)
 
 
-def at_rest(frames: int, place: str) -> dict[str, Any]:
+def at_rest(wanted: int, place: str) -> dict[str, Any]:
     """A large capture is opened and looked through, while it is read and when all of it is understood."""
     path = Path(place, "large.mcpcap")
-    make(path, frames)
+    frames = make(path, wanted // 2)
     start = time.monotonic()
     screen = Screen(path, place)
     try:
@@ -183,7 +195,7 @@ def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
     """A capture grows at a rate, and is followed."""
     path = Path(place, "live.mcpcap")
     made = CaptureFile(path)
-    made.append(header())
+    made.append(opening())
     done = threading.Event()
     late = [0.0]
 
@@ -191,7 +203,9 @@ def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
         start, step = time.monotonic(), 0.05
         count = max(1, int(rate * step / 2))
         for turn in range(int(seconds / step)):
-            made.append(block(1 + 2 * turn * count, turn * count, count, int((time.monotonic() - start) * 1e9)))
+            made.append(
+                block(1 + len(OPENING) + 2 * turn * count, turn * count, count, int((time.monotonic() - start) * 1e9))
+            )
             ahead = start + (turn + 1) * step - time.monotonic()
             late[0] = max(late[0], -ahead)
             if ahead > 0:
@@ -211,7 +225,7 @@ def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
             passed = time.monotonic() - start
             if passed > 1:
                 lags.append(max(0.0, min(passed, seconds) * rate - screen.counted) / rate)
-        total = int(rate * 0.05 / 2) * 2 * int(seconds / 0.05)
+        total = len(OPENING) + int(rate * 0.05 / 2) * 2 * int(seconds / 0.05)
         ended = time.monotonic()
         screen.until(rf"{total:,} frames(?! +understood)")
         catch_up_s = time.monotonic() - ended

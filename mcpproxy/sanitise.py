@@ -51,8 +51,9 @@ def sanitise(text: str, limit: int | None = CELL_LIMIT) -> str:
     """
     # Each character gives at least one, so no more than limit + 1 of them can matter.
     head = text if limit is None or len(text) <= limit else text[: limit + 1]
-    plain = head.isascii() and head.isprintable()
-    return _clipped(head if plain else _pieces(head), limit)
+    if head.isascii() and head.isprintable():
+        return head if limit is None or len(head) <= limit else head[: limit - 1] + "…"
+    return _clipped(_pieces(head), limit)
 
 
 def sanitise_bytes(raw: bytes, limit: int | None = CELL_LIMIT) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from captures.listing import find_captures
+from captures.errors import NotACapture
+from captures.listing import find_captures, newest_first, real_path
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import NOTHING_YET, all_captures, selected
@@ -42,8 +43,7 @@ def run(arguments: list[str]) -> int:
         return fail("tui reads captures that are files, and not from stdin; `mcpproxy show -` prints one")
     if options.demo:
         return fail("--demo plays captures of its own") if options.capture else _demo()
-    with selected(options.capture, newest_only=False) as paths:
-        return _show(paths if options.capture else None)
+    return _show(options.capture)
 
 
 def _demo() -> int:
@@ -69,11 +69,25 @@ def _demo() -> int:
                 player.wait()
 
 
-def _show(paths: list[Path] | None) -> int:
-    """Show some captures, or all there are and will be."""
-    if paths is None:
+def _show(arguments: list[str]) -> int:
+    """Show the captures that are meant, and those that come."""
+    if not arguments:
         return _look(all_captures, NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n")
-    return _look(lambda: paths, NOTHING_YET, paths[0] if len(paths) == 1 else None)
+    paths = _meant(arguments)
+
+    def meant_now() -> list[Path]:
+        try:
+            return _meant(arguments)
+        except NotACapture:
+            return paths  # deleted meanwhile, which their rows will tell
+
+    return _look(meant_now, NOTHING_YET, paths[0] if len(paths) == 1 else None)
+
+
+def _meant(arguments: list[str]) -> list[Path]:
+    """What the arguments mean now, the newest first, and what is named twice once."""
+    with selected(arguments, newest_only=False) as paths:
+        return newest_first({real_path(path): path for path in paths}.values())
 
 
 def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> int:

@@ -11,7 +11,7 @@ Make a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing
 
 The key then stands in the footers, in `?` and in the palette. `opened.reading` is the capture: its `index` (where each
 entry stands), `fold` (who talks to whom), `exchanges` (latency and outcome, as columns); it goes on growing in a
-thread, and every screen gets `Grown` when it has; its `findings` come from a process, and `Checked` tells of them. Work
+thread, and the screen gets `Grown` when it has; its `findings` come from a process, and `Checked` tells of them. Work
 of more than a few milliseconds belongs in a thread: `Pulse` runs steps, `messages.py` holds what it tells. To show the
 traffic at a row: `app.show(row)`; what a filter selects of it: `app.select(text)`.
 
@@ -230,12 +230,14 @@ class TheApp(App[None]):
             reading.close()
             self._opened = None
 
+    # What a screen below another one draws, Textual draws over all of the one on top: it is told when it is on top.
+
     def _tell(self) -> None:
-        for screen in list(self.screen_stack):
+        for screen in self.screen_stack[-1:]:
             screen.post_message(Grown())
 
     def _tell_checked(self) -> None:
-        for screen in list(self.screen_stack):
+        for screen in self.screen_stack[-1:]:
             screen.post_message(Checked())
 
     def findings(self, path: Path) -> Findings | None:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from analysis.exchange import Outcome
+from analysis.histogram import Histogram
 from mcpproxy.tui.calls import Call
-from mcpproxy.tui.histogram import Course, Histogram, shape
+from mcpproxy.tui.durations import Course, shape
 from mcpproxy.tui.reading import NONE, OUTCOMES, Reading
 
 SHAPE: Final = 10

@@ -75,10 +75,18 @@ class Words(Static):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__("", markup=False, id=id, classes=classes)
 
+        self._said = content("")
+
     def say(self, spans: str | Iterable[Span]) -> None:
         """Show one line."""
-        self.update(content(spans))
+        self._show(content(spans))
 
     def say_lines(self, rows: Iterable[str | Iterable[Span]]) -> None:
         """Show several."""
-        self.update(lines(rows))
+        self._show(lines(rows))
+
+    def _show(self, said: Content) -> None:
+        """Draw it, unless it is drawn; and only where its size is that of its text, the screen is laid out anew."""
+        if not said.is_same(self._said):
+            self._said = said
+            self.update(said, layout=self.styles.auto_dimensions)

@@ -6,7 +6,7 @@ from typing import Final
 
 from analysis.exchange import Outcome
 from mcpproxy.report.text import Role, Span
-from mcpproxy.tui.histogram import blocks
+from mcpproxy.tui.durations import blocks
 from mcpproxy.tui.lanes import Bar, Startup, cells_of
 
 STARTING: Final = "▒"

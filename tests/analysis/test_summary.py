@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import summary as module
-from analysis.summary import BUCKETS, Latencies, Summarizer, Summary, cached, directory, keep, key_of, summarise
+from analysis.summary import BUCKETS, Summarizer, Summary, cached, directory, keep, key_of, summarise
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, LineCutter, read_frames
@@ -146,21 +146,6 @@ def test_a_thousand_captures_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.
     for number in range(40):
         summarise(write(tmp_path / f"{number}.mcpcap", closed()))
     assert len(list((tmp_path / "cache/mcpproxy/summaries").iterdir())) <= 11
-
-
-@given(st.lists(st.integers(0, 1 << 62), min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 1.0]))
-def test_a_quantile_is_off_by_little(values: list[int], part: float) -> None:
-    made = Latencies()
-    for value in values:
-        made.add(value)
-    wanted = sorted(values)[max(0, -int(-part * len(values) // 1) - 1)]
-    found = made.quantile(part)
-    assert found is not None
-    assert abs(found - wanted) <= wanted * 0.07
-
-
-def test_no_latency_has_no_quantile() -> None:
-    assert Latencies().quantile(0.95) is None
 
 
 @given(st.integers(0, 2**32), st.integers(1, 50))

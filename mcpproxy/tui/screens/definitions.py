@@ -11,8 +11,8 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.definitions import VERSIONS, Shown, Tool, Tools
+from mcpproxy.tui.durations import brief
 from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.histogram import brief
 from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.screens.pulsing import PulsingScreen

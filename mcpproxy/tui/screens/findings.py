@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
@@ -221,6 +221,7 @@ class FindingsScreen(WordingScreen):
     # ---- what comes
 
     @on(Checked)
+    @on(events.ScreenResume)
     def renew(self) -> None:
         """Show what was found so far and fits the words."""
         findings = self.findings
@@ -233,6 +234,7 @@ class FindingsScreen(WordingScreen):
         self._title()
 
     @on(Grown)
+    @on(events.ScreenResume)
     def _grown(self) -> None:
         self._title()
 

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from mcpproxy.report import units
 from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.durations import blocks, brief, stretched
 from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.histogram import blocks, brief, stretched
 from mcpproxy.tui.latencies import Chosen, Figures, Latencies
 from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.plain import Words, notify

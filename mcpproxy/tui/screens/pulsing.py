@@ -25,6 +25,7 @@ class PulsingScreen(Screen[None]):
         self.reading = reading
         self._pulse: Pulse | None = None
         self._told: Future[None] = Future()
+        self._is_on_top = True
 
     def begin(self, step: Callable[[], bool], name: str) -> None:
         """Have steps taken, and no others any more. Keys wait for the first that is found: they may be about that.
@@ -54,8 +55,18 @@ class PulsingScreen(Screen[None]):
         """Nobody looks any more."""
         self.end()
 
-    def _tell_new(self) -> None:
+    def on_screen_resume(self) -> None:
+        """Show what was found meanwhile."""
+        self._is_on_top = True
         self.post_message(Matched())
+
+    def on_screen_suspend(self) -> None:
+        """What is drawn below another screen is drawn over it."""
+        self._is_on_top = False
+
+    def _tell_new(self) -> None:
+        if self._is_on_top:
+            self.post_message(Matched())
         self._release()
 
     def _tell_why(self, reason: str) -> None:

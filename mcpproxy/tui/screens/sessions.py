@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.timer import Timer
 
 from analysis.summary import Summary
 from mcpproxy.report import units
@@ -203,6 +204,7 @@ class SessionsScreen(WordingScreen):
         self._counting: Counting | None = None
         self._sort = SORTS[0]
         self._pulse: Pulse | None = None
+        self._ticks: tuple[Timer, ...] = ()
         self._has_moved = False
         """Whether the user has chosen a row: until then the cursor stays on top, whatever comes in there."""
         bind(self._bindings, "sessions")
@@ -224,8 +226,7 @@ class SessionsScreen(WordingScreen):
         self._title()
         self._pulse = Pulse(self.shelf.step, self._tell, self._tell_failed, "shelf")
         self._counting = Counting(self.app.checking)
-        self.set_interval(1.0, self.renew)
-        self.set_interval(COUNT_S, self._count)
+        self._ticks = (self.set_interval(1.0, self.renew), self.set_interval(COUNT_S, self._count))
 
     def on_unmount(self) -> None:
         """Stop looking."""
@@ -236,10 +237,15 @@ class SessionsScreen(WordingScreen):
     def on_screen_resume(self) -> None:
         """Somebody looks."""
         self.shelf.is_paused = False
+        for timer in self._ticks:
+            timer.resume()
+        self.renew()
 
     def on_screen_suspend(self) -> None:
         """Nobody does; the time is for the screen on top."""
         self.shelf.is_paused = True
+        for timer in self._ticks:
+            timer.pause()
 
     def _tell(self) -> None:
         self.post_message(ShelfChanged())
@@ -270,11 +276,11 @@ class SessionsScreen(WordingScreen):
 
     @on(Checked)
     def _checked(self) -> None:
-        self.table.refresh()
+        self.table.renew()
 
     def _count(self) -> None:
         """Look for findings in what is selected and in what is live, while somebody looks at this list."""
-        if self._counting is None or not self.is_current:
+        if self._counting is None:
             return
         chosen = self.selected
         unknown = chosen is not None and chosen.is_readable and chosen.tally is None

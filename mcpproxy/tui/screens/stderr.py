@@ -122,10 +122,11 @@ class StderrScreen(PulsingScreen):
 
     @on(RowsRead)
     def _rows_read(self) -> None:
-        self.table.refresh()
-        self.frames.refresh()
+        self.table.renew()
+        self.frames.renew()
 
     @on(Grown)
+    @on(events.ScreenResume)
     def _grown(self) -> None:
         if self._first is not None and len(self.reading.index) > self._first:
             first, self._first = self._first, None

@@ -13,8 +13,8 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.durations import brief
 from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.histogram import brief
 from mcpproxy.tui.lanes import Bar, Lane, Lanes
 from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.plain import Words, notify

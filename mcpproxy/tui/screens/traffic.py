@@ -162,9 +162,10 @@ class TrafficScreen(ActingScreen):
 
     @on(RowsRead)
     def _rows_read(self) -> None:
-        self.table.refresh()
+        self.table.renew()
 
     @on(Grown)
+    @on(events.ScreenResume)
     def _grown(self) -> None:
         self._rows.forget()
         if self._first is not None and self.reading.understood > self._first:
@@ -175,11 +176,12 @@ class TrafficScreen(ActingScreen):
         self._show_detail()
 
     @on(Checked)
+    @on(events.ScreenResume)
     def _checked(self) -> None:
         count = sum(self.reading.findings.tally)
         if count != self._found:
             self._found = count
-            self.table.refresh()
+            self.table.renew()
             self._show_beside()
         self._title()
         self._show_detail()
@@ -303,7 +305,7 @@ class TrafficScreen(ActingScreen):
         if self._rows.marks is not self.marks.notes:
             self._rows.marks, self._detailed = self.marks.notes, ()
             self._show_detail()
-        self.table.refresh()
+        self.table.renew()
         self._title()
 
     def action_found(self, by: int) -> None:

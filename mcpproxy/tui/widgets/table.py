@@ -6,7 +6,7 @@ pauses that, and going to the end goes on.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol
 
@@ -174,6 +174,10 @@ class Table(ScrollView, can_focus=True):
         self._count = 0
         self._layout: list[tuple[Column, int]] = []
         self._layout_width = -1
+        self._lines: dict[int, Line | None] = {}
+        """What was drawn, by the row of the screen; None where there was no row."""
+        self._plain: dict[Role, Style] = {}
+        self._chosen: dict[Role, Style] = {}
 
     # ---- rows
 
@@ -199,7 +203,7 @@ class Table(ScrollView, can_focus=True):
             self.cursor = max(0, min(self.cursor, count - 1))
         if self.following and self.cursor != count - 1:
             self.go(count - 1, keep_following=True)
-        self.refresh()
+        self._draw_changes()
 
     @property
     def shown(self) -> Sequence[Column]:
@@ -229,7 +233,6 @@ class Table(ScrollView, can_focus=True):
             self._scroll(row)
         elif row >= top + self.page:
             self._scroll(row - self.page + 1)
-        self.refresh()
         if moved:
             self.post_message(self.Moved(self, row))
 
@@ -281,6 +284,11 @@ class Table(ScrollView, can_focus=True):
         """Looking away from the end pauses the following."""
         self.following = False
 
+    def watch_cursor(self, was: int, now: int) -> None:
+        """Draw the row that it has left, and the one that it is on."""
+        top = int(self.scroll_y)
+        self._draw((was - top + 1, now - top + 1))
+
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Keep the cursor in sight where the mouse scrolls."""
         super().watch_scroll_y(old_value, new_value)
@@ -311,8 +319,11 @@ class Table(ScrollView, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region. The rows are told of at once, so that they can be read together."""
-        top = int(self.scroll_y)
-        self.rows.want(top, min(len(self.rows), top + self.page))
+        self._want(int(self.scroll_y))
+        base = self.rich_style
+        cursor = "table--cursor" if self.has_focus else "table--blurred"
+        self._plain = self._styles(base)
+        self._chosen = self._styles(base + self.get_component_rich_style(cursor, partial=True))
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
@@ -323,13 +334,30 @@ class Table(ScrollView, can_focus=True):
         if y == 0:
             return self._head(width)
         row = int(self.scroll_y) + y - 1
-        if row >= len(self.rows):
-            return strip(segments((), width, self._styles(self.rich_style)), width)
-        base = self.rich_style
-        if row == self.cursor:
-            name = "table--cursor" if self.has_focus else "table--blurred"
-            base = base + self.get_component_rich_style(name, partial=True)
-        return self._drawn(self.rows.line(row), width, self._styles(base))
+        line = self._lines[y] = self._line(row)
+        if line is None:
+            return strip(segments((), width, self._plain), width)
+        return self._drawn(line, width, self._chosen if row == self.cursor else self._plain)
+
+    def _draw_changes(self) -> None:
+        """Draw the rows in which something else stands than was drawn.
+
+        All that is drawn goes to the terminal, over whatever network, and takes longer than to compare it.
+        """
+        top = int(self.scroll_y)
+        self._want(top)
+        self._draw(y for y, line in self._lines.items() if line != self._line(top + y - 1))
+
+    def _draw(self, places: Iterable[int]) -> None:
+        regions = [Region(0, y, self.room.width, 1) for y in places if 0 < y <= self.page]
+        if regions:
+            self.refresh(*regions)
+
+    def _want(self, top: int) -> None:
+        self.rows.want(top, min(len(self.rows), top + self.page))
+
+    def _line(self, row: int) -> Line | None:
+        return self.rows.line(row) if row < len(self.rows) else None
 
     def _styles(self, base: Style) -> dict[Role, Style]:
         return {role: base + self.get_component_rich_style(f"table--{role}", partial=True) for role in ROLES}

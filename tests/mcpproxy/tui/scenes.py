@@ -280,7 +280,7 @@ SCENES: Final[dict[str, Scene]] = {
     "traffic-live": Scene(lambda _: [], live, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
-        lambda folder: [filesystem(folder)], then(*["down"] * 8, "enter", see="jsonrpc"), picture=("traffic", 110, 30)
+        lambda folder: [filesystem(folder)], then(*["down"] * 8, "enter", see="jsonrpc"), picture=("traffic", 116, 30)
     ),
     "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "3", see="00000000")),
     "exchanges": Scene(lambda folder: [filesystem(folder)], then("x")),

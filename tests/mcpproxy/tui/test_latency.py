@@ -14,7 +14,7 @@ from analysis.filter import parse
 from captures.file import CaptureFile
 from captures.record import members, seal
 from mcpproxy.tui.calls import MOST, Call, Calls
-from mcpproxy.tui.histogram import SLICES, Course, Histogram, blocks, brief, shape, stretched
+from mcpproxy.tui.durations import SLICES, Course, blocks, brief, shape, stretched
 from mcpproxy.tui.latencies import Latencies
 from mcpproxy.tui.reading import OUTCOMES, Reading
 from mcpproxy.tui.scan import Scan
@@ -69,26 +69,8 @@ def counted(path: Path) -> tuple[Latencies, Reading]:
     return latencies, reading
 
 
-class TestHistogram:
-    """Durations in buckets."""
-
-    @given(st.lists(st.integers(0, 2**62), min_size=1, max_size=60))
-    def test_quantiles_are_close(self, values: list[int]) -> None:
-        held = Histogram()
-        for value in values:
-            held.add(value)
-        ranked = sorted(values)
-        for part, found in zip((0.5, 0.9, 1.0), held.quantiles(0.5, 0.9, 1.0), strict=True):
-            exact = next(value for number, value in enumerate(ranked, 1) if number >= part * len(values))
-            assert found is not None
-            assert abs(found - exact) <= exact / 32 + 1
-        assert held.most == ranked[-1]
-        assert sum(held.octaves().values()) == len(values)
-        assert all(2**octave > 0 and count for octave, count in held.octaves().items())
-
-    def test_nothing_has_no_quantile(self) -> None:
-        assert Histogram().quantiles(0.5, 0.95) == [None, None]
-        assert shape({}, 10) == ""
+class TestDurations:
+    """How they changed, and how they are drawn."""
 
     @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 2**30)), min_size=1, max_size=60))
     def test_a_course_keeps_all(self, ends: list[tuple[int, int]]) -> None:
@@ -106,6 +88,7 @@ class TestHistogram:
         assert blocks([0, None]) == "  "
         assert stretched([1, None, 3, None, None, 2], 3) == [1, 3, 2]
         assert stretched([1, 2], 10) == [1, 2]
+        assert shape({}, 10) == ""
         assert shape({3: 1, 4: 0, 30: 9}, 10) == "▁        █"
 
     @pytest.mark.parametrize(

@@ -150,10 +150,10 @@ def acts(heard: bytes) -> list[str]:
 
 
 def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None:
-    path = hostile(tmp_path)
-    with terminal(tmp_path, str(tmp_path), str(path), size=(100, 30)) as shown:
-        shown.until(lambda: "recorded" in shown.text())
-        shown.until(lambda: "2 recorded" in shown.text() or "1 recorded" in shown.text())
+    hostile(tmp_path)
+    captured(tmp_path, stamp="20251121T101502Z-4f2a")
+    with terminal(tmp_path, str(tmp_path), size=(100, 30)) as shown:
+        shown.until(lambda: "2 recorded" in shown.text())
         shown.press("\r")
         shown.until(lambda: "frames" in shown.text())
         for keys in ("G", "\r", "2", "3", "4", "5", "1", "\t", "g"):
@@ -209,6 +209,34 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
     for sign in (b"]52;", b"]0;EVIL", b"]8;", b"PEVIL", b"\xc2\x9b", b"\xc2\x9d", "\u202e".encode(), "\u200b".encode()):
         assert b"\x1b" + sign not in shown.heard
         assert sign not in shown.heard or sign[0] < 0x80
+
+
+def test_what_stands_as_it_stood_is_not_drawn_again(tmp_path: Path) -> None:
+    # The screen of the sessions lies below, and would draw over the one on top.
+    captured(tmp_path, calls=3000)
+    captured(tmp_path, name="older", stamp="20261120T101502Z-4f2b")
+    with terminal(tmp_path, str(tmp_path), size=(140, 40)) as shown:
+        shown.until(lambda: "2 recorded" in shown.text())
+        shown.press("\rF")
+        shown.until(lambda: re.search(r"all 6,\d\d\d records checked", shown.text()))
+        shown.press("\x1b")
+        shown.until(lambda: re.search(r"6,\d\d\d frames", shown.text()))
+        shown.listen(1.5)
+        before = len(shown.heard)
+        shown.press("j")
+        shown.until(lambda: len(shown.heard) > before)
+        shown.listen(1.5)
+        assert len(shown.heard) - before < 4000, "two rows have changed; a screenful is 20,000 bytes"
+
+
+def test_captures_that_begin_below_a_folder_come_in(tmp_path: Path) -> None:
+    path = captured(tmp_path)
+    with terminal(tmp_path, str(path), str(tmp_path), size=(100, 30)) as shown:
+        shown.until(lambda: "frames" in shown.text())
+        shown.press("\x1b")
+        shown.until(lambda: "1 recorded" in shown.text())
+        captured(tmp_path, name="begun later", stamp="20261121T101503Z-4f2b")
+        shown.until(lambda: "2 recorded" in shown.text() and "begun later" in shown.text())
 
 
 def test_a_kill_of_the_screen_ends_the_process_that_runs_the_rules(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.tui import KEYS, Screen, block, header
+from bench.tui import KEYS, OPENING, Screen, block, opening
 from captures.file import CaptureFile
 from captures.record import use_orjson
 
@@ -22,12 +22,12 @@ def test_a_recorder_at_full_rate_is_followed_to_its_last_frame(tmp_path: Path) -
     use_orjson()
     path = tmp_path / "live.mcpcap"
     made = CaptureFile(path)
-    made.append(header())
+    made.append(opening())
     written = threading.Event()
 
     def write() -> None:
         for first in range(0, FRAMES // 2, AT_ONCE // 2):
-            made.append(block(1 + 2 * first, first, AT_ONCE // 2, first * 1_000_000))
+            made.append(block(1 + len(OPENING) + 2 * first, first, AT_ONCE // 2, first * 1_000_000))
         written.set()
 
     screen = Screen(path, str(tmp_path))

@@ -1,71 +1,16 @@
-"""Histogram: how durations are distributed, in little room however many there are, and how that is drawn with blocks.
+"""Durations: how they changed over time, and how that and their distribution are drawn with blocks."""
 
-Buckets are fine for short durations and coarse for long ones: what is told of one is right within 2 %.
-"""
-
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
+
+from analysis.histogram import Histogram
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 SLICES: Final = 64
 """Stretches of time that are told apart, equally long."""
 
-_FINENESS: Final = 6
-"""Bits of a duration that are kept."""
 _SHORTEST_NS: Final = 1 << 20
-
-
-class Histogram:
-    """Durations in nanoseconds."""
-
-    __slots__ = ("_counts", "count", "most")
-
-    def __init__(self) -> None:
-        self._counts: Counter[int] = Counter()
-        self.count = 0
-        self.most = 0
-        """The longest, exactly."""
-
-    def add(self, ns: int) -> None:
-        """One more."""
-        power = max(0, ns.bit_length() - _FINENESS)
-        self._counts[power << 32 | ns >> power] += 1
-        self.count += 1
-        self.most = max(self.most, ns)
-
-    def merge(self, other: "Histogram") -> None:
-        """All of another one more."""
-        for key, count in other._counts.items():
-            self._counts[key] += count
-        self.count += other.count
-        self.most = max(self.most, other.most)
-
-    def quantiles(self, *parts: float) -> list[int | None]:
-        """For each part, in rising order, what no more than that part of all took longer than; None where none is.
-
-        Args:
-            parts: as 0.5 for the median.
-        """
-        found: list[int | None] = []
-        seen = 0
-        wanted = iter(parts)
-        part = next(wanted, None)
-        for key, count in sorted(self._counts.items()):
-            seen += count
-            while part is not None and seen >= part * self.count:
-                power, mantissa = key >> 32, key & 0xFFFFFFFF
-                found.append(min((mantissa << power) + ((1 << power) >> 1), self.most))
-                part = next(wanted, None)
-        return found + [None] * (len(parts) - len(found))
-
-    def octaves(self) -> dict[int, int]:
-        """How many there are by power of two: under n those from 2^(n-1) to below 2^n nanoseconds."""
-        made: Counter[int] = Counter()
-        for key, count in self._counts.items():
-            made[(key >> 32) + (key & 0xFFFFFFFF).bit_length()] += count
-        return dict(sorted(made.items()))
 
 
 class Course:
