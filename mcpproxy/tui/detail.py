@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from analysis.exchange import Outcome
 from analysis.message import Response
 from captures.frame import Frame
+from captures.index import Entry
 from captures.reader import Damage
 from captures.record import Record, raw_bytes
 from mcpproxy.report import units
@@ -160,11 +161,16 @@ def _is_empty(content: object) -> bool:
     )
 
 
+def called(entry: Entry) -> str:
+    """What an entry is called wherever its number is told: `frame 9`; what is no frame, `record 9`."""
+    return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
+
+
 def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     """What became of a request: asked, answered, how long it took; what of the answer is empty."""
     index, number = reading.index, reading.exchange(row)
     entry = index.entry(row)
-    head = [[Span(f"{entry.sort} ", "accent"), Span(f"record {entry.seq:,}, {units.size(entry.size)}")]]
+    head = [[Span(f"{entry.sort} ", "accent"), Span(f"{called(entry)}, {units.size(entry.size)}")]]
     if number is None:
         return [*head, [Span("part of no exchange" if row < reading.understood else "not understood yet …", "dim")]]
     exchanges = reading.exchanges
@@ -195,7 +201,7 @@ def _pair(name: str, text: str) -> list[Span]:
 
 def _at(reading: Reading, row: int) -> str:
     entry = reading.index.entry(row)
-    return f"+{entry.t_ns / 1e9:,.6f} s   record {entry.seq:,}, {units.size(entry.size)}"
+    return f"+{entry.t_ns / 1e9:,.6f} s   {called(entry)}, {units.size(entry.size)}"
 
 
 # ---- HTTP

@@ -17,7 +17,7 @@ from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completing import completed_filter
-from mcpproxy.tui.detail import VIEWS, Detail, detail, exchange_lines
+from mcpproxy.tui.detail import VIEWS, Detail, called, detail, exchange_lines
 from mcpproxy.tui.entries import Opened, bind
 from mcpproxy.tui.messages import Checked, DetailRead, Grown, Matched, RowsRead
 from mcpproxy.tui.pages import how_far, losses_text, short_lines
@@ -536,7 +536,7 @@ class TrafficScreen(ActingScreen):
         else:
             self.pane.say_lines(shown.lines)
         note = self._show_beside()
-        tabs = [Span(f"frame {self.reading.index.entry(event.row).seq:,}  ", "dim")]
+        tabs = [Span(f"{called(self.reading.index.entry(event.row))}  ", "dim")]
         for number, view in enumerate(VIEWS, 1):
             tabs.append(Span(f"{number} {view}  ", "accent" if view == self._view else "dim"))
         if self._pages > 1:

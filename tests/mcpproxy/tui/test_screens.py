@@ -384,7 +384,7 @@ class TestTraffic:
             await stage.press("tab")
             assert stage.traffic.table.has_focus
             await stage.press("down")
-            await stage.see("record 5")
+            await stage.see("frame 5")
             await stage.press("tab", "h", "escape")
             assert stage.traffic.table.has_focus
             assert not stage.traffic.query_one("#below").display
