@@ -35,6 +35,9 @@ BLOCK: Final = 16 << 10
 """Bytes: a capture of 50 frames takes 188 KiB, and 1.8 MiB with DuckDB's own 256 KiB."""
 SMALLEST: Final = 128 << 10
 """Bytes of a capture. A smaller one is read in less time than its file in the cache is opened."""
+MEMORY: Final = "512MB"
+"""What DuckDB holds of a file that is being made; the rest goes to the disk. Otherwise all rows would be held until they
+are committed: a kilobyte for each frame."""
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 LEFT_S: Final = 3600
@@ -238,7 +241,8 @@ def _make(
         made = making / f"made{_SUFFIX}"
         if plain is not None:
             shutil.copyfile(plain, made)
-        with duckdb.connect() as connection:
+        spilled = str(making / "spilled")
+        with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": spilled}) as connection:
             connection.execute(
                 f"attach {quoted(made)} as made (storage_version '{STORAGE}', block_size {BLOCK})",
             )
