@@ -55,8 +55,8 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
 
 
 def strip(made: Sequence[Segment], width: int) -> Strip:
-    """Segments of this module as a line."""
-    return Strip(made, width)
+    """Segments of this module as a line, those of one style as one: each costs some twenty bytes to draw."""
+    return Strip(Segment.simplify(made), width)
 
 
 def notify(app: App[None], text: str, *, bad: bool = False) -> None:
