@@ -53,7 +53,9 @@ class Pane(ScrollView, can_focus=True):
         self._renewed()
 
     def renew_lines(self, lines: Sequence[Sequence[Span]]) -> None:
-        """The same lines have other text: stay where it is scrolled to."""
+        """The same lines may have other text: stay where it is scrolled to."""
+        if self.branching is None and lines == self._lines:
+            return
         self._lines, self.branching = lines, None
         self.virtual_size = Size(1, len(self))
         self.refresh()

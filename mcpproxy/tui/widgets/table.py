@@ -189,7 +189,9 @@ class Table(ScrollView, can_focus=True):
         self.renew()
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Show other columns."""
+        """Show these columns."""
+        if tuple(columns) == self.columns:
+            return
         self.columns = tuple(columns)
         self._layout_width = -1
         self.refresh()
