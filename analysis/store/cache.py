@@ -36,8 +36,8 @@ BLOCK: Final = 16 << 10
 SMALLEST: Final = 128 << 10
 """Bytes of a capture. A smaller one is read in less time than its file in the cache is opened."""
 MEMORY: Final = "512MB"
-"""What DuckDB holds of a file that is being made; the rest goes to the disk. Otherwise all rows would be held until they
-are committed: a kilobyte for each frame."""
+"""What DuckDB holds of a file that is being made; the rest goes to the disk. Otherwise all rows would be held until
+they are committed: a kilobyte for each frame."""
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 LEFT_S: Final = 3600
