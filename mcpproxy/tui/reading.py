@@ -159,7 +159,11 @@ class Reading:
         return self.has_ended and self.fold.ending is None
 
     def step(self) -> bool:
-        """Some milliseconds of work; False where there is none at present."""
+        """Some milliseconds of work; False where there was none at present, and it has not turned out to be the end."""
+        had_ended = self.has_ended
+        return self._step() or self.has_ended != had_ended
+
+    def _step(self) -> bool:
         if self._behind is None:
             return self._step_both()
         if self.index.grow(STEP, self._note):

@@ -13,7 +13,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.durations import blocks, brief, stretched
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.latencies import Chosen, Figures, Latencies
-from mcpproxy.tui.messages import Matched
+from mcpproxy.tui.messages import Grown, Matched
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
@@ -132,6 +132,10 @@ class LatencyScreen(PulsingScreen):
         return self._rows.figures[row] if row < len(self._rows.figures) else None
 
     # ---- what comes
+
+    @on(Grown)
+    def _grown(self) -> None:
+        self._title()
 
     @on(Matched)
     def _refresh(self) -> None:

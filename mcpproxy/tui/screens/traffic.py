@@ -317,7 +317,7 @@ class TrafficScreen(ActingScreen):
         found = self._scan.rows
         at = 0 if entry is None else bisect_right(found, entry) if by > 0 else bisect_left(found, entry) - 1
         while 0 <= at < len(found):
-            if self.go_to(found[at]):
+            if self._go_on_to(found[at], entry, by):
                 return
             at += by
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
@@ -326,10 +326,19 @@ class TrafficScreen(ActingScreen):
         """The next row with an error, or with something that a rule has found."""
         row = self.reading.next_wrong(-1 if entry is None else entry, by)
         while row is not None:
-            if self.go_to(row):
+            if self._go_on_to(row, entry, by):
                 return
             row = self.reading.next_wrong(row, by)
         notify(self.app, f"no error {'below' if by > 0 else 'above'}")
+
+    def _go_on_to(self, row: int, entry: int | None, by: int) -> bool:
+        """Go to a row, or to the exchange of which it is; False where no line beyond the present one shows it."""
+        if self._rows.is_exchanges:
+            number = self.reading.exchange(row)
+            row = self.reading.exchanges.request[number] if number is not None else row
+            if entry is not None and (row - entry) * by <= 0:
+                return False
+        return self.go_to(row)
 
     def action_exchanges(self) -> None:
         """Frames, or exchanges."""
@@ -343,8 +352,9 @@ class TrafficScreen(ActingScreen):
         following = self.table.following
         self._set_columns()
         self.table.show(rows)
-        if entry is not None:
-            self.go_to(entry)
+        if entry is not None and not self.go_to(entry):
+            # Of no exchange: the one that was asked last before it.
+            self.table.go(bisect_right(rows.view, entry) - 1)
         self.table.following = following
         self._title()
 
@@ -454,7 +464,10 @@ class TrafficScreen(ActingScreen):
     @on(Table.Chosen)
     def action_into(self) -> None:
         """Show the detail, and go into it."""
+        # Who reads a message does not want it to be replaced by the next one.
+        self.table.following = False
         self.query_one("#below").display = True
+        self._title()
         self._show_detail()
         self.pane.focus()
 

@@ -1,6 +1,7 @@
 """What the screens know of a capture is what the fold says, however it was cut; filters select as `show` does."""
 
 import random
+import time
 from collections.abc import Container
 from pathlib import Path
 
@@ -117,6 +118,24 @@ def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
     assert (reading.shown, reading.bad, reading.exchange_of) == (again.shown, again.bad, again.exchange_of)
     reading.close()
     again.close()
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> None:
+    # Nothing more is read when it turns out, and what is drawn is drawn when a step has found something.
+    made = CaptureFile(tmp_path / "x.mcpcap")
+    made.append(b"".join(lines(conversation(3))))
+    reading = Reading(tmp_path / "x.mcpcap")
+    while is_read and reading.step():
+        pass
+    made.close()
+    end = time.monotonic() + 60
+    while not (is_new := reading.step()) or not reading.has_ended:
+        assert time.monotonic() < end
+    assert is_new
+    assert reading.is_killed
+    assert not reading.step()
+    reading.close()
 
 
 def test_rows_are_all_frames_and_what_says_something(tmp_path: Path) -> None:

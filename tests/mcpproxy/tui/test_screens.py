@@ -301,6 +301,68 @@ class TestTraffic:
 
         play(act, captured(tmp_path))
 
+    def test_what_is_of_no_exchange_leads_to_the_one_before(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("G", "up", "up")
+            assert stage.traffic.entry == 16
+            await stage.press("x")
+            assert stage.traffic.entry == 14
+
+        play(act, captured(tmp_path))
+
+    def test_what_is_wrong_is_found_among_exchanges(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("x", "g", "n")
+            assert stage.traffic.entry == 8
+            await stage.press("n")
+            assert stage.traffic.entry == 14
+            await stage.press("n")
+            assert stage.traffic.entry == 17
+            await stage.press("N", "N")
+            assert stage.traffic.entry == 8
+            await stage.press("N")
+            assert stage.traffic.entry == 8
+
+        play(act, captured(tmp_path))
+
+    def test_who_reads_a_message_is_left_alone(self, tmp_path: Path) -> None:
+        path = tmp_path / "live" / "x.mcpcap"
+        path.parent.mkdir()
+        made = CaptureFile(path)
+        made.append(b"".join(lines(conversation(3))))
+
+        async def act(stage: Stage) -> None:
+            await stage.see("● following")
+            await stage.press("enter")
+            await stage.until(lambda: not stage.traffic.table.following)
+            assert "● following" not in stage.text()
+            await stage.press("escape", "f")
+            await stage.see("● following")
+
+        try:
+            play(act, path, first=path)
+        finally:
+            made.close()
+
+    @pytest.mark.parametrize("screen", ["L", "E", ""])
+    def test_a_screen_says_so_when_nothing_more_comes(self, tmp_path: Path, screen: str) -> None:
+        path = tmp_path / "live" / "x.mcpcap"
+        path.parent.mkdir()
+        made = CaptureFile(path)
+        made.append(b"".join(lines(conversation(3))))
+
+        async def act(stage: Stage) -> None:
+            await stage.see("● following")
+            await stage.press(*screen)
+            await stage.see("●")
+            await stage.still()
+            made.close()
+            await stage.until(lambda: "●" not in stage.text())
+
+        play(act, path, first=path)
+
     def test_times(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
