@@ -65,7 +65,10 @@ class Terminal:
         return termios.tcgetattr(self._theirs)
 
     def text(self) -> str:
-        return "\n".join(self.screen.display)
+        # Half of a wide character is an empty cell, on which pyte's own `display` fails. Textual may have drawn over
+        # the other half, as it takes a flag for wider than pyte does.
+        columns, rows = range(self.screen.columns), range(self.screen.lines)
+        return "\n".join("".join(self.screen.buffer[y][x].data for x in columns) for y in rows)
 
     def listen(self, wait_s: float = 0.05) -> None:
         """Take what has come, until nothing more comes for a while."""
