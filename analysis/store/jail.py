@@ -287,6 +287,8 @@ class Jail:
     def _send(self, request: dict[str, Any]) -> None:
         try:
             write(self._requests, orjson.dumps(request))
+        except TypeError:
+            raise QueryError("parser", "the statement is no UTF-8") from None
         except OSError:
             self._say_how_it_died()
 

@@ -180,6 +180,8 @@ class StderrScreen(PulsingScreen):
 
     def _show_beside(self) -> None:
         """What crossed around the line under the cursor, and all of the line where it is cut."""
+        if not self.query("#full"):
+            return  # a resize, when the screen was being left
         entry, full = self.entry, self.query_one("#full", Words)
         wanted = None if entry is None else (entry, len(self.reading.shown))
         if wanted == self._beside:

@@ -16,7 +16,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.durations import brief
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.lanes import Bar, Lane, Lanes
-from mcpproxy.tui.messages import Matched
+from mcpproxy.tui.messages import Grown, Matched
 from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, lane_cells
@@ -209,8 +209,11 @@ class TimelineScreen(PulsingScreen):
         self.query_one("#legend", Words).display = event.size.height >= LEGIBLE
         self.call_after_refresh(self._refresh)
 
+    @on(Grown)
     @on(Matched)
     def _refresh(self) -> None:
+        if not self.query("#timeline"):
+            return  # a resize, when the screen was being left
         rows, table, held = self._rows, self.table, self.selected
         low, high = self.lanes.span()
         rows.zero_ns, rows.last_ns = low, high

@@ -192,6 +192,7 @@ class TrafficScreen(ActingScreen):
             self.table.renew()
             self._go_near()
         self._title()
+        self._show_detail()
 
     def _go_near(self) -> None:
         """Keep the cursor near to where it was before the filter, until it is moved or the nearest is found."""
@@ -357,6 +358,7 @@ class TrafficScreen(ActingScreen):
             self.table.go(bisect_right(rows.view, entry) - 1)
         self.table.following = following
         self._title()
+        self._show_detail()
 
     def action_times(self) -> None:
         """Since the start, since the row above, wall clock."""
