@@ -8,7 +8,7 @@ record with environments of their own.
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -27,8 +27,12 @@ or see a session right now:  mcpproxy demo
 
 def all_captures() -> list[Path]:
     """Every capture of this user, the newest first."""
-    found = {real_path(path): path for root in search_roots() for path in find_captures(root)}
-    return newest_first(found.values())
+    return each_once(path for root in search_roots() for path in find_captures(root))
+
+
+def each_once(paths: Iterable[Path]) -> list[Path]:
+    """Captures, the newest first; one that is reached by two names, once."""
+    return newest_first({real_path(path): path for path in paths}.values())
 
 
 @contextmanager

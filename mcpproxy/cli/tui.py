@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import NotACapture
-from captures.listing import find_captures, newest_first, real_path
+from captures.listing import find_captures
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import NOTHING_YET, all_captures, selected
+from mcpproxy.cli.selection import NOTHING_YET, all_captures, each_once, selected
 
 END_S: Final = 30
 """How long the demo may take to end: it waits for its server."""
@@ -87,7 +87,7 @@ def _show(arguments: list[str]) -> int:
 def _meant(arguments: list[str]) -> list[Path]:
     """What the arguments mean now, the newest first, and what is named twice once."""
     with selected(arguments, newest_only=False) as paths:
-        return newest_first({real_path(path): path for path in paths}.values())
+        return each_once(paths)
 
 
 def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> int:

@@ -74,7 +74,6 @@ class Words(Static):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__("", markup=False, id=id, classes=classes)
-
         self._said = content("")
 
     def say(self, spans: str | Iterable[Span]) -> None:

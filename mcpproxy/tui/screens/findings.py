@@ -234,7 +234,6 @@ class FindingsScreen(WordingScreen):
         self._title()
 
     @on(Grown)
-    @on(events.ScreenResume)
     def _grown(self) -> None:
         self._title()
 

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, cast
 
 from textual import on
+from textual.css.query import NoMatches
 from textual.screen import Screen
 
 from mcpproxy.tui.live import Pulse
@@ -63,6 +64,18 @@ class PulsingScreen(Screen[None]):
     def on_screen_suspend(self) -> None:
         """What is drawn below another screen is drawn over it."""
         self._is_on_top = False
+
+    def draw_later(self, draw: Callable[[], None]) -> None:
+        """Draw once all is laid out anew; a screen that was left meanwhile has nothing any more to draw on."""
+
+        def drawn() -> None:
+            try:
+                draw()
+            except NoMatches:
+                if self.is_active:
+                    raise
+
+        self.call_after_refresh(drawn)
 
     def _tell_new(self) -> None:
         if self._is_on_top:

@@ -176,12 +176,10 @@ class StderrScreen(PulsingScreen):
         """What stands beside needs room."""
         self.frames.display = event.size.width >= SIDE_BY_SIDE
         self._beside = None
-        self.call_after_refresh(self._show_beside)
+        self.draw_later(self._show_beside)
 
     def _show_beside(self) -> None:
         """What crossed around the line under the cursor, and all of the line where it is cut."""
-        if not self.query("#full"):
-            return  # a resize, when the screen was being left
         entry, full = self.entry, self.query_one("#full", Words)
         wanted = None if entry is None else (entry, len(self.reading.shown))
         if wanted == self._beside:

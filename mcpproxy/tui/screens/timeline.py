@@ -207,13 +207,11 @@ class TimelineScreen(PulsingScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Other cells."""
         self.query_one("#legend", Words).display = event.size.height >= LEGIBLE
-        self.call_after_refresh(self._refresh)
+        self.draw_later(self._refresh)
 
     @on(Grown)
     @on(Matched)
     def _refresh(self) -> None:
-        if not self.query("#timeline"):
-            return  # a resize, when the screen was being left
         rows, table, held = self._rows, self.table, self.selected
         low, high = self.lanes.span()
         rows.zero_ns, rows.last_ns = low, high

@@ -172,8 +172,7 @@ class TrafficScreen(ActingScreen):
             self.go_to(self._first)
             self._first = None
         self.table.renew()
-        self._title()
-        self._show_detail()
+        self._show_place()
 
     @on(Checked)
     @on(events.ScreenResume)
@@ -183,16 +182,14 @@ class TrafficScreen(ActingScreen):
             self._found = count
             self.table.renew()
             self._show_beside()
-        self._title()
-        self._show_detail()
+        self._show_place()
 
     @on(Matched)
     def _matched(self) -> None:
         if self._filtered:
             self.table.renew()
             self._go_near()
-        self._title()
-        self._show_detail()
+        self._show_place()
 
     def _go_near(self) -> None:
         """Keep the cursor near to where it was before the filter, until it is moved or the nearest is found."""
@@ -211,6 +208,9 @@ class TrafficScreen(ActingScreen):
     @on(Table.Moved)
     def _moved(self) -> None:
         self._page = 0
+        self._show_place()
+
+    def _show_place(self) -> None:
         self._title()
         self._show_detail()
 
@@ -334,12 +334,13 @@ class TrafficScreen(ActingScreen):
 
     def _go_on_to(self, row: int, entry: int | None, by: int) -> bool:
         """Go to a row, or to the exchange of which it is; False where no line beyond the present one shows it."""
-        if self._rows.is_exchanges:
-            number = self.reading.exchange(row)
-            row = self.reading.exchanges.request[number] if number is not None else row
-            if entry is not None and (row - entry) * by <= 0:
-                return False
-        return self.go_to(row)
+        row = self._line_of(row)
+        return (entry is None or (row - entry) * by > 0) and self.go_to(row)
+
+    def _line_of(self, row: int) -> int:
+        """The row at whose line it shows: among exchanges that of its request."""
+        number = self.reading.exchange(row) if self._rows.is_exchanges else None
+        return row if number is None else self.reading.exchanges.request[number]
 
     def action_exchanges(self) -> None:
         """Frames, or exchanges."""
@@ -347,18 +348,14 @@ class TrafficScreen(ActingScreen):
         rows.is_exchanges = not rows.is_exchanges
         self._filtered = False
         rows.view = self.reading.exchanges.request if rows.is_exchanges else self.reading.shown
-        number = self.reading.exchange(entry) if entry is not None else None
-        if rows.is_exchanges and number is not None:
-            entry = self.reading.exchanges.request[number]
         following = self.table.following
         self._set_columns()
         self.table.show(rows)
-        if entry is not None and not self.go_to(entry):
+        if entry is not None and not self.go_to(self._line_of(entry)):
             # Of no exchange: the one that was asked last before it.
             self.table.go(bisect_right(rows.view, entry) - 1)
         self.table.following = following
-        self._title()
-        self._show_detail()
+        self._show_place()
 
     def action_times(self) -> None:
         """Since the start, since the row above, wall clock."""
@@ -469,8 +466,7 @@ class TrafficScreen(ActingScreen):
         # Who reads a message does not want it to be replaced by the next one.
         self.table.following = False
         self.query_one("#below").display = True
-        self._title()
-        self._show_detail()
+        self._show_place()
         self.pane.focus()
 
     def action_outof(self) -> None:

@@ -348,7 +348,7 @@ class Table(ScrollView, can_focus=True):
         """
         top = int(self.scroll_y)
         self._want(top)
-        self._draw(y for y, line in self._lines.items() if line != self._line(top + y - 1))
+        self._draw(y for y, line in self._lines.items() if y <= self.page and line != self._line(top + y - 1))
 
     def _draw(self, places: Iterable[int]) -> None:
         regions = [Region(0, y, self.room.width, 1) for y in places if 0 < y <= self.page]

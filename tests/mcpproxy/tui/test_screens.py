@@ -173,6 +173,13 @@ class TestShelf:
         shelf.close()
 
 
+def begun(path: Path) -> CaptureFile:
+    """A capture that is being recorded."""
+    made = CaptureFile(path)
+    made.append(b"".join(lines(conversation(3))))
+    return made
+
+
 class TestTraffic:
     """The messages of one capture."""
 
@@ -328,10 +335,8 @@ class TestTraffic:
         play(act, captured(tmp_path))
 
     def test_who_reads_a_message_is_left_alone(self, tmp_path: Path) -> None:
-        path = tmp_path / "live" / "x.mcpcap"
-        path.parent.mkdir()
-        made = CaptureFile(path)
-        made.append(b"".join(lines(conversation(3))))
+        path = tmp_path / "x.mcpcap"
+        made = begun(path)
 
         async def act(stage: Stage) -> None:
             await stage.see("● following")
@@ -348,10 +353,8 @@ class TestTraffic:
 
     @pytest.mark.parametrize("screen", ["L", "E", ""])
     def test_a_screen_says_so_when_nothing_more_comes(self, tmp_path: Path, screen: str) -> None:
-        path = tmp_path / "live" / "x.mcpcap"
-        path.parent.mkdir()
-        made = CaptureFile(path)
-        made.append(b"".join(lines(conversation(3))))
+        path = tmp_path / "x.mcpcap"
+        made = begun(path)
 
         async def act(stage: Stage) -> None:
             await stage.see("● following")

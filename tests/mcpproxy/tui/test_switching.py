@@ -1,13 +1,17 @@
 """From each screen of a capture to each other, and back to where the first of them was opened."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from textual.events import Resize
+from textual.geometry import Size
 
 from mcpproxy.tui.entries import entries
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.table import Table
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
@@ -85,5 +89,24 @@ def test_help_says_that_they_lead_to_each_other(tmp_path: Path) -> None:
         await stage.press("question_mark", "G")
         assert isinstance(stage.app.screen, HelpScreen)
         await stage.see("from each of its screens", "  Q  ")
+
+    play(act, captured(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["E", "T"])
+def test_a_resize_of_a_screen_that_is_being_left_does_no_harm(tmp_path: Path, key: str) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        # How far the screen is taken down when it comes is a matter of turns of the loop.
+        for turns in range(12):
+            await stage.press(key)
+            left = stage.app.screen
+            stage.app.pop_screen()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            size = Size(120 + turns, 30)
+            left.post_message(Resize(size, size))
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+        await stage.still()
 
     play(act, captured(tmp_path))
