@@ -10,7 +10,8 @@ is replaced only where that is asked for.
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -104,35 +105,43 @@ def export(
 def _exported(
     found: Iterable[Source], form: Form, place: Path, *, findings: bool, force: bool, progress: Progress | None
 ) -> Done:
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=place) as folder:
-        with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": folder, **_NO_EXTENSIONS}) as connection:
-            refused = prepare(connection, found, findings=findings, progress=progress)
-            losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
-            write = {"parquet": _parquet, "csv": _csv, "duckdb": _database}[form]
-            tables = [name for name in NAMES if findings or name != "findings"]
-            made = list(write(connection, tables, Path(folder, "out")))
-        out = Path(folder, "out")
-        targets = [one._replace(path=place / one.path.relative_to(out)) for one in made]
-        if not force:
-            for one in targets:
-                if os.path.lexists(one.path):
-                    raise Taken(one.path)
-        for one, target in zip(made, targets, strict=True):
-            _make_folders(place, target.path.parent)
-            _put(one.path, target.path, force=force)
+    with ExitStack() as undo:
+        _make_folder(place, undo)
+        with tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=place) as folder:
+            limits = {"memory_limit": MEMORY, "temp_directory": folder}
+            with duckdb.connect(config={**limits, **_NO_EXTENSIONS}) as connection:
+                refused = prepare(connection, found, findings=findings, progress=progress)
+                losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
+                write = {"parquet": _parquet, "csv": _csv, "duckdb": _database}[form]
+                tables = [name for name in NAMES if findings or name != "findings"]
+                made = list(write(connection, tables, Path(folder, "out")))
+            out = Path(folder, "out")
+            targets = [one._replace(path=place / one.path.relative_to(out)) for one in made]
+            there = [one.path for one in targets if os.path.lexists(one.path)]
+            for path in there:
+                if not force:
+                    raise Taken(path)
+                if path.is_dir():
+                    raise CannotExport(f"{path} is a folder, so nothing was written")
+            # New files first: what is replaced cannot be taken back, and needs no more room.
+            for one, target in sorted(zip(made, targets, strict=True), key=lambda pair: pair[1].path in there):
+                _make_folder(target.path.parent, undo)
+                _put(one.path, target.path, undo, force=force)
+        undo.pop_all()
     return Done(targets, refused, losses)
 
 
-def _make_folders(place: Path, folder: Path) -> None:
-    """Make a folder below another, each on the way for its owner alone: `parents=True` would let others in."""
-    for below in [*reversed(folder.relative_to(place).parents), folder.relative_to(place)]:
-        (place / below).mkdir(mode=0o700, exist_ok=True)
+def _make_folder(folder: Path, undo: ExitStack) -> None:
+    """Make a folder and what is missing above it, each for its owner alone: `parents=True` would let others in."""
+    for one in [*reversed(folder.parents), folder]:
+        if not one.is_dir():
+            one.mkdir(mode=0o700, exist_ok=True)
+            undo.callback(_remove, one.rmdir)
 
 
-def _put(made: Path, target: Path, *, force: bool) -> None:
+def _put(made: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
     made.chmod(0o600)
-    if force:
+    if force and os.path.lexists(target):
         made.replace(target)
         return
     try:
@@ -140,6 +149,12 @@ def _put(made: Path, target: Path, *, force: bool) -> None:
         os.link(made, target)
     except FileExistsError:
         raise Taken(target) from None
+    undo.callback(_remove, target.unlink)
+
+
+def _remove(remove: Callable[[], None]) -> None:
+    with suppress(OSError):
+        remove()
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) -> Iterator[Exported]:

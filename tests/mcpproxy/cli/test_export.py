@@ -5,6 +5,7 @@ import re
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -177,14 +178,14 @@ def test_statements_of_the_page_about_scale_run(
 def test_a_full_disk_is_told_in_a_line(form: str, captures: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    script = 'mount -t tmpfs -o size=8k none "$1" || exit 99; shift; exec "$@"'
-    export = [sys.executable, "-m", "mcpproxy", "export", "--format", form, str(disk / "out"), str(captures)]
+    script = 'mount -t tmpfs -o size=8k none "$1" || exit 99; disk=$1; shift; "$@"; code=$?; find $disk; exit $code'
+    export = [sys.executable, "-m", "mcpproxy", "export", "--format", form, str(disk / "to/out"), str(captures)]
     done = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", str(disk), *export], capture_output=True)
     if done.returncode == 99:
         pytest.skip("no tmpfs can be mounted here")
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (done.returncode, done.stdout.decode()) == (2, f"{disk}\n")
     (line,) = done.stderr.decode().splitlines()
-    assert line.startswith(f"mcpproxy: cannot write to {disk / 'out'}: ")
+    assert line.startswith(f"mcpproxy: cannot write to {disk / 'to/out'}: ")
     assert line.endswith(": No space left on device; nothing was written")
 
 
@@ -193,3 +194,28 @@ def test_a_file_in_the_place_of_the_folder_is_told(captures: Path, tmp_path: Pat
     done = mcpproxy("export", tmp_path / "taken", captures)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(f"mcpproxy: cannot write to {tmp_path / 'taken'}: File exists".encode())
+
+
+def test_a_folder_in_the_place_of_a_file_is_not_replaced(captures: Path, tmp_path: Path) -> None:
+    exported("csv", tmp_path / "out", captures)
+    before = (tmp_path / "out/frames.csv").read_bytes()
+    (tmp_path / "out/tools.csv").unlink()
+    (tmp_path / "out/stderr.csv").unlink()
+    (tmp_path / "out/stderr.csv").mkdir()
+    done = mcpproxy("export", "--format", "csv", "--force", "out", captures / "0.mcpcap", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"mcpproxy: out/stderr.csv is a folder, so nothing was written\n"
+    assert (tmp_path / "out/frames.csv").read_bytes() == before
+    assert not (tmp_path / "out/tools.csv").exists()
+
+
+def test_where_one_file_cannot_be_put_all_others_go(captures: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "tools").mkdir(parents=True)
+    day = datetime.fromtimestamp((OPENED + DAY) // 10**9, UTC)
+    taken = out / f"tools/day={day:%Y-%m-%d}"
+    taken.write_text("mine")
+    done = mcpproxy("export", out, captures)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.endswith(b": File exists; nothing was written\n")
+    assert sorted(out.rglob("*")) == [out / "tools", taken]
