@@ -13,7 +13,7 @@ its share of the exchanges takes some 10 µs to insert, of some 60 for all of it
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -56,9 +56,17 @@ def capture_id(capture: Capture) -> str:
     return path_id(capture.path)
 
 
-def path_id(path: Path) -> str:
-    """An id for a capture that has none, or that of another."""
-    return blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+def path_id(path: Path, taken: Container[str] = ()) -> str:
+    """An id for a capture that has none, or that of another.
+
+    Args:
+        path: of the capture.
+        taken: ids of others; a header can claim any.
+    """
+    told = str(path.resolve()).encode("utf-8", "surrogateescape")
+    while (id_ := blake2b(told, digest_size=16).hexdigest()) in taken:
+        told += b"\0"
+    return id_
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:

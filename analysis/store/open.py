@@ -123,17 +123,20 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
             copies.setdefault(id_, []).append(capture.path)
         else:
             states.append(capture)
-    sized = [one for id_, states in known.items() for one in _identified(id_, states)]
+    taken = set(known)
+    sized = [one for id_, states in known.items() for one in _identified(id_, states, taken)]
     doubles = [*_of_copies(known, copies), *_of_states(known)]
     return Sources(_cached(sized, refused, findings=findings, progress=progress), refused, doubles)
 
 
-def _identified(id_: str, states: list[Capture]) -> Iterator[tuple[Source, int]]:
+def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[tuple[Source, int]]:
     """The states of one capture with their sizes: the largest, which is likely to hold all of it, has its id."""
     sizes = [_sum(one.segments) for one in states]
     largest = sizes.index(max(sizes))
     for number, (one, size) in enumerate(zip(states, sizes, strict=True)):
-        yield Source(one.path, id_ if number == largest else path_id(one.path), None), size
+        own = id_ if number == largest else path_id(one.path, taken)
+        taken.add(own)
+        yield Source(one.path, own, None), size
 
 
 def _is_copy(one: Capture, other: Capture) -> bool:

@@ -1,19 +1,24 @@
 """The cache answers as the capture does, and whatever happens to its files, the answer stays the same."""
 
 import os
+import random
 import resource
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 import pytest
 
+import analysis
 from analysis.store import cache
-from analysis.store.open import Source, Sources, prepare, sources
+from analysis.store.load import path_id
+from analysis.store.open import MOST_ATTACHED, Source, Sources, prepare, sources, weed, with_sources
+from analysis.store.tables import NAMES
 from captures.errors import NewerFormat
 from captures.file import CaptureFile
 from tests.analysis.store.written import Written
@@ -169,6 +174,21 @@ def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) 
     assert found.doubles == [
         f"2 files hold one capture in different states, and what they share counts twice: {capture}, {other}"
     ]
+
+
+def test_a_capture_cannot_claim_the_id_of_one_that_has_none(tmp_path: Path) -> None:
+    place = tmp_path / "a.mcpcap"
+    nameless = Written(place, "a", capture="none")
+    nameless.call(1, 1, "dig")
+    forged = Written(tmp_path / "b.mcpcap", "b", capture=path_id(place))
+    for id_ in range(9):
+        forged.call(id_, id_, "dig")
+    found = sources([nameless.close(), forged.close()])
+    assert len({one.id for one in found.found}) == 2
+    with duckdb.connect() as connection:
+        prepare(connection, found.found)
+        frames = connection.execute("select count(*) from frames group by capture order by 1").fetchall()
+    assert frames == [(1,), (9,)]
 
 
 @pytest.mark.parametrize("cached", [True, False])
