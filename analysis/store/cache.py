@@ -6,12 +6,15 @@ last one stays. Its name tells of which capture it is, and holds a hash of all t
 capture with size and time, and every module that reads or understands them. It stands in the file as well.
 
 Where there is no cache, because the disk is full or read-only or the user wants none, answers are the same, and slower.
+A file that a bad disk has damaged is found out when the block is used: each has a checksum, and to look at all of them
+beforehand would take as long as most queries do.
 """
 
 import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterable
@@ -46,6 +49,8 @@ LEFT_S: Final = 3600
 _SUFFIX: Final = ".duckdb"
 _WITH_FINDINGS: Final = "-findings"
 _MAKING: Final = ".making-"
+_DAMAGED: Final = re.compile(r"Corrupt database file|Could not read")
+"""What DuckDB says of a block that is not what was written, or that the disk does not give."""
 _SIZE: Final = re.compile(r"(\d{1,15})([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
@@ -146,8 +151,42 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
 
 def discard(file: Path) -> None:
     """Throw a file away that is not what it should be."""
-    with suppress(OSError):
+    try:
         file.unlink()
+    except IsADirectoryError:
+        shutil.rmtree(file, ignore_errors=True)
+    except OSError:
+        pass
+
+
+def weed(files: Iterable[Path], error: Exception) -> bool:
+    """Throw those away that are damaged, where an error says that one is; whether it says so.
+
+    What the error says may come from anybody, as `error('…')` in SQL does. So nothing goes that can be read.
+
+    Args:
+        files: those that were in use.
+        error: what went wrong.
+    """
+    if _DAMAGED.search(str(error)) is None:
+        return False
+    for file in files:
+        if not _is_sound(file):
+            discard(file)
+    return True
+
+
+def _is_sound(file: Path) -> bool:
+    """Whether every row can be read."""
+    try:
+        with duckdb.connect(config={"memory_limit": MEMORY}) as connection:
+            connection.execute(f"attach {quoted(file)} as looked_at (read_only)")
+            tables = "select table_name from duckdb_tables() where database_name = 'looked_at'"
+            for (table,) in connection.execute(tables).fetchall():
+                connection.execute(f'select bit_xor(hash(one)) from looked_at."{table}" as one').fetchall()  # noqa: S608 - of a file of ours
+    except (duckdb.Error, UnicodeError):
+        return False
+    return True
 
 
 def trim(keep: Iterable[Path] = ()) -> None:
@@ -295,8 +334,12 @@ def _make_private(folder: Path) -> None:
 def _looks_whole(file: Path) -> bool:
     """Whether it may be a file of DuckDB; to open it tells more, and is done when it is used."""
     try:
-        with file.open("rb") as opened:
-            head = opened.read(12)
+        # A pipe would have us wait for who writes to it.
+        with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
+            is_file = stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
+            head = opened.read(12) if is_file else b""
+    except IsADirectoryError:
+        head = b""
     except OSError:
         return False
     if head[8:12] == b"DUCK":

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from filecmp import cmp
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import duckdb
 
@@ -31,6 +31,7 @@ from captures.reader import Capture
 Progress = Callable[[int, int], None]
 """Is told how many bytes of how many have been read."""
 PathLike = str | os.PathLike[str]
+Used = TypeVar("Used")
 
 MOST_ATTACHED: Final = 16
 """Files of the cache that are attached whatever their size; of more, small ones are copied."""
@@ -81,18 +82,64 @@ def open(  # noqa: A001 - `analysis.open(…)` is how it is called
     """
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
     places = [Path(one) for one in given]
-    found = sources([capture for place in places for capture in _captures(place)], findings=findings)
-    if not found.found and found.refused:
-        raise found.refused[0][1]
-    if not found.found:
+    paths = [capture for place in places for capture in _captures(place)]
+    if not paths:
         empty = ", ".join(map(str, places))
         raise NotACapture(f"no captures in {empty}" if empty else "cannot open captures: none was given")
+    connection, told = with_sources(paths, lambda found: _opened(found, findings=findings), findings=findings)
+    for line in told:
+        warnings.warn(line, stacklevel=2)
+    return connection
+
+
+def _opened(found: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+    """A connection that has them all, and what there is to say about them."""
+    if not found.found:
+        raise found.refused[0][1]
     connection = duckdb.connect()
     gone = prepare(connection, found.found, findings=findings)
-    for told in (*found.doubles, *(str(error) for _, error in (*found.refused, *gone))):
-        warnings.warn(told, stacklevel=2)
     _describe(connection)
-    return connection
+    return connection, [*found.doubles, *(str(error) for _, error in (*found.refused, *gone))]
+
+
+def with_sources(
+    paths: Iterable[Path],
+    use: Callable[[Sources], Used],
+    *,
+    findings: bool = False,
+    progress: Progress | None = None,
+) -> Used:
+    """Find the rows of captures, and use them; again where a file of the cache turns out to be damaged meanwhile.
+
+    Args:
+        paths: the captures.
+        use: what to do with them. What it has begun is forgotten where it is called a second time.
+        findings: whether the table `findings` is to be filled.
+        progress: is told how far it is.
+    """
+    given = list(paths)
+    found = sources(given, findings=findings, progress=progress)
+    try:
+        return use(found)
+    except (duckdb.Error, CaptureError) as error:
+        if not weed(found.found, error):
+            raise
+    return use(sources(given, findings=findings, progress=progress))
+
+
+def weed(found: Iterable[Source], error: Exception) -> bool:
+    """Throw damaged files of the cache away, where an error says that one is; whether it says so.
+
+    Args:
+        found: the sources that were in use.
+        error: what went wrong with them.
+    """
+    return cache.weed((one.database for one in found if one.database is not None), error)
+
+
+def size(paths: Iterable[Path]) -> int:
+    """Bytes of captures, each file once."""
+    return _sum({file for path in paths for file in segments(real_path(path))})
 
 
 def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None) -> Sources:

@@ -4,17 +4,18 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Self
 
 from analysis.store.figures import LOSSES, Loss
 from analysis.store.jail import Answer, Jail, Limits
-from analysis.store.messages import Column, QueryError
-from analysis.store.open import sources
+from analysis.store.messages import Column, QueryError, Value
+from analysis.store.open import Source, sources, weed
 from analysis.store.reference import Relation, relations, view_texts
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.report.text import count_text
@@ -49,6 +50,7 @@ class Asking:
         self._limits = limits
         self._hear, self._progress = hear, progress
         self._told: set[str] = set()
+        self._found: list[Source] = []
         self._jail: Jail | None = None
         self._has_findings = False
         self.is_spoiled = False
@@ -79,11 +81,38 @@ class Asking:
             QueryError: it was refused, failed, or took more than it may.
         """
         findings = self._has_findings or bool(set(re.findall(r"\w+", sql.lower())) & self._of_findings)
+        try:
+            return self._asked(sql, findings=findings, counts_reader=counts_reader)
+        except QueryError as error:
+            if not self._weeds(error):
+                raise
+        return self._asked(sql, findings=findings, counts_reader=counts_reader)
+
+    def _asked(self, sql: str, *, findings: bool, counts_reader: bool) -> Answer:
         if self._jail is None or not self._jail.is_alive or findings != self._has_findings:
             self.close()
             self._jail = self._opened(findings=findings)
             self._has_findings = findings
-        return self._jail.ask(sql, counts_reader=counts_reader)
+        answer = self._jail.ask(sql, counts_reader=counts_reader)
+        # A damaged file is mostly found out before the first row, and then the answer can begin anew.
+        rows = iter(answer)
+        first = list(islice(rows, 1))
+        return Answer(answer.columns, self._watched(chain(first, rows)), answer.until_s)
+
+    def _watched(self, rows: Iterator[tuple[Value, ...]]) -> Iterator[tuple[Value, ...]]:
+        try:
+            yield from rows
+        except QueryError as error:
+            if self._weeds(error):
+                raise QueryError("cache", "a damaged file of the cache was thrown away; ask again") from error
+            raise
+
+    def _weeds(self, error: QueryError) -> bool:
+        """Throw damaged files of the cache away, where an error says that one is; whether it says so."""
+        is_damaged = weed(self._found, error)
+        if is_damaged:
+            self.close()
+        return is_damaged
 
     @cached_property
     def _of_findings(self) -> set[str]:
@@ -95,6 +124,7 @@ class Asking:
         tell = self._progress or shown.tell
         with shown if self._progress is None else nullcontext():
             found, refused, doubles = sources(self._paths, findings=findings, progress=tell)
+            self._found = found
             jail = Jail(found, findings=findings, limits=self._limits, progress=tell)
         try:
             reasons = [*(str(error) for _, error in refused), *(why for _, why in jail.refused)]

@@ -44,24 +44,29 @@ def run(arguments: list[str]) -> int:
 
 def _export(paths: list[Path], options: argparse.Namespace) -> int:
     # DuckDB loads for a tenth of a second, which --help need not wait for.
-    from analysis.store.export import export
-    from analysis.store.open import sources
+    from analysis.store.export import Done, export
+    from analysis.store.open import Sources, with_sources
     from mcpproxy.cli.asking import Progress, of_cache_size, tell_of_losses
 
     with Progress() as progress:
-        found, refused, doubles = sources(paths, findings=options.findings, progress=progress.tell)
-        if found:
+
+        def written(given: Sources) -> tuple[Done | None, Sources]:
+            if not given.found:
+                return None, given
             done = export(
-                found,
+                given.found,
                 options.format,
                 Path(options.place),
                 findings=options.findings,
                 force=options.force,
                 progress=progress.tell,
             )
-    for told in (*of_cache_size(), *doubles, *(str(error) for _, error in refused)):
+            return done, given
+
+        done, given = with_sources(paths, written, findings=options.findings, progress=progress.tell)
+    for told in (*of_cache_size(), *given.doubles, *(str(error) for _, error in given.refused)):
         say(told)
-    if not found:
+    if done is None:
         return fail("no capture could be read, so nothing was written")
     for _, error in done.refused:
         say(str(error))
@@ -72,4 +77,4 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
         sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
     sys.stdout.flush()
     is_damaged = tell_of_losses(done.losses, "the rest was written")
-    return int(Exit.USAGE if refused or done.refused or is_damaged else Exit.FINE)
+    return int(Exit.USAGE if given.refused or done.refused or is_damaged else Exit.FINE)

@@ -10,13 +10,17 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.text import Style
+
+if TYPE_CHECKING:
+    from analysis.store.figures import Loss
+    from mcpproxy.report.stats import Stats
 
 QUICK: Final = 20_000_000
 """Bytes of captures that the rules read in a second or two."""
@@ -49,25 +53,27 @@ def run(arguments: list[str]) -> int:
 def _print(paths: list[Path], options: argparse.Namespace) -> int:
     # DuckDB loads for a tenth of a second, which --help need not wait for.
     from analysis.store.figures import figures
-    from analysis.store.open import sources
-    from captures.reader import Capture
+    from analysis.store.open import Sources, size, with_sources
     from mcpproxy.cli.asking import Progress, of_cache_size, tell_of_losses
     from mcpproxy.report.stats import as_objects, as_text, gathered
 
+    asks = options.findings or size(paths) <= QUICK
     with Progress() as progress:
-        first = sources(paths, progress=progress.tell)
-        asks = options.findings or sum(Capture(one.path).size for one in first.found) <= QUICK
-        found = sources(paths, findings=True, progress=progress.tell).found if asks else first.found
-        if not found:
-            _tell(first.refused)
-            return fail("no capture could be read, so there is nothing to count")
-        with figures(found, findings=asks, progress=progress.tell) as asked:
-            stats = gathered(asked, options.by, has_findings=asks)
-            losses = asked.losses()
-            refused = [*first.refused, *asked.refused]
-    for told in (*of_cache_size(), *first.doubles):
+
+        def counted(given: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
+            if not given.found:
+                return None, [], given
+            with figures(given.found, findings=asks, progress=progress.tell) as asked:
+                stats, losses = gathered(asked, options.by, has_findings=asks), asked.losses()
+                return stats, losses, given._replace(refused=[*given.refused, *asked.refused])
+
+        stats, losses, given = with_sources(paths, counted, findings=asks, progress=progress.tell)
+    if stats is None:
+        _tell(given.refused)
+        return fail("no capture could be read, so there is nothing to count")
+    for told in (*of_cache_size(), *given.doubles):
         say(told)
-    _tell(refused)
+    _tell(given.refused)
     if options.format == "json":
         sys.stdout.writelines(json_line(row) for row in as_objects(stats))
     else:
@@ -76,7 +82,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
     is_damaged = tell_of_losses(losses, "figures are about the rest")
-    return int(Exit.USAGE if refused or is_damaged else Exit.FINE)
+    return int(Exit.USAGE if given.refused or is_damaged else Exit.FINE)
 
 
 def _tell(refused: list[tuple[Path, Exception]]) -> None:

@@ -27,6 +27,8 @@ from tests.mcpproxy.test_durability import needs_namespaces
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 MANY = 600
 """Calls, so that a capture is large enough for the cache."""
+BLOCKS_AT = 3 * 4096
+"""Bytes of a file of DuckDB before its blocks."""
 
 
 @pytest.fixture(autouse=True)
@@ -287,6 +289,132 @@ def test_findings_are_not_added_to_a_spoiled_file(capture: Path, spoil: Callable
     assert file is not None
     spoil(file)
     assert counts(sources([capture], findings=True), findings=True)[:2] == (2 * MANY, MANY)
+
+
+def spoil_block(file: Path, number: int) -> bool:
+    """Write noise over a block; False where there is no such block. What was there before is put back first."""
+    whole = file.with_suffix(".whole")
+    if not whole.exists():
+        shutil.copy(file, whole)
+    data = bytearray(whole.read_bytes())
+    start = BLOCKS_AT + number * cache.BLOCK
+    if start >= len(data):
+        return False
+    data[start : start + cache.BLOCK] = random.Random(number).randbytes(len(data[start : start + cache.BLOCK]))
+    file.write_bytes(data)
+    return True
+
+
+def spoil_rows(file: Path, table: str = "frames") -> None:
+    """Write noise over a block that nobody reads before the rows of a table."""
+    number = 0
+    while spoil_block(file, number):
+        number += 1
+        with suppress(duckdb.Error), duckdb.connect() as connection:
+            connection.execute(f"attach '{file}' as made (read_only)")
+            assert cache.fits(connection, "made", file)
+            try:
+                connection.execute(f"from made.{table}").fetchall()
+            except duckdb.Error:
+                file.with_suffix(".whole").unlink()
+                return
+    raise AssertionError(f"no block holds {table}")
+
+
+def rows(found: Sources) -> tuple[object, ...]:
+    """All that is asked of every table, and a view of several."""
+    with duckdb.connect() as connection:
+        assert prepare(connection, found.found) == []
+        asked = [f"select count(*), bit_xor(hash(one)) from {table} as one" for table in NAMES]
+        return tuple(connection.execute(sql).fetchall() for sql in [*asked, "select * from latency"])
+
+
+def test_whatever_block_is_damaged_the_answer_is_the_same(capture: Path) -> None:
+    expected = with_sources([capture], rows)
+    number, found_out = 0, 0
+    file = only(sources([capture])).database
+    assert file is not None
+    whole = file.read_bytes()
+    while spoil_block(file, number):
+        try:
+            assert rows(sources([capture])) == expected
+        except duckdb.Error:
+            found_out += 1
+        spoil_block(file, number)
+        assert with_sources([capture], rows) == expected
+        number += 1
+    # Some are noticed when the file is opened.
+    assert (number, found_out > number / 3) == ((len(whole) - BLOCKS_AT) // cache.BLOCK, True)
+
+
+def test_only_the_damaged_file_is_thrown_away(capture: Path, tmp_path: Path) -> None:
+    found = sources([capture, written(tmp_path / "b.mcpcap", 1)])
+    one, other = (source.database for source in found.found)
+    assert one is not None
+    assert other is not None
+    spoil_rows(one)
+    with pytest.raises(duckdb.Error) as raised:
+        rows(found)
+    assert weed(found.found, raised.value)
+    assert (one.exists(), other.exists()) == (False, True)
+
+
+def test_nothing_is_thrown_away_because_somebody_says_so(capture: Path) -> None:
+    found = sources([capture])
+    file = only(found).database
+    assert file is not None
+    weed(found.found, duckdb.Error("Corrupt database file: computed checksum 1 does not match"))
+    assert file.exists()
+
+
+def test_a_damaged_file_is_told_once_and_no_more(capture: Path) -> None:
+    file = only(sources([capture])).database
+    assert file is not None
+    spoil_rows(file)
+    asked = []
+
+    def use(found: Sources) -> None:
+        asked.append(found)
+        raise duckdb.Error("Corrupt database file")
+
+    with pytest.raises(duckdb.Error, match="Corrupt"):
+        with_sources([capture], use)
+    assert len(asked) == 2
+
+
+def test_notebooks_open_files_that_are_copied_however_damaged(tmp_path: Path) -> None:
+    paths = [written(tmp_path / f"{number}.mcpcap", number) for number in range(MOST_ATTACHED + 1)]
+    found = sources(paths).found
+    for one in found:
+        assert one.database is not None
+        spoil_rows(one.database)
+    with analysis.open(paths) as connection:
+        (frames,) = connection.execute("select count(*), count(raw) from frames").fetchall()
+    # The one that is copied was found out, and with it all that are damaged.
+    assert frames == (len(paths) * 2 * MANY, len(paths) * 2 * MANY)
+
+
+# ---- what is no file
+
+
+def piped(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def made_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+    (file / "something").touch()
+
+
+@pytest.mark.parametrize("spoil", [piped, made_a_folder])
+def test_what_is_no_file_is_not_waited_for_and_goes(capture: Path, spoil: Callable[[Path], None]) -> None:
+    file = only(sources([capture])).database
+    assert file is not None
+    spoil(file)
+    assert counts(sources([capture])) == (2 * MANY, MANY, 0)
+    assert file.is_file()
 
 
 def test_file_that_is_gone_when_it_is_needed_does_no_harm(capture: Path) -> None:

@@ -1,11 +1,17 @@
-"""`mcpproxy cache clear` deletes what the SQL commands keep, and nothing else."""
+"""The cache of the SQL commands: `mcpproxy cache clear` deletes nothing else, and a damaged file changes no answer."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from analysis.store.jail import Answer, Jail, Limits
+from analysis.store.messages import QueryError
+from analysis.store.open import sources
 from bench.check import repeated
+from mcpproxy.cli.asking import Asking
 from mcpproxy.report import units
+from tests.analysis.store.test_cache import spoil_block, spoil_rows, written
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 
@@ -33,3 +39,93 @@ def test_it_clears_the_cache_and_nothing_else(tmp_path: Path) -> None:
 def test_it_does_one_thing(tmp_path: Path, arguments: list[str]) -> None:
     done = mcpproxy("cache", *arguments, HOME=str(tmp_path))
     assert (done.returncode, done.stdout) == (2, b"")
+
+
+# ---- files that a bad disk has damaged
+
+EVERY_ROW = "select * from frames order by seq"
+
+
+@pytest.fixture
+def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A capture whose rows take several messages of the process that answers."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
+    return written(tmp_path / "a.mcpcap", calls=6000)
+
+
+def file_of(capture: Path, *, findings: bool = False) -> Path:
+    (one,) = sources([capture], findings=findings).found
+    assert one.database is not None
+    return one.database
+
+
+@pytest.mark.parametrize(
+    "arguments", [("query", "from latency"), ("query", "-o", "out.json", EVERY_ROW), ("stats",), ("stats", "--json")]
+)
+def test_a_damaged_file_changes_no_answer(capture: Path, arguments: tuple[str, ...]) -> None:
+    def said() -> "subprocess.CompletedProcess[bytes]":
+        return mcpproxy(*arguments, *(["--findings"] if arguments[0] == "stats" else []), capture, cwd=capture.parent)
+
+    before = said()
+    assert (before.returncode, before.stderr) == (0, b"")
+    output = capture.parent / "out.json"
+    was_written = output.read_bytes() if output.exists() else b""
+    output.unlink(missing_ok=True)
+    file = file_of(capture, findings=arguments[0] == "stats")
+    spoil_rows(file, "exchanges" if "frames" not in arguments[-1] else "frames")
+    damaged = file.read_bytes()
+    after = said()
+    assert (after.returncode, after.stdout, after.stderr) == (0, before.stdout, b"")
+    assert (output.read_bytes() if output.exists() else b"") == was_written
+    assert file.read_bytes() != damaged
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
+def test_a_damaged_file_changes_no_export(capture: Path, tmp_path: Path, form: str) -> None:
+    whole = mcpproxy("export", "--format", form, "--force", "out", capture, cwd=tmp_path)
+    spoil_rows(file_of(capture))
+    done = mcpproxy("export", "--format", form, "--force", "out", capture, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, whole.stdout, b"")
+
+
+def test_damage_that_comes_to_light_between_two_questions(capture: Path) -> None:
+    said: list[str] = []
+    with Asking([capture], Limits(), hear=said.append) as asking:
+        assert list(asking.ask("select 1")) == [(1,)]
+        spoil_rows(file_of(capture))
+        assert len(list(asking.ask(EVERY_ROW))) == 12000
+    assert said == []
+
+
+def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path, tmp_path: Path) -> None:
+    """Rows that are printed cannot be taken back."""
+    long = written(tmp_path / "long.mcpcap", 1, calls=20_000)
+    found = sources([long]).found
+    file = found[0].database
+    assert file is not None
+
+    def failed(answer: Answer) -> tuple[bool, str]:
+        begun = False
+        try:
+            for _ in answer:
+                begun = True
+        except QueryError as error:
+            return begun, str(error)
+        return begun, ""
+
+    number, told = 0, (False, "")
+    while not told[1] and spoil_block(file, number):
+        number += 7
+        with Jail(found) as jail:
+            # Most blocks are read before the first row is there, and which ones is a matter of threads.
+            if not file.exists() or failed(jail.ask("from frames"))[1] == "":
+                continue
+        with Asking([long], Limits()) as asking:
+            told = failed(asking.ask("from frames"))
+    assert told == (True, "a damaged file of the cache was thrown away; ask again")
+    assert not file.exists()
+    with Asking([long], Limits()) as asking:
+        assert len(list(asking.ask("from frames"))) == 40_000
+    assert file.exists()
