@@ -203,7 +203,9 @@ class SqlScreen(Screen[None]):
             spans.append(Span(f"  loading {min(100, 100 * done // max(1, total))}% of {units.size(total)}", "accent"))
         elif asker.is_busy:
             spans.append(Span("  …", "accent"))
-        elif answer is not None and not asker.error:
+        elif answer is not None and asker.error:
+            spans.append(Span("  below is the answer before", "accent"))
+        elif answer is not None:
             told, columns = answer.answer, answer.answer.columns
             more = "the first " if told.is_cut else ""
             spans.append(Span(f"  {more}{count_text(len(told.rows), 'row')}", "bad" if told.is_cut else "plain"))

@@ -106,6 +106,24 @@ def test_a_name_that_is_no_utf8_hides_no_capture(tmp_path: Path) -> None:
     play(act, *paths, rotten)
 
 
+def test_an_answer_that_is_an_older_one_is_called_so(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "selct 1")
+        await stage.see("syntax error", "what a row is")
+        assert "answer before" not in stage.text()
+        await ask(stage, "select 'good' as n")
+        await stage.see("good", "1 row")
+        await ask(stage, "selct 2")
+        await stage.see("syntax error", "good", "below is the answer before")
+        assert "1 row" not in stage.text()
+        await ask(stage, "select 'better' as n")
+        await stage.see("better", "1 row")
+        assert "answer before" not in stage.text()
+
+    play(act, captured(tmp_path))
+
+
 def test_what_is_wrong_is_told_below_and_a_query_can_be_stopped(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await enter(stage)
