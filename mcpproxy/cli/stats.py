@@ -91,7 +91,7 @@ def _tell(refused: list[tuple[Path, Exception]]) -> None:
 
 
 def _has_blocks() -> bool:
-    from mcpproxy.report.stats import BLOCKS
+    from mcpproxy.report.blocks import BLOCKS
 
     try:
         BLOCKS.encode(sys.stdout.encoding or "ascii")

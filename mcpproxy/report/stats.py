@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from analysis.store.figures import By, Count, Definition, Figures, Latency, Startup, Totals, Unanswered
 from captures.places import SUFFIX
+from mcpproxy.report.blocks import shape
 from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.report.units import duration, size
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 
-BLOCKS: Final = "▁▂▃▄▅▆▇█"
 SHAPE: Final = 10
 """Cells for the shape of a distribution."""
 MOST_ROWS: Final = 20
@@ -81,12 +81,12 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
     """An object for each figure; `figure` says which."""
     yield {"figure": "totals", **stats.totals._asdict()}
     for row in stats.latency:
-        shape = [
+        held = [
             {"from_ms": 0 if bucket == -10 else 2.0**bucket, "to_ms": 2.0 ** (bucket + 1), "answers": answers}
             for bucket, answers in row.buckets.items()
         ]
         values = {name: value for name, value in row._asdict().items() if name not in ("what", "buckets")}
-        yield {"figure": "latency", "by": stats.by, "what": row.what, **values, "histogram": shape}
+        yield {"figure": "latency", "by": stats.by, "what": row.what, **values, "histogram": held}
     yield from ({"figure": "errors", **one._asdict()} for one in stats.errors)
     for figure, found in (
         ("id_mismatches", stats.id_mismatches),
@@ -172,8 +172,8 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
                 Span(f"{shown[column]:>{_COLUMNS[column]}}", "bad" if column == "err" and row.errors else "plain")
                 for column in columns
             ]
-            shape = f"  {spark(row.buckets)}" if has_shapes and row.buckets else ""
-            yield style.paint([Span(name + " " * (label - cells(name))), *values, Span(shape)])
+            drawn = f"  {shape(row.buckets, SHAPE)}" if has_shapes and row.buckets else ""
+            yield style.paint([Span(name + " " * (label - cells(name))), *values, Span(drawn)])
     if not stats.latency:
         yield style.paint([Span("  no request was seen", "dim")])
     if left_out:
@@ -205,18 +205,6 @@ def _told_apart(names: list[str], room: int) -> list[str]:
 def _name(row: Latency, by: By) -> str:
     what = row.server if by == "server" else row.what
     return sanitise(what or "(none)")
-
-
-def spark(buckets: dict[int, int]) -> str:
-    """The shape of a distribution, from its lowest bucket to its highest; several share a cell where there are many."""
-    low, high = min(buckets), max(buckets)
-    share = -(-(high - low + 1) // SHAPE)
-    counts = [0] * ((high - low) // share + 1)
-    for bucket, count in buckets.items():
-        counts[(bucket - low) // share] += count
-    most = max(counts)
-    # What is there at all is seen.
-    return "".join(BLOCKS[-(-count * len(BLOCKS) // most) - 1] if count else " " for count in counts)
 
 
 class _Row(NamedTuple):

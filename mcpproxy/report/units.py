@@ -29,6 +29,18 @@ def duration(t_ns: int) -> str:
     return f"{hours}h{minutes % 60:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
 
 
+def brief(ns: int | None) -> str:
+    """A duration in at most six characters: `341µs`, `9.4ms`, `410ms`, `1.9s`."""
+    if ns is None:
+        return "–"
+    if ns < 999_500:
+        return f"{ns / 1000:.0f}µs"
+    ms = ns / 1e6
+    if ms < 999.5:
+        return f"{ms:.0f}ms" if ms >= 9.95 else f"{ms:.1f}ms"
+    return f"{ms / 1000:.1f}s" if ms < 999_500 else f"{ms / 60_000:,.0f}m"
+
+
 def local_time(wall_ns: int) -> str:
     """A moment in local time, to the second."""
     return datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 
 from analysis.exchange import Outcome
 from analysis.histogram import Histogram
+from mcpproxy.report.blocks import shape
 from mcpproxy.tui.calls import Call
-from mcpproxy.tui.durations import Course, shape
+from mcpproxy.tui.durations import Course
 from mcpproxy.tui.reading import NONE, OUTCOMES, Reading
 
 SHAPE: Final = 10

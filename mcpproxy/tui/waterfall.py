@@ -5,8 +5,8 @@ from itertools import groupby
 from typing import Final
 
 from analysis.exchange import Outcome
+from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
-from mcpproxy.tui.durations import blocks
 from mcpproxy.tui.lanes import Bar, Startup, cells_of
 
 STARTING: Final = "▒"

@@ -9,9 +9,9 @@ from textual.binding import Binding, BindingType
 
 from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
+from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.definitions import VERSIONS, Shown, Tool, Tools
-from mcpproxy.tui.durations import brief
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.plain import Words, notify

@@ -8,9 +8,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.report import units
+from mcpproxy.report.blocks import blocks, stretched
 from mcpproxy.report.text import Span, count_text, fit
+from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.durations import blocks, brief, stretched
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.latencies import Chosen, Figures, Latencies
 from mcpproxy.tui.messages import Grown, Matched

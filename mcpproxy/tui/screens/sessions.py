@@ -13,6 +13,7 @@ from textual.timer import Timer
 
 from analysis.summary import Summary
 from mcpproxy.report import units
+from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
 from mcpproxy.tui.checking import Counting
 from mcpproxy.tui.entries import bind
@@ -46,7 +47,6 @@ COLUMNS: Final = (
 SORTS: Final = ("newest", "server", "frames", "errors", "p95")
 COUNT_S: Final = 0.3
 """How long a session is selected before its findings are counted, at most: nobody waits who only passes by."""
-BARS: Final = "▁▂▃▄▅▆▇█"
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
@@ -113,7 +113,7 @@ class SessionRows:
             "revision": (Span(summary.revision or "–"),),
             "frames": (Span(f"{summary.frames:,}"),),
             "errors": (Span(f"{summary.errors:,}", "bad" if summary.errors else "dim"),),
-            "p95": (Span(short_ms(summary.p95_ns), "plain"),),
+            "p95": (Span(units.brief(summary.p95_ns), "plain"),),
             "traffic": ending(summary) if summary.ending else (Span(sparkline(summary.traffic, 7), "accent"),),
             "lasted": (Span(units.duration(summary.duration_ns), "dim"),),
         }
@@ -151,24 +151,13 @@ def _since(wall_ns: int | None) -> int:
     return max(0, time.time_ns() - wall_ns) if wall_ns is not None else 0
 
 
-def short_ms(ns: int | None) -> str:
-    """A latency in at most six characters."""
-    if ns is None:
-        return "–"
-    ms = ns / 1e6
-    if ms >= 999.5:
-        return f"{ms / 1000:.1f}s" if ms < 999_500 else f"{ms / 60_000:,.0f}m"
-    return f"{ms:.0f}ms" if ms >= 9.95 else f"{ms:.1f}ms"
-
-
 def sparkline(traffic: Sequence[int], width: int) -> str:
     """Counts as bars; any traffic at all shows."""
     if not traffic:
         return ""
     cuts = [len(traffic) * number // width for number in range(width + 1)]
     sums = [sum(traffic[start : max(end, start + 1)]) for start, end in pairwise(cuts)]
-    most = max(sums) or 1
-    return "".join(BARS[min(7, (8 * one - 1) // most)] if one else " " for one in sums)
+    return blocks(sums)
 
 
 class SessionsScreen(WordingScreen):

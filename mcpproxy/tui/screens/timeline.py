@@ -11,9 +11,9 @@ from textual.binding import Binding, BindingType
 from analysis.exchange import Outcome
 from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
+from mcpproxy.report.units import brief
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.durations import brief
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.lanes import Bar, Lane, Lanes
 from mcpproxy.tui.messages import Grown, Matched

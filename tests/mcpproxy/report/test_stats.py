@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.store.figures import Count, Definition, Latency, Startup, Totals, Unanswered
-from mcpproxy.report.stats import BLOCKS, NARROWEST, SHAPE, Stats, as_text, spark
+from mcpproxy.report.blocks import BLOCKS, shape
+from mcpproxy.report.stats import NARROWEST, SHAPE, Stats, as_text
 from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise
 
@@ -133,12 +134,12 @@ def test_an_error_is_never_rounded_away(share: float | None, shown: str) -> None
 
 @given(st.dictionaries(st.integers(-10, 40), st.integers(1, 10**6), min_size=1, max_size=20))
 def test_a_shape_fits_and_shows_every_answer(buckets: dict[int, int]) -> None:
-    shape = spark(buckets)
-    assert len(shape) <= SHAPE
-    assert set(shape) <= {*BLOCKS, " "}
-    assert BLOCKS[-1] in shape
-    assert shape[0] != " "
-    assert shape[-1] != " "
+    drawn = shape(buckets, SHAPE)
+    assert len(drawn) <= SHAPE
+    assert set(drawn) <= {*BLOCKS, " "}
+    assert BLOCKS[-1] in drawn
+    assert drawn[0] != " "
+    assert drawn[-1] != " "
 
 
 @given(st.text(max_size=200), st.integers(NARROWEST, 200))

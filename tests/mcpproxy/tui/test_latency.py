@@ -13,8 +13,10 @@ from analysis.exchange import Outcome
 from analysis.filter import parse
 from captures.file import CaptureFile
 from captures.record import members, seal
+from mcpproxy.report.blocks import blocks, shape, stretched
+from mcpproxy.report.units import brief
 from mcpproxy.tui.calls import MOST, Call, Calls
-from mcpproxy.tui.durations import SLICES, Course, blocks, brief, shape, stretched
+from mcpproxy.tui.durations import SLICES, Course
 from mcpproxy.tui.latencies import Latencies
 from mcpproxy.tui.reading import OUTCOMES, Reading
 from mcpproxy.tui.scan import Scan

@@ -1,0 +1,40 @@
+"""Numbers drawn as blocks of eight heights, on one line: distributions, and courses over time."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+BLOCKS: Final = "▁▂▃▄▅▆▇█"
+
+
+def shape(octaves: Mapping[int, int], cells: int) -> str:
+    """A distribution as blocks, from its lowest octave to its highest; several share a cell where there are many."""
+    if not octaves:
+        return ""
+    low, high = min(octaves), max(octaves)
+    share = -(-(high - low + 1) // cells)
+    counts = [0] * ((high - low) // share + 1)
+    for octave, count in octaves.items():
+        counts[(octave - low) // share] += count
+    return blocks(counts)
+
+
+def blocks(values: Sequence[int | None], most: int = 0) -> str:
+    """Values as blocks of eight heights; what is there at all is seen.
+
+    Args:
+        values: 0 or None where there is nothing.
+        most: what a full block stands for; the greatest of them where it is 0.
+    """
+    most = most or max((value or 0 for value in values), default=0)
+    return "".join(BLOCKS[min(7, max(0, -(-8 * value // most) - 1))] if value else " " for value in values)
+
+
+def stretched(values: Sequence[int | None], width: int) -> list[int | None]:
+    """The same in fewer places, each the greatest of those that share it."""
+    if len(values) <= width:
+        return list(values)
+    cuts = [len(values) * place // width for place in range(width + 1)]
+    return [
+        max((value for value in values[start:end] if value is not None), default=None) for start, end in pairwise(cuts)
+    ]
