@@ -286,8 +286,6 @@ def _make(
                 f"attach {quoted(made)} as made (storage_version '{STORAGE}', block_size {BLOCK})",
             )
             connection.execute("use made")
-            # One transaction, so that nothing is written twice, once to the log and once to its place.
-            connection.execute("begin")
             if plain is None:
                 connection.execute(creation())
                 connection.execute("create table made_of (key varchar)")
@@ -297,7 +295,6 @@ def _make(
                     loader.load(path, id_, progress)
                 if findings:
                     loader.load_findings(path, id_)
-            connection.execute("commit")
             connection.execute("use memory")
             connection.execute("detach made")
         if key_of(path, id_) != key:

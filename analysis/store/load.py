@@ -81,7 +81,7 @@ class Loader:
         """Nothing loaded yet.
 
         Args:
-            connection: where the tables are, in the schema in use; it is best inside of a transaction.
+            connection: where the tables are, in the schema in use; without a transaction, as this begins its own.
         """
         self._tables = Tables(connection)
 
@@ -91,6 +91,8 @@ class Loader:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._tables.close()
+        else:
+            self._tables.give_up()
 
     def load(self, path: Path, capture: str | None = None, progress: Progress | None = None) -> str:
         """Insert the rows of a capture, but for its findings.

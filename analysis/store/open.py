@@ -384,7 +384,6 @@ def _read(
     # To look for segments is to read the folder, and a folder may hold a thousand captures.
     sizes = [_sum(segments(one.path)) if progress is not None else 0 for one in found]
     steps = _Steps(progress, sum(sizes))
-    connection.execute("begin")
     with Loader(connection) as loader:
         for one, size in zip(found, sizes, strict=True):
             try:
@@ -394,7 +393,6 @@ def _read(
             except CaptureError as error:
                 refused.append((one.path, error))
             steps.done(size)
-    connection.execute("commit")
     return refused
 
 

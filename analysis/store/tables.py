@@ -2,9 +2,13 @@
 
 Rows wait in lists and go to DuckDB in batches: by the appender into a temporary table of just the given values, and
 from there by one INSERT … SELECT, which turns nanoseconds into wall clock. Rows of many small captures share a batch.
+
+Some batches make a transaction. One for all would hold every row twice until its end, as what is emptied within one
+stays where it was; one for each would write much to the log first.
 """
 
 import re
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any, Final
 
@@ -18,6 +22,8 @@ BATCH: Final = 20_000
 """Rows of one table that wait at most."""
 BATCH_BYTES: Final = 32 << 20
 """Bytes of frames among them."""
+BATCHES: Final = 12
+"""Of one transaction."""
 ROW_BYTES: Final = BATCH_BYTES // BATCH
 """What a frame counts among these beside its own bytes, so that one sum bounds both."""
 
@@ -175,10 +181,13 @@ class Tables:
         """No row yet.
 
         Args:
-            connection: where the tables are, in the schema in use.
+            connection: where the tables are, in the schema in use; without a transaction, as one begins here.
         """
+        connection.execute("begin")
         self._connection = connection
         self._made: set[str] = set()
+        self._batches = 0
+        """So many are not committed."""
         self.rows: dict[str, list[Row]] = {name: [] for name in _GIVEN}
         """Rows that wait, by table."""
         self.bytes = 0
@@ -198,6 +207,11 @@ class Tables:
                 self._insert(name, rows)
                 rows.clear()
         self.bytes = 0
+        self._batches += 1
+        if self._batches == BATCHES:
+            self._connection.execute("commit")
+            self._connection.execute("begin")
+            self._batches = 0
 
     def _insert(self, name: str, rows: list[Row]) -> None:
         given, computed = _GIVEN[name]
@@ -232,6 +246,12 @@ class Tables:
         for name in self._made:
             self._connection.execute(f"drop table temp.new_{name}")
         self._made.clear()
+        self._connection.execute("commit")
+
+    def give_up(self) -> None:
+        """Leave it as it is after something went wrong."""
+        with suppress(duckdb.Error):
+            self._connection.execute("rollback")
 
 
 def _clocked(computed: str) -> str:

@@ -18,7 +18,7 @@ from analysis.message import Request, Response
 from analysis.store import load as load_module
 from analysis.store.load import Loader, create, path_id
 from analysis.store.rows import MOST_SESSIONS
-from analysis.store.tables import NAMES
+from analysis.store.tables import BATCHES, NAMES, ROW_BYTES
 from analysis.store.values import DEEPEST, integer, is_shallow, json_text, text, wall
 from captures.errors import CaptureError, NewerFormat, NotACapture
 from captures.frame import Direction, Frame
@@ -602,6 +602,39 @@ def test_progress_of_a_load_ends_at_the_size_of_the_capture() -> None:
         with Loader(connection) as loader:
             loader.load(path, progress=told.append)
     assert told[-1] == Capture(path).size
+
+
+def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction holds what was emptied within it."""
+    monkeypatch.setattr(load_module, "BATCH_BYTES", 9 * ROW_BYTES)
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    for id_ in range(500):
+        talk.ask(id_, id_, "ping")
+    path = talk.close()
+    with duckdb.connect() as connection, connection.cursor() as other:
+        create(connection)
+        with Loader(connection) as loader:
+            loader.load(path)
+            ((committed,),) = rows(other, "select count(*) from frames")
+            assert 500 - 10 * (BATCHES + 1) < committed < 500
+        assert rows(other, "select count(*) from frames") == [(500,)]
+
+
+def test_a_connection_is_fit_for_use_after_something_went_wrong(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.ask(0, 1, "ping")
+    path = talk.close()
+
+    def fail(_read: int) -> None:
+        raise ZeroDivisionError
+
+    with duckdb.connect() as connection:
+        create(connection)
+        with pytest.raises(ZeroDivisionError), Loader(connection) as loader:
+            loader.load(path, progress=fail)
+        with Loader(connection) as loader:
+            loader.load(path)
+        assert rows(connection, "select count(*) from frames") == [(1,)]
 
 
 # ---- values
