@@ -1,4 +1,4 @@
-"""What this user has typed: SQL, at the prompt or on a screen, in a file that Python's readline reads as well; filters.
+"""What this user has typed: SQL, at the prompt or on a screen; filters.
 
 A statement takes one line there, and a filter one with the name of its screen in another file. Both are for our own
 eyes (0600), as they may hold what is only in a capture, and keeping them is a comfort: who cannot read or write them
@@ -23,8 +23,6 @@ LENGTH: Final = 1000
 _LARGEST: Final = 4 << 20
 _SQL: Final = "query_history"
 _FILTERS: Final = "filter_history"
-_EDITLINE: Final = "_HiStOrY_V2_"
-"""The first line of the SQL where Python's readline is libedit, which writes blanks and backslashes in octal."""
 
 
 def history_path(name: str = _SQL) -> Path | None:
@@ -41,24 +39,19 @@ def history_path(name: str = _SQL) -> Path | None:
 
 def remembered() -> list[str]:
     """The SQL that was typed, the newest last."""
-    lines = _lines(history_path())
-    if lines[:1] == [_EDITLINE]:
-        return [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), line) for line in lines[1:]]
-    return lines
+    return _lines(history_path())
 
 
-def remember(statement: str) -> None:
-    """Add a statement; twice in a row counts once."""
+def remember(statement: str) -> str:
+    """Add a statement; twice in a row counts once. Returns it as it is remembered."""
     # A comment runs to the end of its line, and there is only one line.
     line = re.sub(r"('[^']*')|--[^\n]*", lambda found: found[1] or "", statement)
     line = re.sub(r"\s*[\r\n]+\s*", " ", line).strip()
     path = history_path()
     lines = _lines(path)
-    is_editline = lines[:1] == [_EDITLINE]
-    if is_editline:
-        line = re.sub(r"[\\ ]", lambda found: f"\\{ord(found[0]):03o}", line)
     if line and lines[-1:] != [line]:
-        _write(path, [*lines[:is_editline], *[*lines[is_editline:], line][-LENGTH:]])
+        _write(path, [*lines, line][-LENGTH:])
+    return line
 
 
 def filters_of(screen: str) -> list[str]:

@@ -13,9 +13,8 @@ its share of the exchanges takes some 10 µs to insert, of some 60 for all of it
 """
 
 import gc
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -32,6 +31,7 @@ from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, w
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.frame import Frame
+from captures.identity import capture_id
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record, raw_bytes
 
@@ -44,29 +44,7 @@ Progress = Callable[[int], None]
 MOST_SENT: Final = 250_000
 """Requests without an answer that are held back; the fold forgets them sooner."""
 
-_HEX: Final = frozenset("0123456789abcdef")
 _PROGRESS: Final = ("notifications/progress", "progress")
-
-
-def capture_id(capture: Capture) -> str:
-    """What the rows of a capture have in the column `capture`: the id in its header, else a hash of its path."""
-    found = capture.header.members.get("capture")
-    if isinstance(found, str) and len(found) == 32 and _HEX.issuperset(found):
-        return found
-    return path_id(capture.path)
-
-
-def path_id(path: Path, taken: Container[str] = ()) -> str:
-    """An id for a capture that has none, or that of another.
-
-    Args:
-        path: of the capture.
-        taken: ids of others; a header can claim any.
-    """
-    told = str(path.resolve()).encode("utf-8", "surrogateescape")
-    while (id_ := blake2b(told, digest_size=16).hexdigest()) in taken:
-        told += b"\0"
-    return id_
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:

@@ -21,10 +21,11 @@ from typing import Final, NamedTuple, TypeVar
 import duckdb
 
 from analysis.store import cache, filling
-from analysis.store.load import Loader, capture_id, path_id
+from analysis.store.load import Loader
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES, creation, definition
 from captures.errors import CaptureError, NotACapture
+from captures.identity import capture_id, path_id
 from captures.listing import find_captures, first_segment, real_path, segment_number, segments
 from captures.reader import Capture
 

@@ -209,15 +209,19 @@ def schema(relation: Relation) -> tuple[list[Column], Rows]:
     return columns, [(column.name, column.type.lower(), column.meaning) for column in relation.columns]
 
 
-def relation_of(name: str) -> Relation:
+def relation_of(name: str, listed_by: str) -> Relation:
     """The view or table of that name.
+
+    Args:
+        name: in any case.
+        listed_by: what tells all of them, for whoever mistypes one.
 
     Raises:
         QueryError: there is none.
     """
     found = {relation.name: relation for relation in relations()}
     if name.lower() not in found:
-        text = f"there is no view or table {sanitise(name, 64)}; --views lists them"
+        text = f"there is no view or table {sanitise(name, 64)}; {listed_by} lists them"
         raise QueryError("catalog", text, get_close_matches(name.lower(), found, 3))
     return found[name.lower()]
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.output import for_stdout, set_up
 from mcpproxy.cli.selection import selected
 from mcpproxy.cli.shell import converse
-from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, table
+from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
 from mcpproxy.report.text import Style
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
@@ -43,8 +44,11 @@ _SUFFIXES: Final = {
     ".txt": "table",
     "": "table",
 }
+_REFERENCE: Final = "reference"
+"""Of --views and --schema: a table that clips nothing."""
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY: Final = 64 << 20
+_LIKE_SQL: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
 _SQL_LIMIT: Final = 16 << 20
 """Bytes of SQL that are read from a file."""
 
@@ -75,7 +79,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-f", "--file", metavar="F", help="read the SQL from a file, or from stdin where it is -")
     made.add_argument("--views", action="store_true", help="list the views and tables")
     made.add_argument("--schema", metavar="VIEW", help="tell the columns of a view or table, with an example")
-    made.add_argument("-o", "--output", metavar="F", help="write the answer to a file, which appears when it is whole")
+    made.add_argument(
+        "-o",
+        "--output",
+        metavar="F",
+        help="write the answer to a file, which appears when it is whole; - is stdout",
+    )
     made.add_argument("--force", action="store_true", help="let --output replace a file")
     made.add_argument(
         "--format", choices=FORMATS, help="default: what the name of the file says, else table; parquet needs --output"
@@ -98,6 +107,8 @@ def run(arguments: list[str]) -> int:
     """Answer; 2 where SQL is refused or fails, or a capture is damaged or cannot be read."""
     set_up("text")
     options = parser().parse_intermixed_args(arguments)
+    if options.output == "-":
+        options.output = None
     options.format = options.format or _format_of(options.output)
     set_up("text" if options.format in (None, "table", "markdown") else options.format)
     problem = _wrong_choice(options)
@@ -110,9 +121,13 @@ def run(arguments: list[str]) -> int:
         limits = Limits(options.memory, options.timeout)
         with selected(options.capture) as paths, Asking(paths, limits) as asking:
             if sql is None:
-                return converse(asking, lambda columns, rows: _write_stdout(columns, rows, options.format))
+                return converse(
+                    asking,
+                    show=partial(_write_stdout, form=options.format),
+                    describe=partial(_write_stdout, form=_describing(options.format)),
+                )
             answer = asking.ask(sql, counts_reader=options.output is not None)
-            _deliver(answer.columns, answer, options, answer.until_s)
+            _deliver(answer.columns, answer, options.format, options, answer.until_s)
             return int(Exit.USAGE if asking.is_spoiled else Exit.FINE)
     except QueryError as error:
         tell(error)
@@ -153,6 +168,8 @@ def _sql(options: argparse.Namespace) -> str | None:
     if options.capture and len(options.capture[0].split()) != 1:
         text: str = options.capture.pop(0)
         return text
+    if any(_LIKE_SQL.match(word) and not os.path.lexists(word) for word in options.capture[1:]):
+        raise QueryError("empty", "the SQL comes first, and then the captures; see mcpproxy query --help")
     if sys.stdin is None:
         raise QueryError("empty", "there is no SQL to run, and stdin is closed; see mcpproxy query --help")
     if sys.stdin.isatty():
@@ -194,14 +211,20 @@ def _meant_as_view(words: list[str]) -> str:
 
 def _describe(options: argparse.Namespace) -> int:
     """Answer `--views` and `--schema`; no capture is needed."""
+    form = _describing(options.format)
     if options.views:
-        _deliver(*views(), options)
+        _deliver(*views(), form, options)
         return int(Exit.FINE)
-    relation = relation_of(options.schema)
-    _deliver(*schema(relation), options)
+    relation = relation_of(options.schema, "--views")
+    _deliver(*schema(relation), form, options)
     if options.format == "table" and options.output is None:
         sys.stdout.write(_about(relation))
     return int(Exit.FINE)
+
+
+def _describing(form: str) -> str:
+    """The form of what describes: a table would clip the words that are all of its meaning."""
+    return _REFERENCE if form == "table" else form
 
 
 def _about(relation: Relation) -> str:
@@ -228,6 +251,8 @@ def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, 
         return
     if form == "table":
         lines = table(columns, rows, _width(), style)
+    elif form == _REFERENCE:
+        lines = reference(columns, rows, _width(), style)
     else:
         lines = json_lines(columns, rows) if form == "json" else markdown(columns, rows)
     for line in lines:
@@ -252,14 +277,15 @@ def _harmless(line: str, form: str) -> str:
 def _deliver(
     columns: list[Column],
     rows: Iterable[tuple[Value, ...]],
+    form: str,
     options: argparse.Namespace,
     until_s: float | None = None,
 ) -> None:
     if options.output is None:
-        _write_stdout(columns, rows, options.format)
+        _write_stdout(columns, rows, form)
         return
     with _new_file(Path(options.output), replace=options.force) as path:
-        if options.format == "parquet":
+        if form == "parquet":
             from analysis.store.parquet import write_parquet
 
             if not columns:
@@ -267,7 +293,7 @@ def _deliver(
             write_parquet(path, columns, names_of(columns), rows, until_s)
         else:
             with path.open("w", encoding="utf-8", newline="") as file:
-                file.writelines(_lines(columns, rows, options.format, Style()))
+                file.writelines(_lines(columns, rows, form, Style()))
 
 
 @contextmanager

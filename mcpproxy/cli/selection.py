@@ -1,20 +1,24 @@
 """Which captures the arguments of a reading command mean.
 
-An existing path comes first, a folder stands for all captures below it, then a server's name; `-` is a capture on
-stdin; nothing at all is the newest capture. When nothing is found the message says where was looked, because hosts
-record with environments of their own.
+An existing path comes first, a folder stands for all captures below it, then a server's name, then what `ls` prints of
+a capture or SQL calls it; `-` is a capture on stdin; nothing at all is the newest capture. When nothing is found the
+message says where was looked, because hosts record with environments of their own.
 """
 
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
-from captures.errors import NotACapture
+from captures.errors import CaptureError, NotACapture
+from captures.identity import DIGITS, capture_id
 from captures.listing import find_captures, newest_first, real_path, search_roots
 from captures.places import SUFFIX, safe_name
+from captures.reader import Capture
 from mcpproxy.sanitise import sanitise
 
 NOTHING_YET = """Nothing recorded yet. Put this in front of a server's command in your client's configuration:
@@ -23,6 +27,9 @@ NOTHING_YET = """Nothing recorded yet. Put this in front of a server's command i
 
 or see a session right now:  mcpproxy demo
 """
+
+_ID: Final = re.compile(rf"[0-9a-f]{{8,{DIGITS}}}")
+"""The id of a capture, or so much of its beginning as tables of SQL show."""
 
 
 def all_captures() -> list[Path]:
@@ -74,6 +81,8 @@ def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
         return named[:1] if newest_only else named
     if listed := [found for found in all_captures() if _is_called(found, argument)]:
         return listed
+    if _ID.fullmatch(argument) and (known := [found for found in all_captures() if _has_id(found, argument)]):
+        return known
     if path.is_dir():
         return _nothing(f"no captures in {sanitise(argument)}")
     if "/" in argument or argument.endswith(SUFFIX):
@@ -85,6 +94,14 @@ def _is_called(path: Path, argument: str) -> bool:
     """Whether an argument is what `ls` prints of a capture: its file name, or the end of it."""
     stem, wanted = path.name.removesuffix(SUFFIX), argument.removesuffix(SUFFIX)
     return wanted in (stem, f"{path.parent.name}/{stem}") or (len(wanted) >= 4 and stem.endswith(f"-{wanted}"))
+
+
+def _has_id(path: Path, begun: str) -> bool:
+    """Whether the id of a capture begins so."""
+    try:
+        return capture_id(Capture(path)).startswith(begun)
+    except CaptureError:
+        return False
 
 
 def _nothing(message: str) -> list[Path]:

@@ -1,6 +1,5 @@
 """SQL typed at a terminal: a prompt with history and completion, and an answer to each statement."""
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -11,7 +10,7 @@ from analysis.store.messages import Column, QueryError, Value
 from analysis.store.reference import relations
 from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
 from mcpproxy.cli.diagnostics import Exit, say
-from mcpproxy.history import LENGTH, history_path
+from mcpproxy.history import remember, remembered
 from mcpproxy.sanitise import sanitise
 
 PROMPT: Final = "sql> "
@@ -49,29 +48,32 @@ def is_whole(text: str) -> bool:
     return bare.endswith(";") and not re.search(r"['\"]|/\*|\$\w*\$", bare)
 
 
-def converse(asking: Asking, show: Show) -> int:
-    """Ask for statements and answer them, until there are no more."""
-    talk = _Talk(asking, show)
-    with_editing = sys.stdin.isatty() and sys.stdout.isatty()
-    if with_editing:
+def converse(asking: Asking, *, show: Show, describe: Show) -> int:
+    """Ask for statements and answer them, until there are no more.
+
+    Args:
+        asking: the captures.
+        show: prints the rows of a statement.
+        describe: prints what there is to ask.
+    """
+    talk = _Talk(asking, show, describe)
+    if sys.stdin.isatty() and sys.stdout.isatty():
         talk.edit()
     sys.stdout.write("SQL about captures; .help tells more\n")
-    try:
-        while talk.turn():
-            pass
-    finally:
-        if with_editing:
-            talk.keep()
+    while talk.turn():
+        pass
     return int(Exit.FINE)
 
 
 class _Talk:
     """One conversation at the prompt."""
 
-    def __init__(self, asking: Asking, show: Show) -> None:
+    def __init__(self, asking: Asking, show: Show, describe: Show) -> None:
         self._asking = asking
-        self._show = show
+        self._show, self._describe = show, describe
         self._typed = ""
+        self._keep: Callable[[str], object] = remember
+        """Is told each statement."""
 
     def turn(self) -> bool:
         """One line; False at the end."""
@@ -93,6 +95,7 @@ class _Talk:
             self._typed = ""
         elif is_whole(self._typed):
             sql, self._typed = self._typed, ""
+            self._keep(sql)
             self._answer(sql)
         return True
 
@@ -113,12 +116,12 @@ class _Talk:
         if name in (".quit", ".exit", ".q"):
             return False
         if name == ".views":
-            self._show(*views())
+            self._describe(*views())
         elif name == ".schema" and len(rest) != 1:
             say(".schema takes the name of one view or table; .views lists them")
         elif name == ".schema":
             try:
-                self._show(*schema(relation_of(rest[0])))
+                self._describe(*schema(relation_of(rest[0], ".views")))
             except QueryError as error:
                 tell(error)
         elif name == ".help":
@@ -135,34 +138,19 @@ class _Talk:
             import readline
         except ImportError:
             return
-        readline.set_history_length(LENGTH)
         readline.set_completer_delims(" \t\n,;()=<>+*/'")
         readline.set_completer(self._complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-        path = history_path()
-        if path is not None:
-            try:
-                readline.read_history_file(path)
-            except OSError:
-                return
+        # By itself it remembers lines, and what is no SQL, too.
+        readline.set_auto_history(False)
+        for statement in remembered():
+            readline.add_history(statement)
 
-    def keep(self) -> None:
-        """Write the history, for our own eyes."""
-        try:
-            import readline
-        except ImportError:
-            return
-        path = history_path()
-        if path is None:
-            return
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            path.chmod(0o600)
-            readline.write_history_file(path)
-        except OSError as error:
-            say(f"cannot keep the history in {path}: {error.strerror}")
+        def keep(sql: str) -> None:
+            readline.add_history(remember(sql))
+
+        self._keep = keep
 
     @cached_property
     def _names(self) -> list[str]:

@@ -85,6 +85,18 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int
             yield from (style.paint([Span(line, "dim")]) for line in wrapped(note, width))
 
 
+def reference(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
+    """Lines of an aligned table of our own words, whose last column is as many lines as it needs."""
+    every = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
+    *widths, _ = (max(map(len, column)) for column in zip(*every, strict=True))
+    margin = sum(size + _GAP for size in widths)
+    for number, (*names, words) in enumerate(every):
+        begun = "".join(name.ljust(size + _GAP) for name, size in zip(names, widths, strict=True))
+        for line in wrapped(words, max(2 * NARROWEST, width - margin)):
+            yield style.paint([Span(begun + line, "plain" if number else "dim")])
+            begun = " " * margin
+
+
 class _Layout(NamedTuple):
     """Which columns a table shows, and how wide."""
 

@@ -19,7 +19,8 @@ Ask the views first: they are in the words of those who use a server, and say wh
 that the views are made of. The dialect is that of DuckDB 2.
 
 - Numbers of frames, sessions and exchanges, and ids of messages, mean something within one capture only: where two
-  tables are joined, join on `capture`, too.
+  tables are joined, join on `capture`, too. Commands take what stands there, or its first eight digits, for the name of
+  a capture: `mcpproxy show 4f2a90d1`.
 - Times are UTC. What ends in `_ns` counts nanoseconds, what ends in `_ms` milliseconds, since the capture opened.
 - `server` is the name under which a server was recorded. Two servers that were recorded under one name are one here.
 - Text that a peer chose (names, errors, descriptions, lines of stderr) is foreign: to a program that shows it, it may

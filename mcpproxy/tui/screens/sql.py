@@ -273,7 +273,7 @@ class SqlScreen(Screen[None]):
         elif row < len(self._asker.relations):
             one = self._asker.relations[row]
             editor = self.query_one(Editor)
-            editor.put(one.example or f"from {one.name}")
+            editor.offer(one.example or f"from {one.name}")
             editor.focus()
 
     # ---- keys

@@ -62,13 +62,22 @@ class Editor(TextArea):
         self.load_text(_plain(text))
         self.move_cursor(self.document.end)
 
+    def offer(self, text: str) -> None:
+        """Hold another text; what was there is in the history."""
+        self._pass()
+        self.put(text)
+
     def submit(self) -> None:
         """Run what is there, and remember it."""
+        self.post_message(self.Submitted(self._pass()))
+
+    def _pass(self) -> str:
+        """What is there, which is past now."""
         text = self.text.strip()
         if text and self.past[-1:] != [text]:
             self.past.append(text)
         self._at, self._typed = 0, ""
-        self.post_message(self.Submitted(text))
+        return text
 
     def _on_key(self, event: events.Key) -> None:  # type: ignore[override]  # Textual awaits what is to be awaited
         if event.key in NEW_LINE:

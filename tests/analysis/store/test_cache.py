@@ -16,11 +16,11 @@ import pytest
 
 import analysis
 from analysis.store import cache
-from analysis.store.load import path_id
 from analysis.store.open import MOST_ATTACHED, Source, Sources, prepare, sources, weed, with_sources
 from analysis.store.tables import NAMES
 from captures.errors import NewerFormat
 from captures.file import CaptureFile
+from captures.identity import path_id
 from tests.analysis.store.written import Written
 from tests.mcpproxy.test_durability import needs_namespaces
 

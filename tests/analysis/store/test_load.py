@@ -16,12 +16,13 @@ from analysis.finding import Finding
 from analysis.fold import Fold
 from analysis.message import Request, Response
 from analysis.store import load as load_module
-from analysis.store.load import Loader, create, path_id
+from analysis.store.load import Loader, create
 from analysis.store.rows import MOST_SESSIONS
 from analysis.store.tables import BATCHES, NAMES, ROW_BYTES
 from analysis.store.values import DEEPEST, integer, is_shallow, json_text, text, wall
 from captures.errors import CaptureError, NewerFormat, NotACapture
 from captures.frame import Direction, Frame
+from captures.identity import capture_id, path_id
 from captures.reader import Capture, Damage, read_frames
 from captures.record import members, seal
 from tests.analysis.store.written import MS, OPENED, Written
@@ -213,7 +214,7 @@ def test_many_captures_in_one_load_are_the_same_as_each_alone() -> None:
 
 def _one_of_each() -> list[Path]:
     """The readable captures, one for each id."""
-    return list({load_module.capture_id(Capture(path)): path for path in READABLE}.values())
+    return list({capture_id(Capture(path)): path for path in READABLE}.values())
 
 
 @pytest.mark.parametrize(("name", "error"), [("empty", NotACapture), ("newer-format", NewerFormat)])

@@ -24,10 +24,11 @@ from analysis.exchange import Exchange
 from analysis.finding import Finding
 from analysis.fold import Fold
 from analysis.message import Message, Notification, Request, Response
-from analysis.store.load import Loader, create, path_id
+from analysis.store.load import Loader, create
 from analysis.store.reference import Relation, relations, view_texts
 from captures.errors import CaptureError
 from captures.frame import Direction, Frame
+from captures.identity import path_id
 from captures.reader import Capture, read_frames
 from captures.record import Record
 from mcpproxy.report.sql_page import page

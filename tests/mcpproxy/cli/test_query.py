@@ -23,6 +23,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from analysis.store.reference import relations
 from bench.check import repeated
 from mcpproxy.cli.shell import is_whole
 from mcpproxy.history import history_path
@@ -144,6 +145,12 @@ def test_findings_are_there_when_they_are_asked_for(home: Path) -> None:
     assert {json.loads(line)["rule"] for line in by_rule} == rules
 
 
+def relation_text(name: str) -> str:
+    """What a row of a view is."""
+    (row,) = (one.row for one in relations() if one.name == name)
+    return row
+
+
 def test_views_and_their_columns_are_told_without_a_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     views = [json.loads(line) for line in answered("--views", "--json").splitlines()]
@@ -155,6 +162,9 @@ def test_views_and_their_columns_are_told_without_a_capture(tmp_path: Path, monk
     assert "p95_ms" in told
     assert "latency: one row per" in told.replace("\n", " ")
     assert max(map(len, told.splitlines()[:-2])) <= 80
+    listed = answered("--views") + told
+    assert "…" not in listed
+    assert relation_text("timeline") in " ".join(listed.split())
     assert json.loads(answered("--schema", "LATENCY", "--json").splitlines()[0])["column"] == "server"
     assert "nearest names here: latency" in refused("--schema", "latenc")
 
@@ -318,6 +328,7 @@ def test_errors_point_at_the_place_and_name_what_is_near(home: Path) -> None:
         (["set threads = 1"], "it may SELECT, and make tables, views and macros in its own memory"),
         (["select 1", "nowhere"], "there is no capture, folder or server called nowhere; looked in"),
         (["latency"], 'to ask that view: mcpproxy query "from latency"'),
+        (["demo", "select 1"], "the SQL comes first, and then the captures"),
         (["select 1", "gone.mcpcap"], "gone.mcpcap"),
         (["-f", "gone.sql"], "cannot read SQL from gone.sql: No such file"),
         (["select 1", "--timeout", "0"], "no time such as"),
@@ -331,6 +342,21 @@ def test_mistakes_are_told_and_end_with_2(home: Path, arguments: list[str], said
     told = refused(*arguments)
     assert said in told
     assert all(line.startswith("mcpproxy: ") for line in told.splitlines())
+    assert os.listdir() == []
+
+
+def test_a_capture_has_the_name_that_sql_calls_it_by(home: Path) -> None:
+    id_ = json.loads(answered("select capture from captures", "--json"))["capture"]
+    for name in (id_, id_[:8]):
+        assert answered("select count(*) as n from frames", name, "--json") == '{"n":53}\n'
+        shown = mcpproxy("show", name, MCPPROXY_CAPTURES=f"{home}/captures", HOME=str(home))
+        assert (shown.returncode, shown.stderr) == (0, b"")
+    for name in (id_[:7], "0" * 32, id_ + "0"):
+        assert "there is no capture, folder or server called" in refused("select 1", name)
+
+
+def test_a_file_called_minus_is_stdout(home: Path) -> None:
+    assert answered("select 1 as a", "-o", "-", "--json") == '{"a":1}\n'
     assert os.listdir() == []
 
 
@@ -480,7 +506,7 @@ def test_a_conversation_at_the_prompt(home: Path) -> None:
         assert "Did you mean" in typist.ask("from latenzy;")
         assert "lifecycle_violations" in typist.ask(".views")
         assert "p95_ms" in typist.ask(".schema latency")
-        assert "there is no view or table nope" in typist.ask(".schema nope")
+        assert "there is no view or table nope; .views lists them" in typist.ask(".schema nope")
         assert ".quit" in typist.ask(".help")
         assert "there is no command .nosuch; .help lists them" in typist.ask(".nosuch")
         assert ".schema takes the name of one view or table" in typist.ask(".schema")
@@ -489,7 +515,9 @@ def test_a_conversation_at_the_prompt(home: Path) -> None:
         typist.type(".quit\r")
         assert typist.process.wait(DEADLINE_S) == 0
     history = home / ".local/state/mcpproxy/query_history"
-    assert "select count(*) from frames;" in history.read_text()
+    kept = history.read_text().splitlines()
+    assert kept[:2] == ["select count(*) from frames;", "select 7 * 6;"]
+    assert not [line for line in kept if line.startswith(".")]
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
 

@@ -207,6 +207,21 @@ def test_tab_completes_and_up_goes_back(tmp_path: Path) -> None:
     assert remembered()[0] == "select 'of yesterday'"
 
 
+def test_an_example_takes_the_place_of_what_is_typed_and_loses_none_of_it(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        editor = screen_of(stage).query_one(Editor)
+        await stage.press(*"select 1", "tab", "enter")
+        assert editor.has_focus
+        assert "select 1" not in editor.text
+        while editor.cursor_location[0]:
+            await stage.press("up")
+        await stage.press("up")
+        assert editor.text == "select 1"
+
+    play(act, captured(tmp_path))
+
+
 def test_history_is_one_line_a_statement_and_for_us_alone() -> None:
     remember("select 1 -- why\nfrom  latency")
     remember("select '--  x'")
@@ -215,10 +230,6 @@ def test_history_is_one_line_a_statement_and_for_us_alone() -> None:
     path = history_path()
     assert path is not None
     assert path.stat().st_mode & 0o777 == 0o600
-    path.write_text("_HiStOrY_V2_\nselect\\0401\n")
-    remember("from \\x")
-    assert remembered() == ["select 1", "from \\x"]
-    assert path.read_text() == "_HiStOrY_V2_\nselect\\0401\nfrom\\040\\134x\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,37 @@
+"""Which capture is which: the id in its header, and one that takes its place where there is none.
+
+The same wherever a capture is named by it: in the column `capture` of SQL, in exports, and on a command line.
+"""
+
+from collections.abc import Container
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from captures.reader import Capture
+
+DIGITS: Final = 32
+"""Hexadecimal, of an id."""
+
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+def capture_id(capture: Capture) -> str:
+    """The id in its header, else a hash of its path."""
+    found = capture.header.members.get("capture")
+    if isinstance(found, str) and len(found) == DIGITS and _HEX.issuperset(found):
+        return found
+    return path_id(capture.path)
+
+
+def path_id(path: Path, taken: Container[str] = ()) -> str:
+    """An id for a capture that has none, or that of another.
+
+    Args:
+        path: of the capture.
+        taken: ids of others; a header can claim any.
+    """
+    told = str(path.resolve()).encode("utf-8", "surrogateescape")
+    while (id_ := blake2b(told, digest_size=DIGITS // 2).hexdigest()) in taken:
+        told += b"\0"
+    return id_
