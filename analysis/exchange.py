@@ -293,6 +293,12 @@ class RequestTable:
         self._answered.clear()
         self._doubtful = set(self._open)
 
+    def clear(self) -> None:
+        """Nothing is known and nothing waits. What waits names its session, and that the table: a reference cycle."""
+        for known in (self._open, self._cancelled, self._answered, self._doubtful, self._given_up, self._frames):
+            known.clear()
+        self._count = self._bytes = 0
+
     def state(self, key: Key) -> IdState:
         """What is known about a key."""
         waiting = self.get(key)

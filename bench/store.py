@@ -50,7 +50,9 @@ def read(paths):
     return sum(1 for path in paths for _ in read_frames(Capture(path)))
 
 def fold(paths):
+    import gc
     from analysis.fold import Fold
+    gc.set_threshold(100_000, 50, 100)  # as a load has it
     from captures.reader import Capture, read_frames
     for path in paths:
         folded = Fold()

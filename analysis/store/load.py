@@ -478,6 +478,9 @@ class _Load:
         if self._tables.is_full:
             self._tables.flush()
         self._tell()
+        # Half a million objects a million frames: without a cycle they go at once, and one costs a tenth of the load.
+        for table in fold.tables.values():
+            table.clear()
 
 
 _SHALLOW: Final = 2 * DEEPEST
