@@ -48,6 +48,8 @@ LEFT_S: Final = 3600
 
 _SUFFIX: Final = ".duckdb"
 _WITH_FINDINGS: Final = "-findings"
+_OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
+"""The folder may be a link to one that holds files of others."""
 _MAKING: Final = ".making-"
 _DAMAGED: Final = re.compile(r"Corrupt database file|Could not read")
 """What DuckDB says of a block that is not what was written, or that the disk does not give."""
@@ -59,12 +61,25 @@ class Freed(NamedTuple):
 
     files: int
     bytes: int
+    left: int
+    """Files that could not be deleted."""
 
 
 def directory() -> Path | None:
-    """Where the files are; None where nothing names a home."""
+    """Where the files are; None where nothing names a home, or in one whose name is no UTF-8 DuckDB opens no file."""
     below = cache_directory()
-    return None if below is None else Path(below, "sql")
+    if below is None or not is_utf8(below):
+        return None
+    return Path(below, "sql")
+
+
+def is_utf8(path: str | Path) -> bool:
+    """Whether DuckDB can open files there."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def cap() -> int:
@@ -145,6 +160,10 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
         name: as what: an identifier of ours.
         file: its path.
     """
+    # A view runs SQL of its own where it is read, and of ours none is in a file.
+    views = connection.execute("select count(*) from duckdb_views() where database_name = ? and not internal", [name])
+    if views.fetchall() != [(0,)]:
+        return False
     rows = connection.execute(f"select key from {name}.made_of").fetchall()  # noqa: S608 - names are ours
     return [_digest(str(key).encode()) for (key,) in rows] == [_parts(file)[1]]
 
@@ -160,7 +179,7 @@ def discard(file: Path) -> None:
 
 
 def weed(files: Iterable[Path], error: Exception) -> bool:
-    """Throw those away that are damaged, where an error says that one is; whether it says so.
+    """Throw those away that are damaged, where an error says that one is; whether there were any.
 
     What the error says may come from anybody, as `error('…')` in SQL does. So nothing goes that can be read.
 
@@ -170,10 +189,10 @@ def weed(files: Iterable[Path], error: Exception) -> bool:
     """
     if _DAMAGED.search(str(error)) is None:
         return False
-    for file in files:
-        if not _is_sound(file):
-            discard(file)
-    return True
+    damaged = [file for file in files if not _is_sound(file)]
+    for file in damaged:
+        discard(file)
+    return bool(damaged)
 
 
 def _is_sound(file: Path) -> bool:
@@ -206,14 +225,13 @@ def clear() -> Freed:
     """Empty the cache."""
     folder = directory()
     if folder is None:
-        return Freed(0, 0)
+        return Freed(0, 0, 0)
     _sweep(folder, 0)
-    gone = Freed(0, 0)
-    for size, file in _files(folder):
+    found = _files(folder)
+    for _, file in found:
         discard(file)
-        if not file.exists():
-            gone = Freed(gone.files + 1, gone.bytes + size)
-    return gone
+    gone = [size for size, file in found if not os.path.lexists(file)]
+    return Freed(len(gone), sum(gone), len(found) - len(gone))
 
 
 # ---- what a file is made of
@@ -322,10 +340,14 @@ def _make_private(folder: Path) -> None:
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
-    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+    if not _is_of_user(status):
         raise PermissionError(f"{folder} belongs to somebody else")
     if status.st_mode & 0o077:
         folder.chmod(0o700)
+
+
+def _is_of_user(status: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or status.st_uid == os.getuid()
 
 
 def _looks_whole(file: Path) -> bool:
@@ -333,8 +355,10 @@ def _looks_whole(file: Path) -> bool:
     try:
         # A pipe would have us wait for who writes to it.
         with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
-            is_file = stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
-            head = opened.read(12) if is_file else b""
+            status = os.fstat(opened.fileno())
+            if not _is_of_user(status):
+                return False
+            head = opened.read(12) if stat.S_ISREG(status.st_mode) else b""
     except IsADirectoryError:
         head = b""
     except OSError:
@@ -351,7 +375,8 @@ def _files(folder: Path) -> list[tuple[int, Path]]:
     for file in folder.glob(f"*{_SUFFIX}"):
         with suppress(OSError):
             status = file.lstat()
-            found.append((status.st_mtime_ns, status.st_size, file))
+            if _OURS.fullmatch(file.name):
+                found.append((status.st_mtime_ns, status.st_size, file))
     return [(size, file) for _, size, file in sorted(found, reverse=True)]
 
 

@@ -9,7 +9,9 @@ is replaced only where that is asked for.
 
 import os
 import re
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
+from analysis.store.cache import LEFT_S, is_utf8
 from analysis.store.figures import LOSSES, Loss
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
@@ -37,6 +40,7 @@ NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
 # A text that begins so is a formula to some spreadsheet, or becomes one when a program splits it.
 _ACTIVE: Final = r"^[=+\-@\t\r\n＝＋－＠]"
 
+_PRIVATE: Final = ".mcpproxy-"
 _NO_EXTENSIONS: Final = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
 
@@ -93,6 +97,10 @@ def export(
     Raises:
         CannotExport: it cannot be written: `Taken` where a file is there already. None was written then.
     """
+    if not is_utf8(os.path.abspath(place)):
+        raise CannotExport(f"cannot write to {place}: DuckDB opens no file in a folder whose name is no UTF-8")
+    if form == "duckdb" and "?" in os.path.abspath(place):
+        raise CannotExport(f"cannot write to {place}: DuckDB takes a ? in the name of a database for the end of it")
     try:
         return _exported(found, form, place, findings=findings, force=force, progress=progress)
     except (duckdb.Error, OSError) as error:
@@ -107,7 +115,10 @@ def _exported(
 ) -> Done:
     with ExitStack() as undo:
         _make_folder(place, undo)
-        with tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=place) as folder:
+        _sweep(place)
+        with tempfile.TemporaryDirectory(prefix=_PRIVATE, dir=place) as private:
+            # DuckDB takes what is relative for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
+            folder = os.path.abspath(private)
             limits = {"memory_limit": MEMORY, "temp_directory": folder}
             with duckdb.connect(config={**limits, **_NO_EXTENSIONS}) as connection:
                 refused = prepare(connection, found, findings=findings, progress=progress)
@@ -137,6 +148,14 @@ def _make_folder(folder: Path, undo: ExitStack) -> None:
         if not one.is_dir():
             one.mkdir(mode=0o700, exist_ok=True)
             undo.callback(_remove, one.rmdir)
+
+
+def _sweep(place: Path) -> None:
+    """Remove what exports have left that were killed."""
+    for left in place.glob(f"{_PRIVATE}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime >= LEFT_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _put(made: Path, target: Path, undo: ExitStack, *, force: bool) -> None:

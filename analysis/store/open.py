@@ -82,7 +82,10 @@ def open(  # noqa: A001 - `analysis.open(…)` is how it is called
         CaptureError: there is no capture.
     """
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
-    places = [Path(one) for one in given]
+    names = list(given)
+    if not all(map(os.fspath, names)):
+        raise NotACapture("cannot open captures: a name is empty")
+    places = [Path(one) for one in names]
     paths = [capture for place in places for capture in _captures(place)]
     if not paths:
         empty = ", ".join(map(str, places))
@@ -129,7 +132,7 @@ def with_sources(
 
 
 def weed(found: Iterable[Source], error: Exception) -> bool:
-    """Throw damaged files of the cache away, where an error says that one is; whether it says so.
+    """Throw damaged files of the cache away, where an error says that one is; whether there were any.
 
     Args:
         found: the sources that were in use.

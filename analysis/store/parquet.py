@@ -13,6 +13,7 @@ from typing import Final
 
 import duckdb
 
+from analysis.store.cache import is_utf8
 from analysis.store.messages import Column, QueryError, Value
 
 BATCH: Final = 2048
@@ -46,6 +47,8 @@ def write_parquet(
         QueryError: a value has no place in its column, or it took too long.
         OSError: the disk is full, or fails.
     """
+    if not is_utf8(path):
+        raise QueryError("parquet", "cannot write Parquet: DuckDB opens no file in a folder whose name is no UTF-8")
     try:
         _write(path, columns, names, rows, until_s)
     except duckdb.InterruptException as error:

@@ -22,6 +22,7 @@ from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 
+_MAKING: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
 SILENT_S: Final = 0.5
 """Loading that takes no longer is not worth a word."""
 ERROR_LINES: Final = 12
@@ -53,6 +54,8 @@ class Asking:
         self._found: list[Source] = []
         self._jail: Jail | None = None
         self._has_findings = False
+        self._has_made = False
+        """Whether something may have been made in the jail, which goes with it."""
         self.is_spoiled = False
         """Whether a capture could not be read, or is damaged: both have been told."""
 
@@ -90,9 +93,13 @@ class Asking:
 
     def _asked(self, sql: str, *, findings: bool, counts_reader: bool) -> Answer:
         if self._jail is None or not self._jail.is_alive or findings != self._has_findings:
+            if self._has_made:
+                self._hear("what was made so far (tables, views, macros) is gone: the captures are opened anew")
+                self._has_made = False
             self.close()
             self._jail = self._opened(findings=findings)
             self._has_findings = findings
+        self._has_made = self._has_made or bool(_MAKING.search(sql))
         answer = self._jail.ask(sql, counts_reader=counts_reader)
         # A damaged file is mostly found out before the first row, and then the answer can begin anew.
         rows = iter(answer)
@@ -108,7 +115,7 @@ class Asking:
             raise
 
     def _weeds(self, error: QueryError) -> bool:
-        """Throw damaged files of the cache away, where an error says that one is; whether it says so."""
+        """Throw damaged files of the cache away, where an error says that one is; whether there were any."""
         is_damaged = weed(self._found, error)
         if is_damaged:
             self.close()

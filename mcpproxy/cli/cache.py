@@ -28,9 +28,9 @@ def run(arguments: list[str]) -> int:
 
     freed = clear()
     folder = directory()
-    place = "no directory: neither HOME nor XDG_CACHE_HOME is set" if folder is None else sanitise(str(folder))
+    nowhere = "no directory: neither HOME nor XDG_CACHE_HOME names one that DuckDB can open"
+    place = nowhere if folder is None else sanitise(str(folder))
     sys.stdout.write(f"{count_text(freed.files, 'file')}, {size(freed.bytes)} deleted in {place}\n")
-    left = [] if folder is None or not folder.is_dir() else [name for name in folder.iterdir() if name.is_file()]
-    if left:
-        return fail(f"cannot delete {count_text(len(left), 'file')} in {place}")
+    if freed.left:
+        return fail(f"cannot delete {count_text(freed.left, 'file')} in {place}")
     return int(Exit.FINE)

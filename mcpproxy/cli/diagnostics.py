@@ -4,9 +4,13 @@ An error is one line: what was tried, on what, what to do next. Never a tracebac
 """
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
+from types import FrameType
+from typing import Final
 
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.sanitise import sanitise
@@ -54,9 +58,52 @@ def fail(message: str, code: Exit = Exit.USAGE) -> int:
 
 
 def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
-    """Run a command; errors that a user can do something about become one line, a closed pipe a silent end."""
+    """Run a command; errors that a user can do something about become one line, a closed pipe a silent end.
+
+    Raises:
+        SystemExit: the process was told to end, by SIGTERM or as its terminal is gone. Private files are gone, too.
+    """
     if sys.stdout is None:
         return fail("stdout is closed: there is nowhere to print to")
+    with _ended_by_signals():
+        return _guarded(command, arguments)
+
+
+def interrupt_of(error: RuntimeError) -> BaseException | None:
+    """What ended a statement of DuckDB, which says so in words of its own; None where the error is another one."""
+    if str(error) != "Query interrupted":
+        return None
+    return SystemExit(128 + _told[0]) if _told else KeyboardInterrupt()
+
+
+_told: Final[list[int]] = []
+"""The signal by which the process was told to end."""
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have signals end us as Ctrl-C does: by themselves they leave files behind in which traffic stands in clear."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        # Another one must not end the clearing up.
+        for one in taken:
+            signal.signal(one, signal.SIG_IGN)
+        _told.append(number)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered may find no reader
+        raise SystemExit(128 + number)
+
+    # What whoever started us wants ignored (nohup) stays ignored.
+    taken = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     try:
         code = command(arguments)
         sys.stdout.flush()
@@ -67,6 +114,13 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     except BrokenPipeError:
         return int(Exit.FINE)
     except KeyboardInterrupt:
+        return 130
+    except RuntimeError as error:
+        interrupt = interrupt_of(error)
+        if interrupt is None:
+            raise
+        if isinstance(interrupt, SystemExit):
+            raise interrupt from None
         return 130
     except OSError as error:
         return fail(f"{command.__module__.rpartition('.')[2]} failed: {error}")

@@ -38,6 +38,8 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Write the files; 2 where a capture cannot be read, is damaged, or a file is there already."""
     options = parser().parse_args(arguments)
+    if not options.place:
+        return fail("the name of the folder to write to is empty")
     with selected(options.capture) as paths:
         return _export(paths, options)
 

@@ -48,6 +48,8 @@ _REFERENCE: Final = "reference"
 """Of --views and --schema: a table that clips nothing."""
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY: Final = 64 << 20
+_MOST_MEMORY: Final = 1 << 50
+_LONGEST_S: Final = 864_000
 _LIKE_SQL: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
 _SQL_LIMIT: Final = 16 << 20
 """Bytes of SQL that are read from a file."""
@@ -55,16 +57,17 @@ _SQL_LIMIT: Final = 16 << 20
 
 def _memory(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
-    if not found or int(found[1]) * _BYTES[found[2]] < _LEAST_MEMORY:
+    if not found or not _LEAST_MEMORY <= int(found[1]) * _BYTES[found[2]] <= _MOST_MEMORY:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no size of at least 64M, such as 512M or 4G")
     return int(found[1]) * _BYTES[found[2]]
 
 
 def _seconds(text: str) -> float:
     found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|)", text)
-    if not found or float(found[1]) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no time such as 90 (seconds) or 5m")
-    return float(found[1]) * (60 if found[2] == "m" else 1)
+    time_s = float(found[1]) * (60 if found[2] == "m" else 1) if found else 0
+    if not 0 < time_s <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no time such as 90 (seconds) or 5m, of at most ten days")
+    return time_s
 
 
 def parser() -> argparse.ArgumentParser:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CaptureError, NotACapture
-from captures.identity import DIGITS, capture_id
+from captures.identity import DIGITS, capture_id, path_id
 from captures.listing import find_captures, newest_first, real_path, search_roots
 from captures.places import SUFFIX, safe_name
 from captures.reader import Capture
@@ -64,6 +64,8 @@ def selected(arguments: list[str], *, newest_only: bool = True) -> Iterator[list
 
 
 def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
+    if not argument:
+        return _nothing("the name of a capture is empty")
     if argument == "-":
         if sys.stdin is None:
             raise NotACapture("stdin is closed: there is nothing to read from; name a capture")
@@ -81,7 +83,7 @@ def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
         return named[:1] if newest_only else named
     if listed := [found for found in all_captures() if _is_called(found, argument)]:
         return listed
-    if _ID.fullmatch(argument) and (known := [found for found in all_captures() if _has_id(found, argument)]):
+    if _ID.fullmatch(argument) and (known := _identified(argument)):
         return known
     if path.is_dir():
         return _nothing(f"no captures in {sanitise(argument)}")
@@ -96,12 +98,25 @@ def _is_called(path: Path, argument: str) -> bool:
     return wanted in (stem, f"{path.parent.name}/{stem}") or (len(wanted) >= 4 and stem.endswith(f"-{wanted}"))
 
 
-def _has_id(path: Path, begun: str) -> bool:
-    """Whether the id of a capture begins so."""
-    try:
-        return capture_id(Capture(path)).startswith(begun)
-    except CaptureError:
-        return False
+def _identified(begun: str) -> list[Path]:
+    """The captures whose id begins so; several only where it is the whole id of each.
+
+    Raises:
+        NotACapture: it begins the ids of several.
+    """
+    found: dict[str, list[Path]] = {}
+    for path in all_captures():
+        try:
+            # SQL calls one by its path where another has its id.
+            ids = capture_id(Capture(path)), path_id(path)
+        except CaptureError:
+            continue
+        for id_ in dict.fromkeys(ids):
+            if id_.startswith(begun):
+                found.setdefault(id_, []).append(path)
+    if len(found) > 1:
+        return _nothing(f"the ids of {len(found)} captures begin with {begun}")
+    return [path for paths in found.values() for path in paths]
 
 
 def _nothing(message: str) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Final
 from analysis.store.messages import Column, QueryError, Value
 from analysis.store.reference import relations
 from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
-from mcpproxy.cli.diagnostics import Exit, say
+from mcpproxy.cli.diagnostics import Exit, interrupt_of, say
 from mcpproxy.history import remember, remembered
 from mcpproxy.sanitise import sanitise
 
@@ -108,6 +108,10 @@ class _Talk:
             tell(error)
         except KeyboardInterrupt:
             sys.stdout.flush()
+            say("stopped")
+        except RuntimeError as error:
+            if not isinstance(interrupt_of(error), KeyboardInterrupt):
+                raise
             say("stopped")
         sys.stdout.flush()
 

@@ -573,13 +573,68 @@ def test_files_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_clear_tells_what_it_has_freed(capture: Path, folder: Path) -> None:
-    assert cache.clear() == (0, 0)
+    assert cache.clear() == (0, 0, 0)
     file = only(sources([capture])).database
     assert file is not None
     (folder / ".making-left").mkdir()
     size = file.stat().st_size
-    assert cache.clear() == (1, size)
+    assert cache.clear() == (1, size, 0)
     assert files(folder) == []
+
+
+def test_files_of_others_stay(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "project.duckdb").mkdir(parents=True)
+    (elsewhere / "project.duckdb/thesis").touch()
+    (elsewhere / "mine.duckdb").touch()
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(elsewhere)
+    monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "10K")
+    for number in range(2):
+        sources([written(tmp_path / f"{number}.mcpcap", number)])
+    ours = {one.name for one in files(folder)} - {"mine.duckdb", "project.duckdb"}
+    assert len(ours) == 1
+    assert cache.clear().files == 1
+    assert [one.name for one in files(folder)] == ["mine.duckdb", "project.duckdb"]
+    assert (folder / "project.duckdb/thesis").exists()
+
+
+def test_a_file_with_sql_of_its_own_is_not_used(capture: Path, folder: Path) -> None:
+    file = only(sources([capture])).database
+    assert file is not None
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("alter table frames rename to hidden")
+        connection.execute("create view frames as select * replace ('x' as dir) from hidden")
+    found = sources([capture])
+    assert counts(found) == (2 * MANY, MANY, 0)
+    with duckdb.connect() as connection:
+        prepare(connection, sources([capture]).found)
+        assert connection.execute("select count(*) from frames where dir = 'x'").fetchall() == [(0,)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_somebody_else_is_not_used(capture: Path) -> None:
+    file = only(sources([capture])).database
+    assert file is not None
+    os.chown(file, 4711, 4711)
+    assert cache.find(capture, only(sources([capture])).id) == file
+    assert file.stat().st_uid == os.getuid()
+
+
+def test_a_home_whose_name_is_no_utf_8_has_no_cache(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", os.fsdecode(os.fsencode(tmp_path) + b"/h\xff"))
+    found = sources([capture])
+    assert only(found).database is None
+    assert counts(found) == (2 * MANY, MANY, 0)
+
+
+def test_an_error_that_only_says_so_costs_nothing(capture: Path) -> None:
+    found = sources([capture])
+    for words in ("Could not read", "Corrupt database file"):
+        assert not weed(found.found, duckdb.Error(words))
+        assert not weed([], duckdb.Error(words))
 
 
 def test_storage_is_one_that_older_databases_read(capture: Path) -> None:

@@ -1,6 +1,7 @@
 """`mcpproxy export`: every row arrives, in files that others read, and nothing of others is lost."""
 
 import csv
+import os
 import re
 import stat
 import subprocess
@@ -219,3 +220,34 @@ def test_where_one_file_cannot_be_put_all_others_go(captures: Path, tmp_path: Pa
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.endswith(b": File exists; nothing was written\n")
     assert sorted(out.rglob("*")) == [out / "tools", taken]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
+@pytest.mark.parametrize("name", ["~", "sqlite:x", "s3:", "md:x"])
+def test_a_folder_has_any_name(form: str, name: str, captures: Path, tmp_path: Path) -> None:
+    done = mcpproxy("export", "--format", form, f"./{name}", captures, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert any((tmp_path / name).iterdir())
+    assert b"/" not in done.stdout.partition(b"  ")[0]
+
+
+def test_a_folder_that_duckdb_cannot_name_is_told(captures: Path, tmp_path: Path) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/h\xff")
+    for form, name, why in (("parquet", odd, "no UTF-8"), ("duckdb", odd, "no UTF-8"), ("duckdb", "a?b=1", "a ?")):
+        done = mcpproxy("export", "--format", form, name, captures, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith(b"mcpproxy: cannot write to "), done.stderr
+        assert why.encode() in done.stderr
+        assert done.stderr.count(b"\n") == 1
+    assert mcpproxy("export", "", captures).stderr == b"mcpproxy: the name of the folder to write to is empty\n"
+
+
+def test_what_a_killed_export_has_left_goes_with_the_next(captures: Path, tmp_path: Path) -> None:
+    left, fresh = tmp_path / "out/.mcpproxy-left", tmp_path / "out/.mcpproxy-fresh"
+    for one in (left, fresh):
+        one.mkdir(parents=True)
+        (one / "frames.csv").touch()
+    os.utime(left, (0, 0))
+    exported("csv", tmp_path / "out", captures)
+    assert not left.exists()
+    assert fresh.exists()

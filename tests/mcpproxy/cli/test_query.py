@@ -332,6 +332,9 @@ def test_errors_point_at_the_place_and_name_what_is_near(home: Path) -> None:
         (["select 1", "gone.mcpcap"], "gone.mcpcap"),
         (["-f", "gone.sql"], "cannot read SQL from gone.sql: No such file"),
         (["select 1", "--timeout", "0"], "no time such as"),
+        (["select 1", "--timeout", "999999m"], "at most ten days"),
+        (["select 1", "--memory", "9000000000G"], "no size of at least"),
+        (["select 1", ""], "the name of a capture is empty"),
         (["select 1", "--memory", "1K"], "no size of at least"),
         (["select 1", "--force"], "--force goes with -o FILE"),
         (["--views", "--schema", "latency"], "exclude each other"),
@@ -353,6 +356,26 @@ def test_a_capture_has_the_name_that_sql_calls_it_by(home: Path) -> None:
         assert (shown.returncode, shown.stderr) == (0, b"")
     for name in (id_[:7], "0" * 32, id_ + "0"):
         assert "there is no capture, folder or server called" in refused("select 1", name)
+
+
+def test_one_of_two_captures_with_one_id_has_a_name_of_its_own(home: Path) -> None:
+    folder = home / "captures/demo"
+    (folder / "20261121T101503Z-5a2b.mcpcap").write_bytes(b"".join(DEMO.read_bytes().splitlines(keepends=True)[:9]))
+    both = query("select capture, path from captures", folder, "--json").stdout.splitlines()
+    ids = {one["capture"]: one["path"] for one in map(json.loads, both)}
+    assert len(ids) == 2
+    for id_, path in ids.items():
+        # The header of both says the same id.
+        if path.endswith("5a2b.mcpcap"):
+            assert json.loads(answered("select path from captures", id_, "--json"))["path"] == path
+
+
+def test_the_beginning_of_several_ids_is_no_name(home: Path) -> None:
+    folder = home / "captures/demo"
+    for number in range(2):
+        Written(folder / f"{number}.mcpcap", "demo", capture=f"abcdef01{number:024x}").close()
+    assert "the ids of 2 captures begin with abcdef01" in refused("select 1", "abcdef01")
+    assert answered("select 1 as a", f"abcdef01{1:024x}", "--json") == '{"a":1}\n'
 
 
 def test_a_file_called_minus_is_stdout(home: Path) -> None:
@@ -537,6 +560,17 @@ def test_a_size_of_the_cache_that_is_none_is_told(home: Path, name: str) -> None
     assert done.returncode == 0
     assert done.stderr == b"mcpproxy: MCPPROXY_CACHE_SIZE=abc is no size such as 500M, 10G or 0; 2G is taken\n"
     assert mcpproxy(name, *more, DEMO, *(["--force"] * (name == "export")), MCPPROXY_CACHE_SIZE="10MiB").stderr == b""
+
+
+def test_what_is_lost_as_the_rules_have_to_run_is_told(home: Path) -> None:
+    with at_the_prompt(home) as typist:
+        typist.read_until("sql> ")
+        # An error that speaks of damage is none of the cache's.
+        typist.ask("create temp table mine as select 9 as a;")
+        typist.ask("select 'Could not read'::int;")
+        assert "9" in typist.ask("from mine;").replace("mine", "")
+        assert "what was made so far" in typist.ask("select count(*) from findings;")
+        assert "what was made so far" not in typist.ask("select count(*) from findings;")
 
 
 def test_ctrl_c_stops_the_query_and_not_the_program(home: Path) -> None:

@@ -1,0 +1,94 @@
+"""A command that is told to end ends as after Ctrl-C: with the code of a shell, and no file of its own left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.check import repeated
+from tests.harness import wait_until
+from tests.mcpproxy.cli.typed import started
+
+DEMO = Path(__file__).parents[2] / "corpus/captures/demo.mcpcap"
+ENDLESS = "from range(10000000000)"
+
+ENDING = [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+
+AT_WORK = """
+import sys
+import duckdb
+from mcpproxy.cli.diagnostics import guarded
+
+def count(arguments):
+    print("at work", flush=True)
+    duckdb.execute("select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7")
+
+sys.exit(guarded(count, []))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), ENDING)
+def test_a_statement_of_duckdb_is_no_obstacle(number: signal.Signals, code: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", AT_WORK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[3]
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"at work\n"
+            process.send_signal(number)
+            _, told = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, told) == (code, b"")
+
+
+@pytest.mark.parametrize(("number", "code"), ENDING)
+def test_an_answer_that_is_being_written_goes(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    with started("query", ENDLESS, DEMO, "-o", tmp_path / "answer.csv") as process:
+        wait_until(lambda: any(one.stat().st_size for one in tmp_path.iterdir()), "rows to be written")
+        process.send_signal(number)
+        assert process.wait(60) == code
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("number", "code"), ENDING)
+def test_a_capture_of_stdin_goes(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    place = tmp_path / "here"
+    place.mkdir()
+    with (
+        DEMO.open("rb") as demo,
+        subprocess.Popen(
+            [sys.executable, "-m", "mcpproxy", "query", ENDLESS, "-"],
+            stdin=demo,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(place)},
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            process.stdout.read(1)
+            assert os.listdir(place) != []
+            process.send_signal(number)
+            # Its stdout is full: nobody reads it.
+            assert process.wait(60) == code
+        finally:
+            process.kill()
+    assert os.listdir(place) == []
+
+
+@pytest.mark.parametrize(("number", "code"), ENDING)
+def test_an_export_that_is_under_way_goes(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    many = tmp_path / "many.mcpcap"
+    repeated(DEMO, 20_000, many)
+    place = tmp_path / "out"
+    with started("export", "--format", "csv", place, many) as process:
+        wait_until(lambda: place.exists() and any(place.iterdir()), "the export to begin")
+        process.send_signal(number)
+        assert process.wait(60) == code
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert not place.exists()
