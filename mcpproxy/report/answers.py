@@ -28,6 +28,8 @@ NARROWEST: Final = 12
 """Cells that a column of text keeps beside others."""
 FEW: Final = 2
 """So many rows are written as lists of their values, where a table would have no room for all of them."""
+NAMED: Final = 50
+"""So many columns are named below a table; who asks for thousands does not read all of them there."""
 
 _LEAST_MISSED: Final = ("capture", "session", "at_ms", "response", "time")
 """Columns that tell where a row is from: where there is no room for all, they go first, in this order."""
@@ -125,29 +127,36 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
     right = {at for at in places if columns[at].kind in _NUMBERS}
     natural = {at: max(cells(row[at].text) for row in [head, *probe]) for at in places}
     short: dict[int, Callable[[str], str]] = {}
+    wanted = sum(natural.values()) + _GAP * (len(places) - 1)
     for at, shorten in _shortenings(columns, probe):
-        if sum(natural.values()) + _GAP * (len(places) - 1) > width:
+        if wanted > width:
             short[at] = shorten
+            wanted -= natural[at]
             natural[at] = max(cells(head[at].text), *(cells(shorten(row[at].text)) for row in probe))
+            wanted += natural[at]
     # The names of columns are foreign, and may be longer than any value.
     firm = right | {at for at in short if natural[at] <= 2 * NARROWEST}
+    least = {at: natural[at] if at in firm else min(natural[at], NARROWEST) for at in places}
     notes: list[str] = []
-    if not _fits(places, natural, firm, width) and FEW < len(probe) < PROBE:
-        same = [at for at in places if len({row[at].text for row in probe}) == 1]
+    if _excess(places, least, width) > 0 and FEW < len(probe) < PROBE:
+        same = {at for at in places if len({row[at].text for row in probe}) == 1}
         if same and len(same) < len(places):
             places = [at for at in places if at not in same]
-            told = (f"{head[at].text} {fit(probe[0][at].text, 40)}" for at in same)
-            notes.append(f"in all rows: {', '.join(told)}")
-    left_out: list[int] = []
-    while len(places) > 1 and not _fits(places, natural, firm, width):
-        least = min(places, key=lambda at: _missed(head[at].text, at))
-        places.remove(least)
-        left_out.append(least)
+            told = [f"{head[at].text} {fit(probe[0][at].text, 40)}" for at in sorted(same)]
+            notes.append(f"in all rows: {_some(told)}")
+    left_out = _left_out(places, least, head, width)
     if left_out:
+        places = [at for at in places if at not in left_out]
         what = count_text(len(left_out), "more column")
-        names = ", ".join(head[at].text for at in sorted(left_out))
+        names = _some([head[at].text for at in sorted(left_out)])
         notes.append(f"{what} for which there is no room here, and --format json has them: {names}")
     return _Layout(_squeezed(places, natural, firm, width), right, short, notes)
+
+
+def _some(words: Sequence[str]) -> str:
+    """The words in a row, or the first of them and how many more there are."""
+    more = len(words) - NAMED
+    return ", ".join(words[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _shortenings(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator[tuple[int, Callable[[str], str]]]:
@@ -180,9 +189,21 @@ def _missed(name: str, at: int) -> tuple[int, int]:
     return 2 if name == _MOST_MISSED else 1, -at
 
 
-def _fits(places: list[int], natural: dict[int, int], firm: set[int], width: int) -> bool:
-    least = (natural[at] if at in firm else min(natural[at], NARROWEST) for at in places)
-    return sum(least) + _GAP * (len(places) - 1) <= width
+def _left_out(places: list[int], least: dict[int, int], head: list[Span], width: int) -> set[int]:
+    """The columns for which there is no room, those that are missed least; one stays in any case."""
+    excess = _excess(places, least, width)
+    left_out: set[int] = set()
+    for at in sorted(places, key=lambda at: _missed(head[at].text, at))[:-1]:
+        if excess <= 0:
+            break
+        excess -= least[at] + _GAP
+        left_out.add(at)
+    return left_out
+
+
+def _excess(places: list[int], least: dict[int, int], width: int) -> int:
+    """By how many cells the columns do not fit."""
+    return sum(least[at] for at in places) + _GAP * (len(places) - 1) - width
 
 
 def _squeezed(places: list[int], natural: dict[int, int], firm: set[int], width: int) -> dict[int, int]:

@@ -20,6 +20,8 @@ from analysis.store.messages import Column, QueryError, Value
 from analysis.store.parquet import write_parquet
 from mcpproxy.report.answers import (
     FEW,
+    NAMED,
+    NARROWEST,
     csv_lines,
     csv_text,
     json_lines,
@@ -35,6 +37,8 @@ from mcpproxy.sanitise import sanitise
 TEXT = Column("text", "VARCHAR")
 WHOLE = Column("n", "BIGINT")
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
+LAID_OUT_S = 1.0
+"""What it takes at most to lay out twenty thousand columns on a machine that does nothing else."""
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int = 80) -> list[str]:
@@ -124,6 +128,77 @@ def test_of_columns_without_room_those_that_answer_stay() -> None:
     head, *_, named = lines(columns, rows, 72)
     assert head.split() == ["request", "method", "name", "code", "text"]
     assert named.endswith("them: time, capture, session, response, latency_ms")
+
+
+def remaining(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int) -> list[str]:
+    """The names over a table, found out as one would by hand: what is missed least goes, then it is looked anew."""
+    texts = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
+    sizes = {at: max(len(row[at]) for row in texts) for at in range(len(columns))}
+    firm = {at for at in sizes if columns[at].type == "BIGINT"}
+    are_hashes = {at: all(re.fullmatch("[0-9a-f]{32}", row[at]) for row in texts[1:]) for at in sizes}
+
+    def takes(least: int | None) -> int:
+        each = [size if least is None or at in firm else min(size, least) for at, size in sizes.items()]
+        return sum(each) + 2 * (len(each) - 1)
+
+    times = [at for at in sizes if columns[at].type == "TIMESTAMP"]
+    for at in [*times, *(at for at in sizes if are_hashes[at])]:
+        if takes(None) > width:
+            sizes[at] = max(len(columns[at].name), 19 if at in times else 8)
+            firm.add(at)
+    if takes(NARROWEST) > width:
+        same = [at for at in sizes if len({row[at] for row in texts[1:]}) == 1]
+        sizes = {at: size for at, size in sizes.items() if at not in same or len(same) == len(sizes)}
+    going = ("capture", "session", "at_ms", "response", "time")
+    while takes(NARROWEST) > width and len(sizes) > 1:
+        names = [columns[at].name for at in sizes]
+        least = next((name for name in going if name in names), None)
+        others = [at for at in sizes if columns[at].name != "text"] or list(sizes)
+        del sizes[others[-1] if least is None else list(sizes)[names.index(least)]]
+    return [columns[at].name for at in sizes]
+
+
+COLUMNS = st.builds(
+    Column,
+    st.sampled_from(["capture", "session", "at_ms", "response", "time", "text", "a", "bb", "name", "a_longer_one"]),
+    st.sampled_from(["BIGINT", "TIMESTAMP", "VARCHAR", "HASH"]),
+)
+
+
+@given(st.data(), st.lists(COLUMNS, min_size=1, max_size=14), st.integers(FEW + 1, 5), st.integers(20, 160))
+def test_the_columns_that_stay_are_those_that_are_missed_most(
+    data: st.DataObject, wanted: list[Column], count: int, width: int
+) -> None:
+    values: dict[str, st.SearchStrategy[Value]] = {
+        "BIGINT": st.integers(0, 6).map(lambda digits: 10**digits),
+        "HASH": st.sampled_from("0f").map(lambda digit: 32 * digit),
+        "TIMESTAMP": st.sampled_from(["2026-11-18 11:06:40.5", "2026-11-18 11:06:40.123456"]),
+        "VARCHAR": st.sampled_from([1, 8, 11, 12, 13, 40]).map(lambda size: size * "x"),
+    }
+    rows = data.draw(st.lists(st.tuples(*(values[column.type] for column in wanted)), min_size=count, max_size=count))
+    columns = [column._replace(type="VARCHAR") if column.type == "HASH" else column for column in wanted]
+    assert lines(columns, rows, width)[0].split() == remaining(columns, rows, width)
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        ("BIGINT", [7, 8, 9]),
+        ("VARCHAR", ["f" * 32, "0" * 32, "a" * 32]),
+        ("TIMESTAMP", ["2026-11-18 11:06:40.5", "2026-11-18 11:06:40", "infinity"]),
+    ],
+)
+def test_so_many_columns_take_a_moment(type_: str, values: list[Value]) -> None:
+    columns = [Column(f"column_{at}", type_) for at in range(20_000)]
+    rows = [[value if at % 2 else values[0] for at in range(len(columns))] for value in values]
+    began_s = time.monotonic()
+    shown = lines(columns, rows)
+    assert time.monotonic() - began_s < 10 * LAID_OUT_S
+    assert shown[0].startswith("column_1 ")
+    below = " ".join(shown[5:])
+    assert re.search(rf"in all rows: column_0 .*, column_{2 * NAMED - 2} [^,]* and {10_000 - NAMED:,} more ", below)
+    assert below.endswith(" more")
+    assert len(shown) < 2 * NAMED
 
 
 def test_few_wide_rows_are_lists() -> None:
