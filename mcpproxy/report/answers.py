@@ -8,6 +8,7 @@ would run.
 import json
 import re
 from binascii import b2a_base64
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -25,7 +26,7 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 PROBE: Final = 1000
 """Rows that decide how wide the columns of a table are."""
 NARROWEST: Final = 12
-"""Cells that a column of text keeps beside others."""
+"""Cells that a text, or the name of a column, keeps beside others."""
 FEW: Final = 2
 """So many rows are written as lists of their values, where a table would have no room for all of them."""
 NAMED: Final = 50
@@ -75,9 +76,9 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int
         for row in _all(probe, shown):
             count += 1
             yield style.paint([Span(f"row {count}", "accent")])
-            yield from _listed(head, row, width, style)
+            yield from _listed(head, row, layout, width, style)
     else:
-        yield _line(head, layout, style)
+        yield _line(head, layout, style, is_head=True)
         for row in _all(probe, shown):
             count += 1
             yield _line(row, layout, style)
@@ -105,7 +106,7 @@ class _Layout(NamedTuple):
     widths: dict[int, int]
     """Cells of each shown column, by its place in the answer."""
     right: set[int]
-    """Those that are aligned at the right: numbers, which are never cut."""
+    """Those that are aligned at the right: numbers, which are never cut; their names may be."""
     short: dict[int, Callable[[str], str]]
     """How to write less of a value, of those columns where there is no room for all of it."""
     notes: list[str]
@@ -134,9 +135,13 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
             wanted -= natural[at]
             natural[at] = max(cells(head[at].text), *(cells(shorten(row[at].text)) for row in probe))
             wanted += natural[at]
-    # The names of columns are foreign, and may be longer than any value.
-    firm = right | {at for at in short if natural[at] <= 2 * NARROWEST}
-    least = {at: natural[at] if at in firm else min(natural[at], NARROWEST) for at in places}
+    # The names of columns are foreign, and may be longer than any value: who gives none gets the whole expression. A
+    # list has more room for them than a table.
+    is_list_better = 0 < len(probe) <= FEW and len(places) > 1
+    firm = {at: natural[at] for at in short if natural[at] <= 2 * NARROWEST}
+    for at in right:
+        firm[at] = natural[at] if is_list_better else max((cells(row[at].text) for row in probe), default=0)
+    least = {at: min(natural[at], max(firm.get(at, 0), NARROWEST)) for at in places}
     notes: list[str] = []
     if _excess(places, least, width) > 0 and FEW < len(probe) < PROBE:
         same = {at for at in places if len({row[at].text for row in probe}) == 1}
@@ -206,33 +211,46 @@ def _excess(places: list[int], least: dict[int, int], width: int) -> int:
     return sum(least[at] for at in places) + _GAP * (len(places) - 1) - width
 
 
-def _squeezed(places: list[int], natural: dict[int, int], firm: set[int], width: int) -> dict[int, int]:
-    """How wide each column is: the narrow ones take what they need, the others share what is left."""
-    widths = {at: natural[at] for at in places}
-    room = width - _GAP * (len(places) - 1) - sum(widths[at] for at in places if at in firm)
-    texts = sorted((at for at in places if at not in firm), key=lambda at: natural[at])
-    for number, at in enumerate(texts):
-        widths[at] = max(1, min(natural[at], room // (len(texts) - number)))
-        room -= widths[at]
+def _squeezed(places: list[int], natural: dict[int, int], firm: dict[int, int], width: int) -> dict[int, int]:
+    """How wide each column is: the narrow ones take what they need, the others share what is left.
+
+    What is firm of a column is not shared.
+    """
+    room = width - _GAP * (len(places) - 1)
+
+    def shared(level: int) -> dict[int, int]:
+        return {at: max(1, min(natural[at], max(firm.get(at, 0), level))) for at in places}
+
+    level = bisect_right(range(width + 1), room, key=lambda level: sum(shared(level).values())) - 1
+    widths, wider = shared(level), shared(level + 1)
+    rest = [at for at in sorted(places, key=lambda at: natural[at]) if wider[at] > widths[at]]
+    # Less than one for each of them is left.
+    for at in rest[len(rest) - max(0, room - sum(widths.values())) :]:
+        widths[at] += 1
     return widths
 
 
-def _listed(head: list[Span], row: list[Span], width: int, style: Style) -> Iterator[str]:
+def _listed(head: list[Span], row: list[Span], layout: _Layout, width: int, style: Style) -> Iterator[str]:
     """One row, a line for each value."""
     margin = min(max(cells(name.text) for name in head), max(NARROWEST, width // 2))
-    for name, value in zip(head, row, strict=True):
+    beside = width - 2 * _GAP - max((cells(row[at].text) for at in layout.right), default=0)
+    if beside > 0:
+        margin = min(margin, beside)
+    for at, (name, value) in enumerate(zip(head, row, strict=True)):
         label = fit(name.text, margin)
-        text = _cut(value.text, max(NARROWEST, width - margin - 2 * _GAP), None)
+        text = value.text if at in layout.right else _cut(value.text, max(1, width - margin - 2 * _GAP), None)
         blanks = " " * (margin - cells(label) + _GAP)
         yield style.paint([Span("  "), Span(label, "dim"), Span(blanks), Span(text, value.role)]).rstrip()
 
 
-def _line(row: list[Span], layout: _Layout, style: Style) -> str:
+def _line(row: list[Span], layout: _Layout, style: Style, *, is_head: bool = False) -> str:
     spans: list[Span] = []
     for at, width in layout.widths.items():
-        text = row[at].text if at in layout.right else _cut(row[at].text, width, layout.short.get(at))
+        is_right, text = at in layout.right, row[at].text
+        if is_head or not is_right:
+            text = _cut(text, width, None if is_head else layout.short.get(at))
         cell, blanks = Span(text, row[at].role), Span(" " * (width - cells(text)))
-        spans += [Span(" " * _GAP), *((blanks, cell) if at in layout.right else (cell, blanks))]
+        spans += [Span(" " * _GAP), *((blanks, cell) if is_right else (cell, blanks))]
     return style.paint(spans[1:]).rstrip()
 
 

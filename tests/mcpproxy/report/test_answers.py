@@ -80,6 +80,43 @@ def test_numbers_are_never_cut() -> None:
     assert all(str(10**17 + at) in shown[at + 1] for at in range(5))
 
 
+# What DuckDB calls a column that has no name: the expression.
+COUNTED = """count_star() FILTER (WHERE (("method" = 'tools/call') AND ("name" IS NOT NULL) AND (dir = 'c2s')))"""
+DISTINCT = """count(DISTINCT CASE  WHEN (("method" = 'tools/call')) THEN ("name") ELSE NULL END)"""
+
+
+def test_the_name_of_a_number_is_cut_where_the_number_is_not() -> None:
+    columns = [Column(COUNTED, "BIGINT"), Column(DISTINCT, "BIGINT"), Column("dir", "VARCHAR"), WHOLE]
+    rows = [(0, 10**25, "c2s", 1), (8, 3, "s2c", 10**6), (None, 1, "s2c", 3)]
+    assert lines(columns, rows) == [
+        'count_star() FILTER (WHERE (("m…  count(DISTINCT CASE  WHEN (("me…  dir        n',
+        "                               0        10000000000000000000000000  c2s        1",
+        "                               8                                 3  s2c  1000000",
+        "                            NULL                                 1  s2c        3",
+        "3 rows",
+    ]
+    assert lines(columns[:1], [(7,)], 20) == ["count_star() FILTER…", "                   7", "1 row"]
+    assert lines(columns[:1], [], 20) == ["count_star() FILTER…", "0 rows"]
+
+
+@given(
+    st.data(),
+    st.lists(st.builds(Column, st.sampled_from([DISTINCT, "n", "界" * 40]), st.sampled_from(["BIGINT", "HUGEINT"]))),
+    st.integers(0, 4),
+    st.integers(20, 120),
+)
+def test_no_line_of_numbers_is_wider_than_it_may_be(
+    data: st.DataObject, numbers: list[Column], count: int, width: int
+) -> None:
+    columns = [*numbers, TEXT, Column(DISTINCT, "VARCHAR")]
+    texts = st.text("xyz")
+    values = st.integers(0, 14).map(lambda digits: 10**digits)
+    rows = data.draw(st.lists(st.tuples(*(values for _ in numbers), texts, texts), min_size=count, max_size=count))
+    shown = lines(columns, rows, width)
+    assert max(map(cells, shown)) <= width
+    assert not any(re.search("[0-9]…", line) for line in shown)
+
+
 def test_of_too_many_columns_the_constant_and_the_last_go_below() -> None:
     columns = [Column(f"column_{at}", "BIGINT") for at in range(12)]
     rows = [[row if at % 2 else 7 for at in range(12)] for row in range(FEW + 1)]
@@ -134,18 +171,18 @@ def remaining(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width:
     """The names over a table, found out as one would by hand: what is missed least goes, then it is looked anew."""
     texts = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
     sizes = {at: max(len(row[at]) for row in texts) for at in range(len(columns))}
-    firm = {at for at in sizes if columns[at].type == "BIGINT"}
+    firm = {at: max(len(row[at]) for row in texts[1:]) for at in sizes if columns[at].type == "BIGINT"}
     are_hashes = {at: all(re.fullmatch("[0-9a-f]{32}", row[at]) for row in texts[1:]) for at in sizes}
 
     def takes(least: int | None) -> int:
-        each = [size if least is None or at in firm else min(size, least) for at, size in sizes.items()]
+        each = [size if least is None else min(size, max(firm.get(at, 0), least)) for at, size in sizes.items()]
         return sum(each) + 2 * (len(each) - 1)
 
     times = [at for at in sizes if columns[at].type == "TIMESTAMP"]
     for at in [*times, *(at for at in sizes if are_hashes[at])]:
         if takes(None) > width:
             sizes[at] = max(len(columns[at].name), 19 if at in times else 8)
-            firm.add(at)
+            firm[at] = sizes[at] if sizes[at] <= 2 * NARROWEST else 0
     if takes(NARROWEST) > width:
         same = [at for at in sizes if len({row[at] for row in texts[1:]}) == 1]
         sizes = {at: size for at, size in sizes.items() if at not in same or len(same) == len(sizes)}
@@ -158,9 +195,10 @@ def remaining(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width:
     return [columns[at].name for at in sizes]
 
 
+LONG = ("a_longer_one", "a_name_that_is_longer", "one_that_is_much_longer_than_any_other_is")
 COLUMNS = st.builds(
     Column,
-    st.sampled_from(["capture", "session", "at_ms", "response", "time", "text", "a", "bb", "name", "a_longer_one"]),
+    st.sampled_from(["capture", "session", "at_ms", "response", "time", "text", "a", "bb", "name", *LONG]),
     st.sampled_from(["BIGINT", "TIMESTAMP", "VARCHAR", "HASH"]),
 )
 
@@ -170,14 +208,18 @@ def test_the_columns_that_stay_are_those_that_are_missed_most(
     data: st.DataObject, wanted: list[Column], count: int, width: int
 ) -> None:
     values: dict[str, st.SearchStrategy[Value]] = {
-        "BIGINT": st.integers(0, 6).map(lambda digits: 10**digits),
+        "BIGINT": st.integers(0, 17).map(lambda digits: 10**digits),
         "HASH": st.sampled_from("0f").map(lambda digit: 32 * digit),
         "TIMESTAMP": st.sampled_from(["2026-11-18 11:06:40.5", "2026-11-18 11:06:40.123456"]),
         "VARCHAR": st.sampled_from([1, 8, 11, 12, 13, 40]).map(lambda size: size * "x"),
     }
     rows = data.draw(st.lists(st.tuples(*(values[column.type] for column in wanted)), min_size=count, max_size=count))
     columns = [column._replace(type="VARCHAR") if column.type == "HASH" else column for column in wanted]
-    assert lines(columns, rows, width)[0].split() == remaining(columns, rows, width)
+    shown, expected = lines(columns, rows, width)[0].split(), remaining(columns, rows, width)
+    assert len(shown) == len(expected)
+    assert all(
+        name == whole or whole.startswith(name.removesuffix("…")) for name, whole in zip(shown, expected, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,6 +246,25 @@ def test_so_many_columns_take_a_moment(type_: str, values: list[Value]) -> None:
 def test_few_wide_rows_are_lists() -> None:
     columns = [Column(f"column_{at}", "BIGINT") for at in range(12)]
     assert lines(columns, [list(range(12))], 50)[:3] == ["row 1", "  column_0   0", "  column_1   1"]
+
+
+def test_few_rows_are_lists_where_names_of_numbers_would_be_cut() -> None:
+    columns = [Column(COUNTED, "BIGINT"), Column(DISTINCT, "HUGEINT"), Column("dir", "VARCHAR")]
+    assert lines(columns, [(8, 10**38, "c2s")]) == [
+        "row 1",
+        '  count_star() FILTER (WHERE (("method…  8',
+        '  count(DISTINCT CASE  WHEN (("method"…  100000000000000000000000000000000000000',
+        "  dir                                    c2s",
+        "1 row",
+    ]
+
+
+@pytest.mark.parametrize("width", range(20, 40))
+def test_a_list_fits(width: int) -> None:
+    columns = [Column(name, "VARCHAR") for name in (COUNTED, DISTINCT, "dir")]
+    shown = lines(columns, [("x" * 40, "/y" * 40, 40 * "界")], width)
+    assert shown[0] == "row 1"
+    assert max(map(cells, shown)) <= width
 
 
 def test_later_rows_may_be_wider_than_the_first_thousand() -> None:
