@@ -40,7 +40,7 @@ _FAMILIES: Final[tuple[tuple[str, Kind], ...]] = (
     (r".*\]", "json"),
     (r"DECIMAL\b.*", "decimal"),
     (r"ENUM\b.*", "text"),
-    (r"(DATE|TIME|TIMESTAMP|INTERVAL)\b.*|TIME(STAMP)?_.*", "time"),
+    (r"(DATE|TIME|TIMESTAMP|INTERVAL)\b.*|TIME(STAMP(TZ)?)?_.*", "time"),
 )
 
 

@@ -326,8 +326,8 @@ _TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float
 def json_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
     """One object a line.
 
-    BLOBs are base64, times of the tables are UTC and end in Z, decimals and large integers are numbers with all their
-    digits, NaN and infinities are null. JSON, lists, structs and maps are JSON as they are.
+    BLOBs are base64, timestamps are UTC and end in Z, decimals and large integers are numbers with all their digits,
+    NaN and infinities are null. JSON, lists, structs and maps are JSON as they are, but for the timestamps in them.
     """
     names = names_of(columns)
     turned = [(at, to) for at, column in enumerate(columns) if (to := _json_turner(column)) is not None]
@@ -354,7 +354,11 @@ def _turned(row: Sequence[Any], turn: Sequence[tuple[int, Callable[[Any], Any]]]
 
 def _json_turner(column: Column) -> Callable[[Any], Any] | None:
     """What makes a value one that orjson writes as we want it; None where every value is."""
-    return _json_stamp if column.type.startswith("TIMESTAMP") else _JSON.get(column.kind)
+    if column.kind == "time" and column.type.startswith("TIMESTAMP"):
+        return _json_stamp
+    if column.kind == "json" and (inside := _inside(column.type)) is not None:
+        return partial(_json_stamped, inside=inside)
+    return _JSON.get(column.kind)
 
 
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00)?")
@@ -384,6 +388,109 @@ def _json_nested(value: Any) -> Any:
             return value
     # Outside of strings they are blanks, and inside there are none.
     return orjson.Fragment(value.replace("\r", " ").replace("\n", " "))
+
+
+class _Inside(NamedTuple):
+    """Where timestamps are in JSON."""
+
+    members: "Mapping[str, _Inside | None]"
+    """In members, by name, or in elements, by number."""
+    each: "_Inside | None" = None
+    """In all others."""
+    are_keys: bool = False
+    """Whether the names of members are timestamps."""
+
+
+_WORDS: Final = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'(),\[\]]+|[(),\[\]])""")
+_DECODER: Final = json.JSONDecoder()
+_HERE: Final = _Inside({})
+"""A timestamp itself."""
+
+
+def _inside(type_: str) -> _Inside | None:
+    """Where timestamps are in values of a type; None where there are none, or it is no type that we can read."""
+    if "TIMESTAMP" not in type_:
+        return None
+    try:
+        return _read_type(_WORDS.findall(type_)[::-1])
+    except (IndexError, KeyError, RecursionError):
+        return None
+
+
+def _read_type(words: list[str]) -> _Inside | None:
+    """The same for the type that stands at the end of the words, which is taken from there."""
+    name = words.pop()
+    found = _HERE if name.startswith("TIMESTAMP") else None
+    while words and words[-1] not in ("(", ")", ",", "["):
+        words.pop()  # WITH TIME ZONE
+    if words and words[-1] == "(":
+        parts = _read_parts(name, words)
+        is_map = name == "MAP"
+        found = _Inside({}, parts["1"], are_keys=parts["0"] is _HERE) if is_map else _Inside(parts)
+        if not any([*found.members.values(), found.each, found.are_keys]):
+            found = None
+    while words and words[-1] == "[":
+        while words.pop() != "]":
+            pass
+        found = found and _Inside({}, found)
+    return found
+
+
+def _read_parts(name: str, words: list[str]) -> dict[str, _Inside | None]:
+    """What stands in parentheses behind the name of a type: members, or digits and values, which are no types."""
+    parts: dict[str, _Inside | None] = {}
+    while words.pop() != ")":
+        label = str(len(parts))
+        if name in ("STRUCT", "UNION"):
+            label = words.pop()
+            label = label[1:-1].replace('""', '"') if label.startswith('"') else label
+        if name in ("STRUCT", "UNION", "MAP", "TUPLE"):
+            parts[label] = _read_type(words)
+        else:
+            words.pop()
+    return parts
+
+
+def _json_stamped(value: Any, inside: _Inside) -> Any:
+    pieces: list[str] = []
+    try:
+        end = _stamp(value, 0, inside, pieces)
+    except (IndexError, RecursionError, TypeError, ValueError):
+        end = -1
+    # What is not as DuckDB writes it may be anything.
+    return _json_nested("".join(pieces) if end == len(value) else value)
+
+
+def _stamp(text: str, at: int, inside: _Inside | None, pieces: list[str]) -> int:
+    """Write the value that begins there, with timestamps as we want them; where it ends.
+
+    All else stays letter by letter: decoded, numbers would lose digits, and of members of one name all but the last
+    would go.
+    """
+    if inside is None or inside is _HERE or text[at] not in "[{":
+        value, end = _DECODER.raw_decode(text, at)
+        found = _STAMP.fullmatch(value) if inside is _HERE and isinstance(value, str) else None
+        pieces.append(f'"{found[1]}T{found[2]}Z"' if found else text[at:end])
+        return end
+    is_list = text[at] == "["
+    closing = "]" if is_list else "}"
+    count = 0
+    # First the bracket, then each comma.
+    while text[at] != closing:
+        pieces.append(text[at])
+        at += 1
+        if text[at] == closing:
+            break
+        name = str(count)
+        if not is_list:
+            name = _DECODER.raw_decode(text, at)[0]
+            at = _stamp(text, at, _HERE if inside.are_keys else None, pieces)
+            pieces.append(text[at])
+            at += 1
+        at = _stamp(text, at, inside.members.get(name, inside.each), pieces)
+        count += 1
+    pieces.append(closing)
+    return at + 1
 
 
 _JSON: Final[Mapping[str, Callable[[Any], Any]]] = {"blob": _json_blob, "decimal": _json_number, "json": _json_nested}

@@ -197,6 +197,13 @@ def test_json_has_the_message_itself(home: Path) -> None:
     assert re.fullmatch(r"2026-11-21T\d\d:\d\d:\d\d\.\d+Z", rows[0]["time"])
 
 
+def test_json_has_timestamps_in_lists_and_structs_as_everywhere(home: Path) -> None:
+    sql = "select list(time) as l, list({'t': time, 'z': time::timestamptz_ns, 'v': 'x'}) as s, any_value(time) as t"
+    row = json.loads(answered(f"{sql} from frames where seq = 2", "--json"))
+    assert re.fullmatch(r"2026-11-21T\d\d:\d\d:\d\d\.\d+Z", row["t"])
+    assert (row["l"], row["s"]) == ([row["t"]], [{"t": row["t"], "z": row["t"], "v": "x"}])
+
+
 def test_csv_holds_no_formula(home: Path) -> None:
     sql = "select '=cmd|''/C calc''!A0' as a, -5 as n, '-1' as b, '@x' as c, chr(9) || '=1' as d, 'x' as \"=e\""
     read = list(csv.reader(io.StringIO(answered(sql, "--format", "csv"), newline="")))

@@ -354,6 +354,7 @@ def test_json_keeps_every_value() -> None:
         ("JSON", "[" * 5000, "[" * 5000),
         ("TIMESTAMP", "infinity", "infinity"),
         ("TIMESTAMP WITH TIME ZONE", "2026-11-21 10:20:30+00", "2026-11-21T10:20:30Z"),
+        ("TIMESTAMPTZ_NS", "2026-11-21 10:20:30.123456789+00", "2026-11-21T10:20:30.123456789Z"),
         ("DATE", "2026-11-21", "2026-11-21"),
         ("INTERVAL", "2 days", "2 days"),
         ("VARCHAR", None, None),
@@ -362,6 +363,46 @@ def test_json_keeps_every_value() -> None:
 def test_what_json_has_no_word_for(type_: str, value: Value, written: object) -> None:
     (line,) = json_lines([Column("a", type_)], [(value,)])
     assert json.loads(line, parse_constant=lambda word: pytest.fail(word)) == {"a": written}
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "written"),
+    [
+        ("TIMESTAMP_NS[]", '["@",null,"infinity"]', '["#",null,"infinity"]'),
+        ("TIMESTAMP WITH TIME ZONE[][3]", '[["@+00"],null,[]]', '[["#"],null,[]]'),
+        ("TIMESTAMPTZ_NS[]", '["@+00"]', '["#"]'),
+        ("STRUCT(t TIMESTAMP, v VARCHAR, u TIMESTAMP)", '{"t":"@","v":"@","u":null}', '{"t":"#","v":"@","u":null}'),
+        (
+            "STRUCT(s STRUCT(t TIMESTAMP)[], n HUGEINT)[]",
+            '[{"s":[{"t":"@"}],"n":1E99}]',
+            '[{"s":[{"t":"#"}],"n":1E99}]',
+        ),
+        (
+            'STRUCT("a ""b), TIMESTAMP" TIMESTAMP, b DATE)',
+            '{"a \\"b), TIMESTAMP":"@","b":"@"}',
+            '{"a \\"b), TIMESTAMP":"#","b":"@"}',
+        ),
+        ("STRUCT(TIMESTAMP VARCHAR)", '{"TIMESTAMP":"@"}', '{"TIMESTAMP":"@"}'),
+        ("STRUCT(j JSON, t TIMESTAMP)", '{"j":{"t":"@","t":["@"]},"t":"@"}', '{"j":{"t":"@","t":["@"]},"t":"#"}'),
+        ("MAP(TIMESTAMP, VARCHAR)", '{"@":"@"}', '{"#":"@"}'),
+        ("MAP(VARCHAR, TIMESTAMP)", '{"@":"@"}', '{"@":"#"}'),
+        ("TUPLE(DECIMAL(18,3), ENUM('a(', 'b'), TIMESTAMP)", '[1.500,"a(","@"]', '[1.500,"a(","#"]'),
+        ("UNION(n INTEGER, t TIMESTAMP)", '{"t":"@"}', '{"t":"#"}'),
+        ("TIMESTAMP[]", '["@"] ["@"]', '"[\\"@\\"] [\\"@\\"]"'),
+        ("STRUCT(t TIMESTAMP)", "{[]:1}", '"{[]:1}"'),
+        ("STRUCT(f DOUBLE, t TIMESTAMP)", '{"f":NaN,"t":"@"}', '{"f": null, "t": "#"}'),
+    ],
+)
+def test_timestamps_are_utc_wherever_they_stand(type_: str, value: str, written: str) -> None:
+    value, written = (text.replace("@", "2026-11-21 10:20:30.5") for text in (value, written))
+    (line,) = json_lines([Column("a", type_)], [(value,)])
+    assert line == f'{{"a":{written.replace("#", "2026-11-21T10:20:30.5Z")}}}'
+
+
+@given(st.text("TIMESTAMPUCR \"'(),[]ab", max_size=30) | st.just("STRUCT(a " * 5000), st.text('{}[]",:ab0 '))
+def test_a_type_that_is_none_hides_no_value(type_: str, value: str) -> None:
+    (line,) = json_lines([Column("a", f"STRUCT(t TIMESTAMP, {type_}]")], [(value,)])
+    assert set(json.loads(line)) == {"a"}
 
 
 def test_an_integer_that_is_wider_than_its_type_keeps_its_digits() -> None:
