@@ -19,12 +19,15 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.store.messages import Column, Value
+from mcpproxy.report.stamps import Inside, inside_of, stamp, stamped
 from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 PROBE: Final = 1000
 """Rows that decide how wide the columns of a table are."""
+PROBED: Final = 1_000_000
+"""Cells among them: they are held at once."""
 NARROWEST: Final = 12
 """Cells that a text, or the name of a column, keeps beside others."""
 FEW: Final = 2
@@ -67,7 +70,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int
     """Lines of an aligned table that fits, with what it leaves out named below; of few wide rows, a line per value."""
     write = [shower(column) for column in columns]
     shown = ([to(cell) for to, cell in zip(write, row, strict=True)] for row in rows)
-    probe = list(islice(shown, PROBE))
+    probe = list(islice(shown, _most_probed(columns)))
     head = [Span(sanitise(column.name, _CELL), "dim") for column in columns]
     layout = _laid_out(columns, head, probe, width)
     count = 0
@@ -98,6 +101,11 @@ def reference(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width:
         for line in wrapped(words, max(2 * NARROWEST, width - margin)):
             yield style.paint([Span(begun + line, "plain" if number else "dim")])
             begun = " " * margin
+
+
+def _most_probed(columns: Sequence[Column]) -> int:
+    """Rows that are looked at; where there are fewer, that is all of them."""
+    return min(PROBE, max(FEW + 1, PROBED // max(1, len(columns))))
 
 
 class _Layout(NamedTuple):
@@ -143,7 +151,7 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
         firm[at] = natural[at] if is_list_better else max((cells(row[at].text) for row in probe), default=0)
     least = {at: min(natural[at], max(firm.get(at, 0), NARROWEST)) for at in places}
     notes: list[str] = []
-    if _excess(places, least, width) > 0 and FEW < len(probe) < PROBE:
+    if _excess(places, least, width) > 0 and FEW < len(probe) < _most_probed(columns):
         same = {at for at in places if len({row[at].text for row in probe}) == 1}
         if same and len(same) < len(places):
             places = [at for at in places if at not in same]
@@ -355,18 +363,10 @@ def _turned(row: Sequence[Any], turn: Sequence[tuple[int, Callable[[Any], Any]]]
 def _json_turner(column: Column) -> Callable[[Any], Any] | None:
     """What makes a value one that orjson writes as we want it; None where every value is."""
     if column.kind == "time" and column.type.startswith("TIMESTAMP"):
-        return _json_stamp
-    if column.kind == "json" and (inside := _inside(column.type)) is not None:
+        return stamp
+    if column.kind == "json" and (inside := inside_of(column.type)) is not None:
         return partial(_json_stamped, inside=inside)
     return _JSON.get(column.kind)
-
-
-_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00)?")
-
-
-def _json_stamp(value: Any) -> str:
-    found = _STAMP.fullmatch(value)
-    return f"{found[1]}T{found[2]}Z" if found else str(value)
 
 
 def _json_blob(value: Any) -> str:
@@ -390,107 +390,8 @@ def _json_nested(value: Any) -> Any:
     return orjson.Fragment(value.replace("\r", " ").replace("\n", " "))
 
 
-class _Inside(NamedTuple):
-    """Where timestamps are in JSON."""
-
-    members: "Mapping[str, _Inside | None]"
-    """In members, by name, or in elements, by number."""
-    each: "_Inside | None" = None
-    """In all others."""
-    are_keys: bool = False
-    """Whether the names of members are timestamps."""
-
-
-_WORDS: Final = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'(),\[\]]+|[(),\[\]])""")
-_DECODER: Final = json.JSONDecoder()
-_HERE: Final = _Inside({})
-"""A timestamp itself."""
-
-
-def _inside(type_: str) -> _Inside | None:
-    """Where timestamps are in values of a type; None where there are none, or it is no type that we can read."""
-    if "TIMESTAMP" not in type_:
-        return None
-    try:
-        return _read_type(_WORDS.findall(type_)[::-1])
-    except (IndexError, KeyError, RecursionError):
-        return None
-
-
-def _read_type(words: list[str]) -> _Inside | None:
-    """The same for the type that stands at the end of the words, which is taken from there."""
-    name = words.pop()
-    found = _HERE if name.startswith("TIMESTAMP") else None
-    while words and words[-1] not in ("(", ")", ",", "["):
-        words.pop()  # WITH TIME ZONE
-    if words and words[-1] == "(":
-        parts = _read_parts(name, words)
-        is_map = name == "MAP"
-        found = _Inside({}, parts["1"], are_keys=parts["0"] is _HERE) if is_map else _Inside(parts)
-        if not any([*found.members.values(), found.each, found.are_keys]):
-            found = None
-    while words and words[-1] == "[":
-        while words.pop() != "]":
-            pass
-        found = found and _Inside({}, found)
-    return found
-
-
-def _read_parts(name: str, words: list[str]) -> dict[str, _Inside | None]:
-    """What stands in parentheses behind the name of a type: members, or digits and values, which are no types."""
-    parts: dict[str, _Inside | None] = {}
-    while words.pop() != ")":
-        label = str(len(parts))
-        if name in ("STRUCT", "UNION"):
-            label = words.pop()
-            label = label[1:-1].replace('""', '"') if label.startswith('"') else label
-        if name in ("STRUCT", "UNION", "MAP", "TUPLE"):
-            parts[label] = _read_type(words)
-        else:
-            words.pop()
-    return parts
-
-
-def _json_stamped(value: Any, inside: _Inside) -> Any:
-    pieces: list[str] = []
-    try:
-        end = _stamp(value, 0, inside, pieces)
-    except (IndexError, RecursionError, TypeError, ValueError):
-        end = -1
-    # What is not as DuckDB writes it may be anything.
-    return _json_nested("".join(pieces) if end == len(value) else value)
-
-
-def _stamp(text: str, at: int, inside: _Inside | None, pieces: list[str]) -> int:
-    """Write the value that begins there, with timestamps as we want them; where it ends.
-
-    All else stays letter by letter: decoded, numbers would lose digits, and of members of one name all but the last
-    would go.
-    """
-    if inside is None or inside is _HERE or text[at] not in "[{":
-        value, end = _DECODER.raw_decode(text, at)
-        found = _STAMP.fullmatch(value) if inside is _HERE and isinstance(value, str) else None
-        pieces.append(f'"{found[1]}T{found[2]}Z"' if found else text[at:end])
-        return end
-    is_list = text[at] == "["
-    closing = "]" if is_list else "}"
-    count = 0
-    # First the bracket, then each comma.
-    while text[at] != closing:
-        pieces.append(text[at])
-        at += 1
-        if text[at] == closing:
-            break
-        name = str(count)
-        if not is_list:
-            name = _DECODER.raw_decode(text, at)[0]
-            at = _stamp(text, at, _HERE if inside.are_keys else None, pieces)
-            pieces.append(text[at])
-            at += 1
-        at = _stamp(text, at, inside.members.get(name, inside.each), pieces)
-        count += 1
-    pieces.append(closing)
-    return at + 1
+def _json_stamped(value: Any, inside: Inside) -> Any:
+    return _json_nested(stamped(value, inside))
 
 
 _JSON: Final[Mapping[str, Callable[[Any], Any]]] = {"blob": _json_blob, "decimal": _json_number, "json": _json_nested}

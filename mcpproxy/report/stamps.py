@@ -1,0 +1,121 @@
+"""Timestamps that DuckDB has written → those of our JSON: UTC with a Z, in lists, structs and maps too.
+
+JSON that holds some is walked and not decoded, and all else in it stays letter by letter. What is not as DuckDB writes
+it stays as it is.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00)?")
+
+
+def stamp(text: str) -> str:
+    """A timestamp as JSON has it."""
+    found = _STAMP.fullmatch(text)
+    return f"{found[1]}T{found[2]}Z" if found else text
+
+
+class Inside(NamedTuple):
+    """Where timestamps are in the JSON of a type."""
+
+    members: "Mapping[str, Inside | None]"
+    """In members, by name, or in elements, by number."""
+    each: "Inside | None" = None
+    """In all others."""
+    are_keys: bool = False
+    """Whether the names of members are timestamps."""
+
+
+_WORDS: Final = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'(),\[\]]+|[(),\[\]])""")
+_DECODER: Final = json.JSONDecoder()
+_HERE: Final = Inside({})
+"""A timestamp itself."""
+
+
+def inside_of(type_: str) -> Inside | None:
+    """Where timestamps are in values of a type; None where there are none, or it is no type that we can read."""
+    if "TIMESTAMP" not in type_:
+        return None
+    try:
+        return _read_type(_WORDS.findall(type_)[::-1])
+    except (IndexError, KeyError, RecursionError):
+        return None
+
+
+def _read_type(words: list[str]) -> Inside | None:
+    """The same for the type that stands at the end of the words, which is taken from there."""
+    name = words.pop()
+    found = _HERE if name.startswith("TIMESTAMP") else None
+    while words and words[-1] not in ("(", ")", ",", "["):
+        words.pop()  # WITH TIME ZONE
+    if words and words[-1] == "(":
+        parts = _read_parts(name, words)
+        is_map = name == "MAP"
+        found = Inside({}, parts["1"], are_keys=parts["0"] is _HERE) if is_map else Inside(parts)
+        if not any([*found.members.values(), found.each, found.are_keys]):
+            found = None
+    while words and words[-1] == "[":
+        while words.pop() != "]":
+            pass
+        found = found and Inside({}, found)
+    return found
+
+
+def _read_parts(name: str, words: list[str]) -> dict[str, Inside | None]:
+    """What stands in parentheses behind the name of a type: members, or digits and values, which are no types."""
+    parts: dict[str, Inside | None] = {}
+    while words.pop() != ")":
+        label = str(len(parts))
+        if name in ("STRUCT", "UNION"):
+            label = words.pop()
+            label = label[1:-1].replace('""', '"') if label.startswith('"') else label
+        if name in ("STRUCT", "UNION", "MAP", "TUPLE"):
+            parts[label] = _read_type(words)
+        else:
+            words.pop()
+    return parts
+
+
+def stamped(text: str, inside: Inside) -> str:
+    """JSON of such a type, with the timestamps in it as we want them."""
+    pieces: list[str] = []
+    try:
+        end = _walk(text, 0, inside, pieces)
+    except (IndexError, RecursionError, TypeError, ValueError):
+        return text
+    return "".join(pieces) if end == len(text) else text
+
+
+def _walk(text: str, at: int, inside: Inside | None, pieces: list[str]) -> int:
+    """Write the value that begins there, with timestamps as we want them; where it ends.
+
+    All else stays letter by letter: decoded, numbers would lose digits, and of members of one name all but the last
+    would go.
+    """
+    if inside is None or inside is _HERE or text[at] not in "[{":
+        value, end = _DECODER.raw_decode(text, at)
+        is_stamp = inside is _HERE and isinstance(value, str) and _STAMP.fullmatch(value)
+        pieces.append(f'"{stamp(value)}"' if is_stamp else text[at:end])
+        return end
+    is_list = text[at] == "["
+    closing = "]" if is_list else "}"
+    count = 0
+    # First the bracket, then each comma.
+    while text[at] != closing:
+        pieces.append(text[at])
+        at += 1
+        if text[at] == closing:
+            break
+        name = str(count)
+        if not is_list:
+            name = _DECODER.raw_decode(text, at)[0]
+            at = _walk(text, at, _HERE if inside.are_keys else None, pieces)
+            pieces.append(text[at])
+            at += 1
+        at = _walk(text, at, inside.members.get(name, inside.each), pieces)
+        count += 1
+    pieces.append(closing)
+    return at + 1
