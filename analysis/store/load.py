@@ -9,7 +9,7 @@ Rows go through DuckDB's appender in batches of 20,000 into narrow temporary tab
 batch computes what SQL computes faster: wall clocks, the capture's id, whether `message` is JSON. In a trial with ten
 columns a row took 4.5 µs of processor so; the appender with all columns took 6.7, with batches of 2,500 rows 9.6; lists
 as parameters with `unnest` 19; a file of NDJSON or CSV in between, which would touch the disk besides, 10. A frame with
-its share of the exchanges takes some 10 µs to insert, of some 60 for all of its load (`python -m bench.store`).
+its share of the exchanges takes some 10 µs to insert, of some 40 for all of its load (`python -m bench.store`).
 """
 
 import gc
