@@ -6,7 +6,6 @@ goes on without.
 """
 
 import os
-import re
 import stat
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.places import home
+from mcpproxy.statements import in_one_line
 
 LENGTH: Final = 1000
 """Lines that are kept."""
@@ -42,11 +42,14 @@ def remembered() -> list[str]:
     return _lines(history_path())
 
 
-def remember(statement: str) -> str:
-    """Add a statement; twice in a row counts once. Returns it as it is remembered."""
-    # A comment runs to the end of its line, and there is only one line.
-    line = re.sub(r"('[^']*')|--[^\n]*", lambda found: found[1] or "", statement)
-    line = re.sub(r"\s*[\r\n]+\s*", " ", line).strip()
+def remember(statement: str) -> str | None:
+    """Add a statement; twice in a row counts once.
+
+    Returns:
+        It as it is remembered; None where it is not, as it cannot be told in one line: in it a line ends inside of a
+        text or a quoted name.
+    """
+    line = in_one_line(statement)
     path = history_path()
     lines = _lines(path)
     if line and lines[-1:] != [line]:

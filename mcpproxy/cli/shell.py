@@ -12,6 +12,7 @@ from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
 from mcpproxy.cli.diagnostics import Exit, interrupt_of, say
 from mcpproxy.history import remember, remembered
 from mcpproxy.sanitise import sanitise
+from mcpproxy.statements import is_whole
 
 PROMPT: Final = "sql> "
 MORE: Final = "...> "
@@ -28,10 +29,6 @@ HELP: Final = """Type SQL, over as many lines as you like, and end it with a sem
 Ctrl-C stops a query, or forgets what was typed. Tab completes names.
 """
 
-# What a semicolon does not end: text, names, comments, text between dollars.
-_QUOTED: Final = re.compile(
-    r"'[^']*+(?:''[^']*+)*+'|\"[^\"]*+(?:\"\"[^\"]*+)*+\"|--[^\n]*+\n?|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL
-)
 _LEAVING: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
 """No SQL, and what people type who want to leave."""
 KEYWORDS: Final = (
@@ -40,12 +37,6 @@ KEYWORDS: Final = (
     "false asc desc nulls first last filter over partition window qualify describe summarize pivot unpivot exclude "
     "replace count sum avg min max median quantile_cont cast "
 )
-
-
-def is_whole(text: str) -> bool:
-    """Whether a statement is complete: a semicolon ends it that stands in no text, name or comment."""
-    bare = _QUOTED.sub(" ", text).rstrip()
-    return bare.endswith(";") and not re.search(r"['\"]|/\*|\$\w*\$", bare)
 
 
 def converse(asking: Asking, *, show: Show, describe: Show) -> int:
@@ -152,7 +143,8 @@ class _Talk:
             readline.add_history(statement)
 
         def keep(sql: str) -> None:
-            readline.add_history(remember(sql))
+            if line := remember(sql):
+                readline.add_history(line)
 
         self._keep = keep
 

@@ -25,8 +25,8 @@ import pytest
 
 from analysis.store.reference import relations
 from bench.check import repeated
-from mcpproxy.cli.shell import is_whole
 from mcpproxy.history import history_path
+from mcpproxy.statements import is_whole
 from tests.analysis.store.written import Written
 from tests.harness import ROOT, children, is_alive, wait_until
 from tests.mcpproxy.cli.test_terminal import ACTS, hostile_capture

@@ -233,6 +233,34 @@ def test_history_is_one_line_a_statement_and_for_us_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("statement", "line"),
+    [
+        ('select 1 as "a--b", 2;', 'select 1 as "a--b", 2;'),
+        ("/* -- x */ select 3;", "/* -- x */ select 3;"),
+        ("/* a\n  b */\nselect 3;", "/* a b */ select 3;"),
+        ("select $$a -- b$$ as d;", "select $$a -- b$$ as d;"),
+        ("select $t$ '$$-- $t$, -- why\n  'it''s --', -- it's\r\n  2;", "select $t$ '$$-- $t$, 'it''s --', 2;"),
+        ("select 1; -- why", "select 1;"),
+        ("select 'a',\n'b'", "select 'a', 'b'"),
+        ("  select  1\n\n\t;\n", "select  1 ;"),
+        ("select 'a", "select 'a"),
+    ],
+)
+def test_a_statement_is_remembered_whole(statement: str, line: str) -> None:
+    assert remember(statement) == line
+    assert remembered() == [line]
+
+
+@pytest.mark.parametrize(
+    "statement", ["select 'a\nb'", 'select 1 as "a\r\nb"', "select $$a\nb$$", "select 'a' -- x\n 'b'"]
+)
+def test_what_is_another_statement_in_one_line_is_not_remembered(statement: str) -> None:
+    remember("select 1")
+    assert remember(statement) is None
+    assert remembered() == ["select 1"]
+
+
+@pytest.mark.parametrize(
     ("word", "names", "text", "options"),
     [
         ("la", ["latency"], "latency", ()),
