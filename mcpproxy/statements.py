@@ -8,7 +8,14 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-_BEGIN: Final = re.compile(r"'|\"|--|/\*|\$\w*\$")
+_SIGN: Final = r"\s\x00-#%-/:-@\[-^`{-\x7f"
+"""What stands in no name: blanks and signs, but dollars."""
+_TOKEN: Final = re.compile(
+    rf"'|\"|--|/\*|[eE]'|\$(?:[^{_SIGN}0-9$][^{_SIGN}$]*)?\$|(?P<name>[^{_SIGN}0-9$][^{_SIGN}]*)"
+)
+"""What begins something quoted. A name may hold dollars, and then they begin nothing."""
+_OF_ESCAPES: Final = re.compile(r"''|\\.|'", re.DOTALL)
+_OF_COMMENTS: Final = re.compile(r"/\*|\*/")
 _LINE_END: Final = re.compile(r"[\r\n]")
 
 
@@ -64,27 +71,38 @@ def _joined(text: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    at = 0
-    while begin := _BEGIN.search(text, at):
-        if begin.start() > at:
-            yield _Piece("bare", text[at : begin.start()])
-        opening, end = begin[0], _end(text, begin)
-        at = len(text) if end is None else end
+    done = at = 0
+    while token := _TOKEN.search(text, at):
+        if token["name"]:
+            at = token.end()
+            continue
+        if token.start() > done:
+            yield _Piece("bare", text[done : token.start()])
+        opening, end = token[0], _end(text, token)
+        done = at = len(text) if end is None else end
         kind: Literal["quoted", "comment", "remark"] = (
             "remark" if opening == "--" else "comment" if opening == "/*" else "quoted"
         )
-        yield _Piece(kind, text[begin.start() : at], end is not None)
-    if at < len(text):
-        yield _Piece("bare", text[at:])
+        yield _Piece(kind, text[token.start() : at], end is not None)
+    if done < len(text):
+        yield _Piece("bare", text[done:])
 
 
-def _end(text: str, begin: re.Match[str]) -> int | None:
-    """Where it ends what begins there."""
-    opening, at = begin[0], begin.end()
+def _end(text: str, token: re.Match[str]) -> int | None:
+    """Where it ends what a token begins."""
+    opening, at = token[0], token.end()
     if opening == "--":
         found = _LINE_END.search(text, at)
         return found.start() if found else len(text)
+    if opening == "/*":
+        depth = 1
+        for found in _OF_COMMENTS.finditer(text, at):
+            depth += 1 if found[0] == "/*" else -1
+            if not depth:
+                return found.end()
+        return None
+    if opening in ("e'", "E'"):
+        return next((found.end() for found in _OF_ESCAPES.finditer(text, at) if found[0] == "'"), None)
     # A quote within quotes is written twice. That is the same here as two texts beside each other.
-    closing = "*/" if opening == "/*" else opening
-    end = text.find(closing, at)
-    return end + len(closing) if end >= 0 else None
+    end = text.find(opening, at)
+    return end + len(opening) if end >= 0 else None

@@ -22,11 +22,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.store.reference import relations
 from bench.check import repeated
 from mcpproxy.history import history_path
-from mcpproxy.statements import is_whole
+from mcpproxy.statements import in_one_line, is_whole
 from tests.analysis.store.written import Written
 from tests.harness import ROOT, children, is_alive, wait_until
 from tests.mcpproxy.cli.test_terminal import ACTS, hostile_capture
@@ -628,10 +630,69 @@ def test_names_are_completed(home: Path) -> None:
         ("select $$;$$;", True),
         ("select $a$ ; $$ $a$;", True),
         (";", True),
+        (r"select E'it\'s' as x;", True),
+        (r"select e'it''s \\' as x;", True),
+        (r"select E'\';", False),
+        (r"select 'it\' as x;", True),
+        (r"select 1 as date'it\';", True),
+        (r"select N'it\';", True),
+        ("select 1 as a$b$c;", True),
+        ("select 1 as a$$;", True),
+        ("select 1 as é$b$;", True),
+        ("select 1 as €$b$;", True),
+        ("select\u3000$b$;", False),
+        ("select $1;", True),
+        ("select $1, $b;", True),
+        ("select $é1$;$é1$;", True),
+        ("select $$a$b$$;", True),
+        ("select $a$ $$ $b$ ;", False),
+        ("select 1 /* /* ; */ */;", True),
+        ("select 1 /* /* */ ;", False),
+        ("select 1 /*/ */;", True),
+        ("select 1; /* why\n*/", True),
+        ("select 1; 'and", False),
+        ("select 1; 'and'", False),
+        ("select 1 --\r;", True),
     ],
 )
 def test_a_statement_ends_at_its_own_semicolon(text: str, whole: bool) -> None:
     assert is_whole(text) is whole
+
+
+PASTED = 200_000
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "'", '"', "$", "$$", "$a", "$a$", "$é", "a$", "e'", "E'\\", "\\'", "''", "-", "--", "/*", "*/", "/", "/*/", " ",
+        "\n", "$a$b", "'\n", "--\n", "$1", "e", "é", "''\n", ";",
+    ],
+)  # fmt: skip
+def test_a_hostile_paste_is_judged_at_once(piece: str) -> None:
+    many = piece * (PASTED // len(piece))
+    began_s = time.monotonic()
+    for text in (f"select {many};", f"'{many};", f"/*{many};", f"$a${many};", f"E'{many};", f"$é{many};"):
+        is_whole(text)
+        in_one_line(text)
+    assert time.monotonic() - began_s < DEADLINE_S / 2
+
+
+LEXEMES = [
+    "'", '"', "$$", "$a$", "$b", "$", "--", "/*", "*/", "/", "e'", "E'", "\\", "x", "é", "€", "1", ",", " ", "\n", "\r",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(LEXEMES), max_size=10).map("".join))
+def test_what_is_unfinished_is_so_to_duckdb(text: str) -> None:
+    try:
+        duckdb.extract_statements(text)
+        said = ""
+    except duckdb.Error as error:
+        said = str(error)
+    # Whoever finds a mistake before it does not come to the end.
+    if not said or "unterminated" in said:
+        assert is_whole(f"{text}\n;") == (not said)
 
 
 def test_history_lies_where_state_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
