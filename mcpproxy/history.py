@@ -39,7 +39,8 @@ def history_path(name: str = _SQL) -> Path | None:
 
 def remembered() -> list[str]:
     """The SQL that was typed, the newest last."""
-    return _lines(history_path())
+    # A file that was damaged has them, and readline fails at them.
+    return [line for line in _lines(history_path()) if "\0" not in line]
 
 
 def remember(statement: str) -> str | None:
@@ -47,13 +48,14 @@ def remember(statement: str) -> str | None:
 
     Returns:
         It as it is remembered; None where it is not, as it cannot be told in one line: in it a line ends inside of a
-        text or a quoted name.
+        text or a quoted name. What holds a NUL is not remembered either.
     """
     line = in_one_line(statement)
-    path = history_path()
-    lines = _lines(path)
+    if line is None or "\0" in line:
+        return None
+    lines = remembered()
     if line and lines[-1:] != [line]:
-        _write(path, [*lines, line][-LENGTH:])
+        _write(history_path(), [*lines, line][-LENGTH:])
     return line
 
 

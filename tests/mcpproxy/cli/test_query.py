@@ -554,6 +554,20 @@ def test_a_conversation_at_the_prompt(home: Path) -> None:
     assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
 
 
+def test_a_history_that_is_damaged_keeps_nobody_from_the_prompt(home: Path) -> None:
+    history = home / ".local/state/mcpproxy/query_history"
+    history.parent.mkdir(parents=True)
+    history.write_bytes(b"select 1 + 1;\n\0\0\nselect '\0';\nselect '\x1b]0;x\x07\r';\nselect 7 * 6;\n")
+    with at_the_prompt(home) as typist:
+        typist.read_until("sql> ")
+        assert "42" in typist.ask("\x10")
+        typist.type("\x10\x10\x10")
+        assert ACTS.findall(typist.read_until("^M';").replace("\b", "")) == []
+        typist.type("\x10\r")
+        assert "2" in typist.read_until("sql> ").rpartition(";")[2]
+    assert b"\0" not in history.read_bytes()
+
+
 @pytest.mark.parametrize("word", ["exit", "quit;", " EXIT ; ", ".exit", ".q"])
 def test_whoever_wants_to_leave_leaves(home: Path, word: str) -> None:
     with at_the_prompt(home) as typist:

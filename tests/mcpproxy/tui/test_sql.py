@@ -251,6 +251,17 @@ def test_a_statement_is_remembered_whole(statement: str, line: str) -> None:
     assert remembered() == [line]
 
 
+def test_what_holds_a_nul_is_no_statement() -> None:
+    remember("select 1")
+    assert remember("select '\0'") is None
+    path = history_path()
+    assert path is not None
+    path.write_bytes(path.read_bytes() + b"\0\0\nselect 2\n")
+    assert remembered() == ["select 1", "select 2"]
+    remember("select 3")
+    assert path.read_bytes() == b"select 1\nselect 2\nselect 3\n"
+
+
 @pytest.mark.parametrize(
     "statement", ["select 'a\nb'", 'select 1 as "a\r\nb"', "select $$a\nb$$", "select 'a' -- x\n 'b'"]
 )
