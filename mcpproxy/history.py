@@ -87,6 +87,8 @@ def _write(path: Path | None, lines: Sequence[str]) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.writelines(f"{one}\n" for one in lines)
+                file.flush()
+                os.fsync(file.fileno())
             Path(name).replace(path)
         except (OSError, UnicodeEncodeError):
             Path(name).unlink(missing_ok=True)

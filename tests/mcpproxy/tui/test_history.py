@@ -148,6 +148,23 @@ def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere").read_text() == "traffic id:1\n"
 
 
+def test_what_takes_its_place_is_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    replace = Path.replace
+
+    def fsync(handle: int) -> None:
+        synced.append(os.fstat(handle).st_size)
+
+    def replaced(path: Path, target: Path) -> Path:
+        assert synced == [path.stat().st_size] != [0]
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replaced)
+    remember_filter("traffic", "id:1")
+    assert filters_of("traffic") == ["id:1"]
+
+
 @given(st.lists(st.text(max_size=20), max_size=8))
 def test_what_was_typed_comes_back(texts: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
