@@ -90,6 +90,23 @@ def fit(text: str, width: int) -> str:
     return text
 
 
+def pieces(text: str, width: int) -> Iterator[str]:
+    """All of the text in pieces of at most `width` cells, each as full as can be; marks stay on their letter."""
+    if not _ODD.search(text):
+        yield from (text[at : at + width] for at in range(0, max(1, len(text)), width))
+        return
+    begin = base = used = held = 0
+    for number, size in enumerate(_char_cells(text)):
+        if size and text[number] != "\ufe0f":
+            base, held = number, 0
+        held += size
+        used += size
+        if used > width and base > begin:
+            yield text[begin:base]
+            begin, used = base, held
+    yield text[begin:]
+
+
 def fit_ends(text: str, width: int) -> str:
     """The text in at most `width` cells: where it must be cut, in the middle, so that its end is seen as well."""
     if width < 3 or cells(text) <= width:

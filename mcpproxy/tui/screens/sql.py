@@ -15,7 +15,7 @@ from textual.screen import Screen
 
 from mcpproxy.history import remember, remembered
 from mcpproxy.report import units
-from mcpproxy.report.text import Span, cells, count_text, fit
+from mcpproxy.report.text import Span, cells, count_text, fit, pieces
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.asking import Answer, Asker, Relation
 from mcpproxy.tui.entries import Entry, Opened, bind_others
@@ -28,6 +28,8 @@ from mcpproxy.tui.widgets.table import Column, Line, Table
 
 WIDEST: Final = 48
 """Cells of a column; Enter shows a row in full."""
+NARROWEST: Final = 20
+"""Cells of a value in the row in full: long names leave it so many."""
 PROBE: Final = 500
 """Rows that decide how wide the columns are."""
 NAMES: Final = 400
@@ -258,14 +260,13 @@ class SqlScreen(Screen[None]):
         if self._answer is not None:
             pane = self.query_one("#row", Pane)
             names = [sanitise(name, WIDEST) for name, _ in self._answer.answer.columns]
-            margin = max(map(cells, names))
-            width = max(20, self.size.width - margin - 6)
+            margin = max(0, min(max(map(cells, names)), self.size.width - NARROWEST - 6))
+            width = max(NARROWEST, self.size.width - margin - 6)
             lines: list[list[Span]] = []
             for name, value in zip(names, self._answer.answer.rows[row], strict=True):
                 shown = _cell(value)
-                pieces = [shown.text[at : at + width] for at in range(0, max(1, len(shown.text)), width)]
-                for number, piece in enumerate(pieces):
-                    label = "" if number else name
+                for number, piece in enumerate(pieces(shown.text, width)):
+                    label = "" if number else fit(name, margin)
                     lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, shown.role)])
             pane.say_lines(lines)
             pane.display = True

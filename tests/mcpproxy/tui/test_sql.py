@@ -15,6 +15,7 @@ from mcpproxy.tui.asking import Asker
 from mcpproxy.tui.completing import completed
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import lines
 from tests.harness import ROOT, children, is_alive, wait_until
@@ -72,6 +73,34 @@ def test_an_answer_its_rows_and_its_columns(tmp_path: Path) -> None:
         await stage.see("what a row is")
 
     play(act, captured(tmp_path), size=(80, 30))
+
+
+@pytest.mark.parametrize(
+    ("sql", "count"),
+    [
+        ("repeat('界', 60) as wide", 60),
+        ("repeat('界', 200) || repeat('x', 70) as wide", 200),
+        ("repeat('e' || chr(769) || '界', 90) as wide", 90),
+        (f"repeat('界', 60) as \"{'n' * 60}\"", 60),
+        (f"repeat('界', 60) as \"{'名' * 60}\"", 60),
+    ],
+)
+def test_a_row_in_full_is_all_of_it(tmp_path: Path, sql: str, count: int) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, f"select {sql}, 'ends' as zz")
+        await stage.see("1 row")
+        await stage.press("tab", "enter")
+        (pane,) = screen_of(stage).query(Pane)
+
+        def shown() -> str:
+            return "\n".join(stage.text().splitlines()[pane.region.y :]) if pane.region.height else ""
+
+        await stage.until(lambda: "ends" in shown())
+        assert shown().count("界") == count
+        assert shown().count("x") == (70 if "'x'" in sql else 0)
+
+    play(act, captured(tmp_path), size=(70, 60))
 
 
 def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
