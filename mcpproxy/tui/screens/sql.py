@@ -32,6 +32,8 @@ NARROWEST: Final = 20
 """Cells of a value in the row in full: long names leave it so many."""
 PROBE: Final = 500
 """Rows that decide how wide the columns are."""
+AT_ONCE: Final = 500
+"""Columns that are laid out: more than a terminal has room for, and few where an answer has thousands."""
 NAMES: Final = 400
 """Cells of names that are offered for completion."""
 
@@ -68,18 +70,23 @@ class AnswerRows:
         self.answer = answer
         self.first = 0
         """The first column that is shown."""
-        probe = answer.rows[:PROBE]
-        self._widths = [
-            min(WIDEST, max([cells(sanitise(name, WIDEST)), *(cells(row[at] or "NULL") for row in probe)]))
-            for at, (name, _) in enumerate(answer.columns)
-        ]
+        self._widths: dict[int, int] = {}
+
+    def _shown(self) -> range:
+        return range(self.first, min(self.first + AT_ONCE, len(self.answer.columns)))
+
+    def _width(self, at: int) -> int:
+        if at not in self._widths:
+            name = cells(sanitise(self.answer.columns[at][0], WIDEST))
+            self._widths[at] = min(WIDEST, max([name, *(cells(row[at] or "NULL") for row in self.answer.rows[:PROBE])]))
+        return self._widths[at]
 
     def columns(self) -> tuple[Column, ...]:
         """Those that are shown: the last ones go where room is short."""
-        shown = list(enumerate(self.answer.columns))[self.first :]
         return tuple(
-            Column(str(at), sanitise(name, WIDEST), self._widths[at], right=right, drop=at - self.first)
-            for at, (name, right) in shown
+            Column(str(at), sanitise(name, WIDEST), self._width(at), right=right, drop=at - self.first)
+            for at in self._shown()
+            for name, right in (self.answer.columns[at],)
         )
 
     def __len__(self) -> int:
@@ -91,7 +98,7 @@ class AnswerRows:
     def line(self, row: int) -> Line:
         """One row."""
         found = self.answer.rows[row]
-        return Line({str(at): (_cell(found[at]),) for at in range(self.first, len(found))})
+        return Line({str(at): (_cell(found[at]),) for at in self._shown()})
 
 
 def _cell(value: str | None) -> Span:

@@ -81,13 +81,15 @@ class NoRows:
 
 def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Column, int]]:
     """The columns that fit, with their widths."""
-    kept = list(columns)
-    while kept and sum(column.width for column in kept) + gap * (len(kept) - 1) > width:
-        goes = max(kept, key=lambda column: column.drop)
-        if not goes.drop:
+    taken = sum(column.width for column in columns) + gap * (len(columns) - 1)
+    gone = set()
+    for number in sorted(range(len(columns)), key=lambda number: -columns[number].drop):
+        if taken <= width or not columns[number].drop:
             break
-        kept.remove(goes)
-    left = max(0, width - sum(column.width for column in kept) - gap * (len(kept) - 1))
+        gone.add(number)
+        taken -= columns[number].width + gap
+    kept = [column for number, column in enumerate(columns) if number not in gone]
+    left = max(0, width - taken)
     made = []
     for number, column in enumerate(kept):
         share = left // sum(later.stretch for later in kept[number:]) if column.stretch else 0

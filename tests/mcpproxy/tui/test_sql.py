@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import lines
 from tests.harness import ROOT, children, is_alive, wait_until
-from tests.mcpproxy.tui.stage import CALL, Stage, captured, conversation, play, said
+from tests.mcpproxy.tui.stage import CALL, DEADLINE_S, Stage, captured, conversation, play, said
 
 RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
 
@@ -73,6 +74,27 @@ def test_an_answer_its_rows_and_its_columns(tmp_path: Path) -> None:
         await stage.see("what a row is")
 
     play(act, captured(tmp_path), size=(80, 30))
+
+
+def test_an_answer_of_thousands_of_columns_takes_a_moment(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        began_s = time.monotonic()
+        await ask(stage, "with wide as (pivot (select i + 1000 as i from range(8000) t(i)) on i) from wide, range(40)")
+        await stage.see("columns 1–20 of 8001", "40 rows", "1019")
+        await stage.press("tab", *["right"] * 3, "down", "left")
+        await stage.see("columns 3–22 of 8001", "1021")
+        assert "1001" not in stage.text()
+        answer = screen_of(stage)._answer
+        assert answer is not None
+        answer.first = 7990
+        await stage.press("right")
+        await stage.see("columns 7992–8001 of 8001", "8999")
+        await stage.press("enter")
+        await stage.see("1002   1")
+        assert time.monotonic() - began_s < DEADLINE_S / 4
+
+    play(act, captured(tmp_path))
 
 
 @pytest.mark.parametrize(
