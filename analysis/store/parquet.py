@@ -24,7 +24,7 @@ _OF_DISKS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Why a file cannot be written to its end."""
 _OWN: Final = ("blob", "boolean", "float", "integer")
 """Kinds of which every type has a known name, and values that DuckDB takes as they are."""
-_TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
+_TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(TZ_NS|_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
 
 
 def write_parquet(

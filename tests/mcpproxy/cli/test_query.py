@@ -264,7 +264,10 @@ def test_parquet(home: Path) -> None:
     ((total,),) = [json.loads(answered("select sum(size) as s from frames", "--json")).values()]
     assert found == [(53, 2, total)]
     assert types == ["BIGINT", "TIMESTAMP_NS", "VARCHAR", "BLOB", "DECIMAL(38,0)"]
-    assert os.listdir() == ["a.parquet"]
+    answered("select time::timestamptz_ns as time from frames", "-o", "b.parquet")
+    with duckdb.connect() as connection:
+        assert connection.execute("describe from 'b.parquet'").fetchall()[0][1] == "TIMESTAMPTZ_NS"
+    assert sorted(os.listdir()) == ["a.parquet", "b.parquet"]
     assert "needs a file" in refused("select 1", "--format", "parquet")
 
 
