@@ -66,7 +66,7 @@ class Freed(NamedTuple):
 
 
 def directory() -> Path | None:
-    """Where the files are; None where nothing names a home, or in one whose name is no UTF-8 DuckDB opens no file."""
+    """Where the files are; None where nothing names a home, or its name is no UTF-8: DuckDB opens no file there."""
     below = cache_directory()
     if below is None or not is_utf8(below):
         return None
@@ -213,7 +213,7 @@ def trim(keep: Iterable[Path] = ()) -> None:
     folder = directory()
     if folder is None:
         return
-    _sweep(folder, LEFT_S)
+    sweep(folder, _MAKING)
     kept, left = set(keep), cap()
     for size, file in _files(folder):
         left -= size
@@ -226,7 +226,7 @@ def clear() -> Freed:
     folder = directory()
     if folder is None:
         return Freed(0, 0, 0)
-    _sweep(folder, 0)
+    sweep(folder, _MAKING, 0)
     found = _files(folder)
     for _, file in found:
         discard(file)
@@ -373,10 +373,11 @@ def _files(folder: Path) -> list[tuple[int, Path]]:
     """The files with their sizes, the one used last first."""
     found = []
     for file in folder.glob(f"*{_SUFFIX}"):
+        if not _OURS.fullmatch(file.name):
+            continue
         with suppress(OSError):
             status = file.lstat()
-            if _OURS.fullmatch(file.name):
-                found.append((status.st_mtime_ns, status.st_size, file))
+            found.append((status.st_mtime_ns, status.st_size, file))
     return [(size, file) for _, size, file in sorted(found, reverse=True)]
 
 
@@ -387,9 +388,15 @@ def _drop_older(folder: Path, path: Path, id_: str, newest: Path) -> None:
             discard(file)
 
 
-def _sweep(folder: Path, older_s: float) -> None:
-    """Remove what killed processes have left."""
-    for left in folder.glob(f"{_MAKING}*"):
+def sweep(folder: Path, begun: str, older_s: float = LEFT_S) -> None:
+    """Remove what killed processes have left.
+
+    Args:
+        folder: in which they were making something.
+        begun: how the names of such private folders begin.
+        older_s: those that are no older may be in use.
+    """
+    for left in folder.glob(f"{begun}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime >= older_s:
                 shutil.rmtree(left, ignore_errors=True)

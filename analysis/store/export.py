@@ -9,9 +9,7 @@ is replaced only where that is asked for.
 
 import os
 import re
-import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.cache import LEFT_S, is_utf8
+from analysis.store.cache import is_utf8, quoted, sweep
 from analysis.store.figures import LOSSES, Loss
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
@@ -97,9 +95,10 @@ def export(
     Raises:
         CannotExport: it cannot be written: `Taken` where a file is there already. None was written then.
     """
-    if not is_utf8(os.path.abspath(place)):
+    whole = os.path.abspath(place)
+    if not is_utf8(whole):
         raise CannotExport(f"cannot write to {place}: DuckDB opens no file in a folder whose name is no UTF-8")
-    if form == "duckdb" and "?" in os.path.abspath(place):
+    if form == "duckdb" and "?" in whole:
         raise CannotExport(f"cannot write to {place}: DuckDB takes a ? in the name of a database for the end of it")
     try:
         return _exported(found, form, place, findings=findings, force=force, progress=progress)
@@ -115,7 +114,7 @@ def _exported(
 ) -> Done:
     with ExitStack() as undo:
         _make_folder(place, undo)
-        _sweep(place)
+        sweep(place, _PRIVATE)
         with tempfile.TemporaryDirectory(prefix=_PRIVATE, dir=place) as private:
             # DuckDB takes what is relative for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
             folder = os.path.abspath(private)
@@ -128,7 +127,7 @@ def _exported(
                 made = list(write(connection, tables, Path(folder, "out")))
             out = Path(folder, "out")
             targets = [one._replace(path=place / one.path.relative_to(out)) for one in made]
-            there = [one.path for one in targets if os.path.lexists(one.path)]
+            there = dict.fromkeys(one.path for one in targets if os.path.lexists(one.path))
             for path in there:
                 if not force:
                     raise Taken(path)
@@ -148,14 +147,6 @@ def _make_folder(folder: Path, undo: ExitStack) -> None:
         if not one.is_dir():
             one.mkdir(mode=0o700, exist_ok=True)
             undo.callback(_remove, one.rmdir)
-
-
-def _sweep(place: Path) -> None:
-    """Remove what exports have left that were killed."""
-    for left in place.glob(f"{_PRIVATE}*"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime >= LEFT_S:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def _put(made: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
@@ -191,7 +182,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path
             path.parent.mkdir(parents=True, exist_ok=True)
             # The id of a capture is 32 hexadecimal digits, whatever its file says.
             rest = f"from {table} where capture = '{capture}'"
-            connection.execute(f"copy (select {given} {rest}) to {_quoted(path)} (format parquet, compression zstd)")
+            connection.execute(f"copy (select {given} {rest}) to {quoted(path)} (format parquet, compression zstd)")
             yield Exported(table, path, rows)
 
 
@@ -202,14 +193,14 @@ def _csv(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) ->
     for table in tables:
         path = out / f"{table}.csv"
         given = _selected(connection, table, forms)
-        connection.execute(f"copy (select {given} from {table}) to {_quoted(path)} (format csv, header)")  # noqa: S608 - names are ours
+        connection.execute(f"copy (select {given} from {table}) to {quoted(path)} (format csv, header)")  # noqa: S608 - names are ours
         yield Exported(table, path, _count(connection, table))
 
 
 def _database(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) -> Iterator[Exported]:
     out.mkdir()
     path = out / DATABASE
-    connection.execute(f"attach {_quoted(path)} as export (storage_version '{STORAGE}')")
+    connection.execute(f"attach {quoted(path)} as export (storage_version '{STORAGE}')")
     connection.execute("use export")
     create(connection)
     left_out = [name for name in NAMES if name not in tables]
@@ -245,11 +236,3 @@ def _count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | Non
 
 def _name(column: str) -> str:
     return f'"{column}"'
-
-
-def _quoted(path: Path) -> str:
-    return _text(str(path))
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
