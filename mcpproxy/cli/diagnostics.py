@@ -34,6 +34,12 @@ class Exit(IntEnum):
     NOT_FOUND = 127
 
 
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C."""
+_told: Final[list[int]] = []
+"""The signal by which the process was told to end."""
+
+
 def say(message: str) -> None:
     """One line on stderr."""
     _write(f"mcpproxy: {sanitise(message, None)}\n")
@@ -69,15 +75,14 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
         return _guarded(command, arguments)
 
 
-def interrupt_of(error: RuntimeError) -> BaseException | None:
-    """What ended a statement of DuckDB, which says so in words of its own; None where the error is another one."""
-    if str(error) != "Query interrupted":
-        return None
-    return SystemExit(128 + _told[0]) if _told else KeyboardInterrupt()
+def interrupt_of(error: BaseException) -> int | None:
+    """The exit code where an error is a signal: DuckDB, at work on a statement, tells of all in words of its own.
 
-
-_told: Final[list[int]] = []
-"""The signal by which the process was told to end."""
+    None where the error is another one.
+    """
+    if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
+        return 128 + _told[0] if _told else INTERRUPTED
+    return None
 
 
 @contextmanager
@@ -89,7 +94,7 @@ def _ended_by_signals() -> Iterator[None]:
         for one in taken:
             signal.signal(one, signal.SIG_IGN)
         _told.append(number)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered may find no reader
+        _drop_stdout()  # what is still buffered may find no reader
         raise SystemExit(128 + number)
 
     # What whoever started us wants ignored (nohup) stays ignored.
@@ -113,15 +118,11 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
         return fail(str(error))
     except BrokenPipeError:
         return int(Exit.FINE)
-    except KeyboardInterrupt:
-        return 130
-    except RuntimeError as error:
+    except (KeyboardInterrupt, RuntimeError) as error:
         interrupt = interrupt_of(error)
         if interrupt is None:
             raise
-        if isinstance(interrupt, SystemExit):
-            raise interrupt from None
-        return 130
+        return interrupt
     except OSError as error:
         return fail(f"{command.__module__.rpartition('.')[2]} failed: {error}")
     finally:
@@ -134,4 +135,8 @@ def _empty_stdout() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_stdout()
+
+
+def _drop_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -9,7 +9,7 @@ from typing import Final
 from analysis.store.messages import Column, QueryError, Value
 from analysis.store.reference import relations
 from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
-from mcpproxy.cli.diagnostics import Exit, interrupt_of, say
+from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, interrupt_of, say
 from mcpproxy.history import remember, remembered
 from mcpproxy.sanitise import sanitise
 from mcpproxy.statements import is_whole
@@ -97,12 +97,10 @@ class _Talk:
         except QueryError as error:
             sys.stdout.flush()
             tell(error)
-        except KeyboardInterrupt:
-            sys.stdout.flush()
-            say("stopped")
-        except RuntimeError as error:
-            if not isinstance(interrupt_of(error), KeyboardInterrupt):
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if interrupt_of(error) != INTERRUPTED:
                 raise
+            sys.stdout.flush()
             say("stopped")
         sys.stdout.flush()
 
