@@ -79,12 +79,13 @@ def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
         return below
     if (path.exists() or path.is_symlink()) and not path.is_dir():
         return [path]
-    if named := [found for found in all_captures() if found.parent.name == safe_name(argument)]:
+    known = all_captures()
+    if named := [found for found in known if found.parent.name == safe_name(argument)]:
         return named[:1] if newest_only else named
-    if listed := [found for found in all_captures() if _is_called(found, argument)]:
+    if listed := [found for found in known if _is_called(found, argument)]:
         return listed
-    if _ID.fullmatch(argument) and (known := _identified(argument)):
-        return known
+    if _ID.fullmatch(argument) and (identified := _identified(known, argument)):
+        return identified
     if path.is_dir():
         return _nothing(f"no captures in {sanitise(argument)}")
     if "/" in argument or argument.endswith(SUFFIX):
@@ -98,14 +99,14 @@ def _is_called(path: Path, argument: str) -> bool:
     return wanted in (stem, f"{path.parent.name}/{stem}") or (len(wanted) >= 4 and stem.endswith(f"-{wanted}"))
 
 
-def _identified(begun: str) -> list[Path]:
-    """The captures whose id begins so; several only where it is the whole id of each.
+def _identified(known: list[Path], begun: str) -> list[Path]:
+    """Those captures whose id begins so; several only where it is the whole id of each.
 
     Raises:
         NotACapture: it begins the ids of several.
     """
     found: dict[str, list[Path]] = {}
-    for path in all_captures():
+    for path in known:
         try:
             # SQL calls one by its path where another has its id.
             ids = capture_id(Capture(path)), path_id(path)
