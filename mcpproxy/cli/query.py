@@ -130,7 +130,7 @@ def run(arguments: list[str]) -> int:
                     describe=partial(_write_stdout, form=_describing(options.format)),
                 )
             answer = asking.ask(sql, counts_reader=options.output is not None)
-            _deliver(answer.columns, answer, options.format, options, answer.until_s)
+            _deliver(answer.columns, answer, options, answer.until_s)
             return int(Exit.USAGE if asking.is_spoiled else Exit.FINE)
     except QueryError as error:
         tell(error)
@@ -214,13 +214,13 @@ def _meant_as_view(words: list[str]) -> str:
 
 def _describe(options: argparse.Namespace) -> int:
     """Answer `--views` and `--schema`; no capture is needed."""
-    form = _describing(options.format)
+    options.format = _describing(options.format)
     if options.views:
-        _deliver(*views(), form, options)
+        _deliver(*views(), options)
         return int(Exit.FINE)
     relation = relation_of(options.schema, "--views")
-    _deliver(*schema(relation), form, options)
-    if options.format == "table" and options.output is None:
+    _deliver(*schema(relation), options)
+    if options.format == _REFERENCE and options.output is None:
         sys.stdout.write(_about(relation))
     return int(Exit.FINE)
 
@@ -280,15 +280,14 @@ def _harmless(line: str, form: str) -> str:
 def _deliver(
     columns: list[Column],
     rows: Iterable[tuple[Value, ...]],
-    form: str,
     options: argparse.Namespace,
     until_s: float | None = None,
 ) -> None:
     if options.output is None:
-        _write_stdout(columns, rows, form)
+        _write_stdout(columns, rows, options.format)
         return
     with _new_file(Path(options.output), replace=options.force) as path:
-        if form == "parquet":
+        if options.format == "parquet":
             from analysis.store.parquet import write_parquet
 
             if not columns:
@@ -296,7 +295,7 @@ def _deliver(
             write_parquet(path, columns, names_of(columns), rows, until_s)
         else:
             with path.open("w", encoding="utf-8", newline="") as file:
-                file.writelines(_lines(columns, rows, form, Style()))
+                file.writelines(_lines(columns, rows, options.format, Style()))
 
 
 @contextmanager
