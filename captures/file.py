@@ -142,7 +142,7 @@ class CaptureFile:
         self._sizes: dict[int, int] = {}
         self._reserve: int | None = None
         try:
-            self.fd = _create(self.path)
+            self.fd = create(self.path)
             try:
                 self._make_reserve()
             except OSError:
@@ -214,7 +214,7 @@ class CaptureFile:
             OSError: the old file stays in use.
         """
         path = segment_path(self.path, self.segment + 1)
-        new = _create(path)
+        new = create(path)
         try:
             self.append(ending)
         except OSError:
@@ -251,7 +251,7 @@ class CaptureFile:
         """
         folder, name = os.path.split(self.path)
         path = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
-        fd = _create(path)
+        fd = create(path)
         try:
             os.unlink(path)
             if self._write(fd, bytes(RESERVE_BYTES)) != RESERVE_BYTES:
@@ -297,7 +297,7 @@ class CaptureFile:
     def close(self) -> None:
         """Let go of file, lock and reserve."""
         self.release_reserve()
-        os.close(self.fd)
+        let_go(self.fd)
 
 
 class AppendError(OSError):
@@ -308,7 +308,12 @@ class AppendError(OSError):
         self.written = written
 
 
-def _create(path: str) -> int:
+def create(path: str) -> int:
+    """A new file for a segment, locked; its descriptor.
+
+    Raises:
+        OSError: anything stands there already, or it cannot be made.
+    """
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(fd, 0o600)
@@ -344,6 +349,16 @@ def _discard(path: str, fd: int) -> None:
     except OSError:
         return
     finally:
+        os.close(fd)
+
+
+def let_go(fd: int) -> None:
+    """Unlock and close a segment. Closing alone would not unlock it while the guard has it open, too."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    except OSError:  # a file system without locks
+        os.close(fd)
+    else:
         os.close(fd)
 
 

@@ -50,10 +50,28 @@ class Loss:
         self.records += 1
         self.bytes += line.entry.size
         if line.entry.loss is not None:
-            self._absorb(line.entry.loss)
+            self._take_over(line.entry.loss)
         counts = self._by_dir[line.entry.dir]
         counts[0] += line.entry.rec == "frame" or line.entry.dir is None
         counts[1] += line.entry.size
+
+    @classmethod
+    def of_fault(cls, direction: str | None, frames: int, size: int) -> Loss:
+        """What crossed unrecorded, and so without numbers."""
+        loss = cls()
+        loss.reason = "fault"
+        loss.records, loss.bytes = frames, size
+        loss._by_dir[direction] = [frames, size]
+        return loss
+
+    def absorb(self, other: Loss) -> None:
+        """Count what another loss counts, its range apart."""
+        self.reason = self.reason or other.reason
+        self.records += other.records
+        self.bytes += other.bytes
+        for name, (records, size) in other._by_dir.items():
+            self._by_dir[name][0] += records
+            self._by_dir[name][1] += size
 
     def _reach(self, first: Line, last: Line) -> None:
         if self.first is None or first.seq < self.first.seq:
@@ -61,21 +79,14 @@ class Loss:
         if self.last is None or last.seq > self.last.seq:
             self.last = last
 
-    def _absorb(self, earlier: Loss) -> None:
+    def _take_over(self, earlier: Loss) -> None:
         """Take over what a `gap` tells that is now lost itself; it stood right behind the range that it names."""
-        assert earlier.first is not None
-        assert earlier.last is not None
-        self._reach(earlier.first, earlier.last)
-        self.records += earlier.records
-        self.bytes += earlier.bytes
-        for name, (records, size) in earlier._by_dir.items():
-            self._by_dir[name][0] += records
-            self._by_dir[name][1] += size
+        if earlier.first is not None and earlier.last is not None:
+            self._reach(earlier.first, earlier.last)
+        self.absorb(earlier)
 
     def entry(self) -> Entry:
         """The `gap` record that tells of it."""
-        assert self.first is not None
-        assert self.last is not None
         (c2s, c2s_bytes), (s2c, s2c_bytes), (other, other_bytes) = self._by_dir.values()
         lost = {
             "c2s": {"frames": c2s, "bytes": c2s_bytes},
@@ -83,10 +94,10 @@ class Loss:
             "other": {"records": other, "bytes": other_bytes},
         }
         text = members(
-            first=self.first.seq,
-            last=self.last.seq,
-            from_ns=self.first.t_ns,
-            to_ns=self.last.t_ns,
+            first=None if self.first is None else self.first.seq,
+            last=None if self.last is None else self.last.seq,
+            from_ns=None if self.first is None else self.first.t_ns,
+            to_ns=None if self.last is None else self.last.t_ns,
             lost=lost,
             reason=self.reason,
         )

@@ -13,7 +13,7 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
-from captures.frame import C2S, S2C, Direction, Envelope, Unit
+from captures.frame import C2S, S2C, UNJUDGED, Direction, Envelope, Unit
 from captures.tuples import NamedTuple
 
 TYPE_CHECKING = False
@@ -195,6 +195,7 @@ def frame_members(
     event_id: str | None = None,
     event: str | None = None,
     id_again: bool = False,
+    fault: str | None = None,
 ) -> bytes:
     """The middle of a `frame` record.
 
@@ -211,6 +212,7 @@ def frame_members(
         event_id: the SSE event id in force.
         event: the type of an SSE event that is not `message`.
         id_again: whether it names the id itself, which is that of the frame before.
+        fault: the type of the exception that kept us from judging it; `verdict` is then `UNJUDGED`.
     """
     middle = _place(direction, conn, exchange, unit, event_id)
     if id_again:
@@ -218,6 +220,8 @@ def frame_members(
     if event is not None:
         middle += b',"event":%b' % _escape(event)
     middle += _verdict(verdict)
+    if fault is not None:
+        middle += b',"fault":%b' % _escape(fault)
     if delim != b"\n":
         middle += b',"delim":%b' % _escape(delim.decode())
     if not whole:
@@ -225,6 +229,27 @@ def frame_members(
     if parts is not None:
         return middle + b',"parts":%d,"size":%d' % parts
     return middle + payload(raw)
+
+
+def faulty_members(
+    direction: Direction, raw: bytes, error: Exception, *, delim: bytes = b"\n", whole: bool = True
+) -> bytes:
+    """The middle of the `frame` record of a line that a fault of ours has left without a verdict; raises nothing."""
+    fault = type(error).__name__
+    try:
+        return frame_members(direction, raw, UNJUDGED, delim=delim, whole=whole, fault=fault)
+    except Exception:  # noqa: BLE001 - whatever else is broken, the bytes are kept
+        ends = b"" if delim == b"\n" else b',"delim":"%b"' % delim.replace(b"\r", b"\\r").replace(b"\n", b"\\n")
+        cut = b"" if whole else b',"whole":false'
+        kept = (
+            direction.encode(),
+            fault.encode("ascii", "replace"),
+            ends,
+            cut,
+            len(raw),
+            b2a_base64(raw, newline=False),
+        )
+        return b',"dir":"%b","kind":"unjudged","fault":"%b"%b%b,"size":%d,"raw_b64":"%b"' % kept
 
 
 def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:

@@ -5,10 +5,14 @@ Number, stamp and place in the queue are taken together under one short lock, wh
 whoever then holds the write lock writes all that is queued, in order. So file order is number order, and a thread
 waits for one write at most.
 
-The contract, in trouble: after `degrade` (a write hangs) or a refused write, `add` only queues and returns at once. A
-drainer thread, started beforehand because a machine in trouble may refuse new ones, waits for the stuck write,
-retries a refused one once a second, and hands the file back when writes have been quick for a second. The queue is
-bounded; what does not fit is counted, and a `gap` record says so.
+The contract, in trouble: after `degrade` (a write hangs) or a refused write, `add` only queues and returns at once;
+by then the records are in the journal, if there is one, so a kill does not lose them either. A drainer thread, started
+beforehand because a machine in trouble may refuse new ones, waits for the stuck write, retries a refused one once a
+second, and hands the file back when the queue is empty and a write was quick. The queue is bounded; what does not fit
+is counted, and a `gap` record says so.
+
+A record with a number is always in the file or in one of `_direct`, `_taken`, `_carry` and `_queue`, which change under
+the order lock: `degrade` copies all of these into the journal before any chunk may be taken from a waiting thread.
 
 Policies for a refused write: `pass` as told, `stop` (every later `add` raises), `block` (the `add` waits until the
 disk takes it).
@@ -22,13 +26,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from captures.file import AppendError, CaptureFile, sync
+from captures.file import AppendError, CaptureFile, let_go, sync
 from captures.loss import Entry, Line, Loss
 from captures.record import members, seal, seal_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final, Literal, Protocol
+
+    from captures.journal import Journal
 
     Policy = Literal["pass", "stop", "block"]
     Fsync = Literal["1s", "always", "never"]
@@ -40,9 +46,14 @@ else:
 QUEUE_BYTES: Final = 32 << 20
 ENTRY_BYTES: Final = 400
 """What the objects of one waiting record take, its bytes apart."""
+SEAL_BYTES: Final = 100
+"""What number, stamp, type and checksum add to a record at most, in bytes."""
+SPARE_BYTES: Final = 64 << 10
+"""Room in the journal that frames leave for the records that tell of losses and of the end."""
 SLICE_BYTES: Final = 1 << 20
 SLOW_NS: Final = 5_000_000
 HEALTHY_NS: Final = 1_000_000_000
+"""How long writes must be quick before a disk that was in trouble lately is trusted again."""
 RETRY_S: Final = 1.0
 TELL_NS: Final = 10_000_000_000
 CLOSE_S: Final = 2.0
@@ -73,6 +84,8 @@ class Writer:
         policy: Policy = "pass",
         fsync: Fsync = "1s",
         queue_bytes: int = QUEUE_BYTES,
+        journal: Journal | None = None,
+        on_segment: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Write the header of the first segment.
 
@@ -83,6 +96,8 @@ class Writer:
             policy: what to do when a write is refused.
             fsync: when to bring the records to the disk itself.
             queue_bytes: how much may wait while the disk does not answer.
+            journal: keeps what waits for a process that outlives us; None where there is no such process.
+            on_segment: called with the number of each new segment.
 
         Raises:
             AppendError: the header cannot be written.
@@ -95,6 +110,8 @@ class Writer:
         self._policy: Policy = "pass"
         self._fsync = fsync
         self._room = queue_bytes
+        self._journal = journal
+        self._on_segment = on_segment
         self._seq = 0
         self._stamped_ns = 0
         self._order = threading.Lock()
@@ -102,8 +119,14 @@ class Writer:
         self._queue: list[Line] = []
         self._queued_bytes = 0
         self._carry: list[Line] = []
+        self._taken: Sequence[Line] = ()
+        """What a thread is writing that has taken it from the queue."""
+        self._direct: tuple[int, int, str, Sequence[bytes]] | None = None
+        """What a thread is writing that has passed the queue by: first number, stamp, type, middles."""
         self._gap: Loss | None = None
         self._queue_only = False
+        self._patience_ns = 0
+        self._healed_ns = -HEALTHY_NS
         self._refused: AppendError | None = None
         self._told_ns = -TELL_NS
         self._work = threading.Event()
@@ -157,18 +180,23 @@ class Writer:
                     return None
                 first = self._seq
                 self._seq = first + len(middles)
-                now_ns = waiter.waiting_since_ns = time.monotonic_ns()
-            t_ns = now_ns - self.origin_ns
-            lines = seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
+                now_ns = time.monotonic_ns()
+                t_ns = now_ns - self.origin_ns
+                self._direct = (first, t_ns, rec, middles)
+                waiter.waiting_since_ns = now_ns
             try:
+                lines = _seal_direct(self._direct)
                 self._file.append(lines)
                 self._written = first + len(middles) - 1
+                self._direct = None
                 if self._fsync == "always":
                     self._sync_now()
             except AppendError as error:
-                entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
-                rest = [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+                rest = _lines_of(first, t_ns, rec, middles, direction, sizes)
                 self._settle(error, rest[lines.count(b"\n", 0, error.written) :])
+            except Exception:
+                self._write_off(_lines_of(first, t_ns, rec, middles, direction, sizes))
+                raise
         finally:
             self._write_lock.release()
         if not self._dirty.is_set():
@@ -219,18 +247,56 @@ class Writer:
         self._work.set()
 
     def degrade(self) -> None:
-        """From now on only queue: a write hangs. Healing is the drainer's."""
+        """From now on only queue: a write hangs. Healing is the drainer's.
+
+        When this returns, all that waits is in the journal.
+        """
         with self._order:
-            self._queue_only = True
+            if not self._queue_only:
+                self._begin_queueing()
         self._work.set()
+
+    def _begin_queueing(self) -> None:
+        self._queue_only = True
+        # Where a machine is only busy, one quick write shows it. An alarm that comes back at once needs more patience.
+        is_again = time.monotonic_ns() - self._healed_ns < HEALTHY_NS
+        self._patience_ns = HEALTHY_NS if is_again else 0
+        self._journal_all()
+
+    def _journal_all(self) -> None:
+        """Copy what has a number and may not be in the file yet into the journal; the order lock is held."""
+        direct = self._direct
+        if self._journal is None:
+            return
+        self._journal.next_seq = self._seq
+        if direct is not None:
+            first, _, _, middles = direct
+            self._journal.put(_seal_direct(direct), first + len(middles) - 1)
+        self._journal_lines([*self._taken, *self._carry, *self._queue])
+
+    def _journal_lines(self, lines: Sequence[Line]) -> None:
+        if self._journal is not None and lines:
+            sealed = [seal(line.seq, line.t_ns, line.entry.rec, line.entry.middle) for line in lines]
+            self._journal.put(b"".join(sealed), lines[-1].seq)
+            self._journal.next_seq = self._seq
+
+    def _has_room(self, entries: Sequence[Entry]) -> bool:
+        if self._queued_bytes + sum(map(_cost, entries)) > self._room:
+            return False
+        if self._journal is None:
+            return True
+        return sum([len(entry.middle) + SEAL_BYTES for entry in entries]) + SPARE_BYTES <= self._journal.room
 
     def _number(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
         """Take numbers, stamp and places; the order lock is held."""
         first = self._seq
         t_ns = time.monotonic_ns() - self.origin_ns if at_ns is None else max(at_ns, self._stamped_ns)
         self._stamped_ns = t_ns
-        self._queue += [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+        lines = [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+        self._queue += lines
         self._seq = first + len(entries)
+        if self._queue_only:
+            self._journal_lines(lines)
         return first
 
     def _enqueue(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
@@ -238,14 +304,13 @@ class Writer:
             raise RecordingStopped
         if self._over:
             return self._seq
-        need = sum(map(_cost, entries))
-        if self._queued_bytes + need > self._room:
+        if not self._has_room(entries):
             if len(entries) == 1:
                 return self._lose(entries)
             # Small records find room where a large one beside them does not.
             return min([self._enqueue([entry], at_ns) for entry in entries])
         self._end_gap()
-        self._queued_bytes += need
+        self._queued_bytes += sum(map(_cost, entries))
         first = self._number(entries, at_ns)
         self._work.set()
         self._idle.notify_all()
@@ -255,13 +320,30 @@ class Writer:
         first = self._seq
         t_ns = time.monotonic_ns() - self.origin_ns
         for entry in entries:
-            self._count_lost(Line(self._seq, t_ns, entry))
+            self._count_lost(Line(self._seq, t_ns, entry), self._reason())
             self._seq += 1
+        if self._journal is not None:
+            self._journal.next_seq = self._seq
         self._tell_loss()
         return first
 
-    def _count_lost(self, line: Line) -> None:
-        reason = self._reason()
+    def write_off(self, direction: str | None, frames: int, size: int) -> None:
+        """Count frames, or lines, that crossed after a fault of ours had ended the recording of their direction."""
+        if frames or size:
+            loss = Loss.of_fault(direction, frames, size)
+            self.lost.absorb(loss)
+            self.post(loss.entry())
+
+    def _write_off(self, lines: Sequence[Line]) -> None:
+        """A fault of ours keeps these from being written: count them."""
+        with self._order:
+            self._direct, self._taken = None, ()
+            for line in lines:
+                self._count_lost(line, "fault")
+            # At once, while its range is unbroken; whoever writes next writes it.
+            self._end_gap()
+
+    def _count_lost(self, line: Line, reason: str) -> None:
         self._gap = self._gap or Loss()
         self._gap.add(line, reason)
         if line.entry.loss is None:
@@ -277,13 +359,20 @@ class Writer:
             return
         with self._order:
             lines = self._carry + self._queue if self._carry else self._queue
+            self._taken = lines
             self._carry, self._queue, held = [], [], self._queued_bytes
         self._inflight = len(lines)
         try:
             if lines:
                 self._write_lines(lines, last=last)
+        except RecordingStopped:
+            raise
+        except Exception:
+            self._write_off([line for line in lines if line.seq > self._written])
+            raise
         finally:
             self._inflight = 0
+            self._taken = ()
             if held:
                 # Not before: what is being written takes memory, too. What was refused has been counted anew.
                 with self._order:
@@ -299,6 +388,8 @@ class Writer:
                 self._file.append(sealed[0] if len(sealed) == 1 else b"".join(sealed), last=last)
                 start += len(sealed)
                 self._written = lines[start - 1].seq
+                if self._journal is not None:
+                    self._journal.free(self._written)
                 if self._fsync == "always":
                     self._sync_now()
             except AppendError as error:
@@ -317,9 +408,12 @@ class Writer:
         """A write was refused: keep what it did not take, and go on as the policy says."""
         self._refused = error
         with self._order:
-            self._carry = rest
+            self._direct, self._taken, self._carry = None, (), rest
             self._queued_bytes += sum(_cost(line.entry) for line in rest)
-            self._queue_only = self._policy != "block"
+            if self._policy == "block":
+                self._queue_only = False
+            elif not self._queue_only:
+                self._begin_queueing()
         self._tell_trouble(error)
         if self._policy == "block":
             self._closing.wait(RETRY_S)
@@ -332,7 +426,10 @@ class Writer:
         """The ring has reached its size, the segment has, or both."""
         self._file.trim()
         if self._file.size >= self._file.look_at:
-            self._rotate()
+            try:
+                self._rotate()
+            finally:
+                self._taken = ()
 
     def _rotate(self) -> None:
         """End the segment and begin the next one, or let the old one go on."""
@@ -344,18 +441,22 @@ class Writer:
             numbers = (self._seq, self._seq + 1)
             self._seq += 2
             t_ns = self._stamped_ns = time.monotonic_ns() - self.origin_ns
-        ending = Line(numbers[0], t_ns, Entry("close", members(ending="segment")))
-        opening = Line(numbers[1], t_ns, Entry("header", self._header(self._file.segment + 1)))
+            ending = Line(numbers[0], t_ns, Entry("close", members(ending="segment")))
+            opening = Line(numbers[1], t_ns, Entry("header", self._header(self._file.segment + 1)))
+            self._taken = (ending, opening)
+            if self._queue_only:
+                self._journal_lines(self._taken)
         try:
             old = self._file.next_segment(seal(ending.seq, t_ns, "close", ending.entry.middle))
         except OSError as error:
             self._stay(ending, opening.seq, error)
             return
         if self._fsync == "never":
-            os.close(old)
+            let_go(old)
         else:
             self._retired.append(old)
         self._write_lines([opening])
+        self._on_segment(self._file.segment)
 
     def _stay(self, ending: Line, seq: int, error: OSError) -> None:
         """The old segment goes on; a gap with the number of the next one's header tells that its `close` is lost."""
@@ -370,40 +471,47 @@ class Writer:
         while not self._closing.is_set():
             self._work.wait()
             self._work.clear()
-            quick_since_ns = time.monotonic_ns()
+            quick_since_ns, was_quick = time.monotonic_ns(), False
             if not self._queue_only:
                 with self._write_lock:
                     self._drain_once()
             while self._queue_only and not self._closing.is_set():
                 with self._write_lock:
-                    began_ns = time.monotonic_ns()
+                    began_ns, before = time.monotonic_ns(), self._written
                     self._drain_once()
                     ended_ns = time.monotonic_ns()
                 if self._refused is not None:
                     self._closing.wait(RETRY_S)
-                    quick_since_ns = time.monotonic_ns()
+                    quick_since_ns, was_quick = time.monotonic_ns(), False
                 elif ended_ns - began_ns >= SLOW_NS:
-                    quick_since_ns = ended_ns
-                elif self._healed(ended_ns - quick_since_ns):
-                    break
+                    quick_since_ns, was_quick = ended_ns, False
+                else:
+                    was_quick = was_quick or self._written != before
+                    if self._healed(ended_ns - quick_since_ns, self._patience_ns if was_quick else HEALTHY_NS):
+                        break
 
     def _drain_once(self) -> None:
         try:
             self._write_queue()
         except RecordingStopped:
             return
+        except Exception as error:  # noqa: BLE001 - a fault costs the records at hand; without a drainer all would be lost
+            self._tell_seldom(f"a fault of mcpproxy lost records ({type(error).__name__}); traffic goes on")
 
-    def _healed(self, quick_ns: int) -> bool:
-        """Hand the file back to the pumps when all is written and writes have long been quick; else wait for work."""
+    def _healed(self, quick_ns: int, patience_ns: int) -> bool:
+        """Hand the file back to the pumps when all is written and writes were quick long enough; else wait for work."""
         with self._order:
             if not self._queue and not self._carry:
-                if quick_ns >= HEALTHY_NS and self._gap is None:
+                if quick_ns >= patience_ns and self._gap is None:
                     self._queue_only = False
+                    self._healed_ns = time.monotonic_ns()
+                    if self._journal is not None:
+                        self._journal.clear()
                     return True
                 if self._gap is not None:
                     self._end_gap()
                     return False
-                self._idle.wait((HEALTHY_NS - quick_ns) / 1e9)
+                self._idle.wait((patience_ns - quick_ns) / 1e9)
         return False
 
     def _run_keeper(self) -> None:
@@ -450,8 +558,9 @@ class Writer:
                     f"the disk refused to sync the capture ({self._sync_error}): safe up to record {self._durable} only"
                 )
             finally:
-                for fd in fds:
-                    os.close(fd)
+                for fd in fds[:-1]:
+                    let_go(fd)
+                os.close(current)
 
     def _tell_trouble(self, error: AppendError) -> None:
         then = {"pass": "traffic goes on, retrying", "stop": "ending the session", "block": "traffic waits, retrying"}
@@ -474,8 +583,7 @@ class Writer:
             closing: makes the `close` record; called last, when the losses are known.
             wait_s: how long a disk that does not answer may hold up the end, in seconds.
         """
-        with self._order:
-            self._queue_only = True
+        self.degrade()
         self._closing.set()
         self._work.set()
         self._dirty.set()
@@ -510,6 +618,8 @@ class Writer:
                 self._file.release_reserve()
             self._whole = not self._carry
             if self._whole:
+                if self._journal is not None:
+                    self._journal.clear()
                 if self._fsync != "never":
                     self._sync_now()
                 self._file.close()
@@ -519,8 +629,10 @@ class Writer:
         self._file.release_reserve()
         with self._order:
             for line in (*self._carry, *self._queue):
-                self._count_lost(line)
+                self._count_lost(line, self._reason())
             self._carry, self._queue = [], []
+            if self._journal is not None:
+                self._journal.clear()
 
     def _end_gap(self) -> None:
         if self._gap is not None:
@@ -531,8 +643,10 @@ class Writer:
         with self._order:
             waiting = self._inflight + len(self._carry) + len(self._queue) + self.lost.records
             waiting = max(waiting, self._seq - 1 - self._written)
+        # What is in the journal is written by the guard as soon as the disk lets it.
+        still = "are not" if self._journal is None else "are not yet"
         self._tell(
-            f"the disk does not answer: {waiting} records of this session are not in the capture {self._file.path}"
+            f"the disk does not answer: {waiting} records of this session {still} in the capture {self._file.path}"
         )
         return False
 
@@ -540,6 +654,18 @@ class Writer:
     def durable_seq(self) -> int | None:
         """Where syncing has failed: the last number that is known to be on the disk."""
         return self._durable if self._sync_error is not None else None
+
+
+def _seal_direct(direct: tuple[int, int, str, Sequence[bytes]]) -> bytes:
+    first, t_ns, rec, middles = direct
+    return seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
+
+
+def _lines_of(
+    first: int, t_ns: int, rec: str, middles: Sequence[bytes], direction: str, sizes: Iterable[int]
+) -> list[Line]:
+    entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
+    return [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
 
 
 def _cost(entry: Entry) -> int:

@@ -19,9 +19,19 @@ from captures.early import judge_in_passing
 from captures.errors import CannotCreate
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.frame import UNJUDGED, Direction, Envelope
+from captures.journal import Journal
 from captures.loss import Entry
 from captures.places import captures_root, config_directory, safe_name
-from captures.record import frame_members, line_members, members, part_members, stderr_members, use_orjson
+from captures.record import (
+    faulty_members,
+    frame_members,
+    line_members,
+    members,
+    part_members,
+    stderr_members,
+    use_orjson,
+)
+from captures.recovery import Recovery
 from captures.redact import Redactor, load_key, server_name
 from captures.writer import Fsync, Policy, RecordingStopped, Writer
 from mcpproxy.header import Header, working_directory
@@ -81,12 +91,26 @@ def tell_of_fault(writer: Writer, what: str, error: Exception) -> None:
     writer.post(Entry("gap", members(reason="fault")))
 
 
+class Missed:
+    """What a stream carried after a fault of the writer had ended its recording."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.bytes = 0
+
+    def add(self, data: bytes) -> None:
+        """Count a chunk that nobody recorded; a frame is what ends in an LF."""
+        self.frames += data.count(b"\n")
+        self.bytes += len(data)
+
+
 class Channel:
     """The tap on one direction of frames."""
 
     def __init__(self, recorder: Recorder, direction: Direction) -> None:
         self.frames = 0
         self.bytes = 0
+        self.missed = Missed()
         self._recorder = recorder
         self._writer = recorder.writer
         self._dir = direction
@@ -94,6 +118,7 @@ class Channel:
         self._parts_size = 0
         self._latest: tuple[int, int] | None = None
         self._lock = threading.Lock()
+        self._has_told_fault = False
         self.waiting_since_ns = 0
 
     def portion(self, data: bytes) -> int:
@@ -105,11 +130,15 @@ class Channel:
         self._latest = None
         with self._lock:
             self.bytes += len(data)
-            lines = self._lines.plain(data)
-            if lines is None:
-                entries = [entry for piece in self._lines.feed(data) for entry in self._entries(piece)]
+            try:
+                lines = self._lines.plain(data)
+                pieces = self._lines.feed(data) if lines is None else []
+            except Exception as error:  # noqa: BLE001 - a fault of ours costs frames their verdict, never their record
+                lines, pieces = None, []
+                entries = self._uncut(data, error)
             else:
-                self.frames += len(lines)
+                entries = [entry for piece in pieces for entry in self._entries(piece)]
+                self.frames += len(lines or ())
         if lines is None:
             self._add(entries)
         elif lines:
@@ -118,7 +147,10 @@ class Channel:
     def _add_lines(self, lines: list[bytes]) -> None:
         """Record whole lines: quickly while nobody else writes, else through the queue."""
         direction = self._dir
-        middles = self._recorder.middles(direction, lines)
+        try:
+            middles = self._recorder.middles(direction, lines)
+        except Exception:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+            middles = [self._middle(line) for line in lines]
         try:
             first = self._writer.add_quickly("frame", middles, direction, map(len, lines), self)
         except RecordingStopped:
@@ -132,6 +164,31 @@ class Channel:
             )
         else:
             self._latest = (first, first + len(lines) - 1)
+
+    def _middle(self, raw: bytes, *, delim: bytes = b"\n", whole: bool = True) -> bytes:
+        """The record of one frame but for number and stamp; with the name of the fault where judging it failed."""
+        try:
+            verdict = self._recorder.judge(raw, self._dir, whole=whole)
+            return frame_members(self._dir, raw, verdict, delim=delim, whole=whole)
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+            self._tell_fault(error)
+            return faulty_members(self._dir, raw, error, delim=delim, whole=whole)
+
+    def _uncut(self, data: bytes, error: Exception) -> list[Entry]:
+        """Cutting failed: what waited and what came are kept as they are, and the next chunk begins anew."""
+        self._tell_fault(error)
+        pieces = [raw for raw in (self._lines.held, data) if raw]
+        self._lines = LineSplitter()
+        self.frames += len(pieces)
+        return [
+            Entry("frame", faulty_members(self._dir, raw, error, delim=b"", whole=False), self._dir, len(raw))
+            for raw in pieces
+        ]
+
+    def _tell_fault(self, error: Exception) -> None:
+        if not self._has_told_fault:
+            self._has_told_fault = True
+            tell(f"a fault of mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded")
 
     def _add(self, entries: list[Entry]) -> None:
         if not entries:
@@ -151,10 +208,7 @@ class Channel:
         raw, size = piece.raw, len(piece.raw)
         if not piece.part:
             self.frames += 1
-            verdict = self._recorder.judge(raw, self._dir, whole=whole)
-            return [
-                Entry("frame", frame_members(self._dir, raw, verdict, delim=piece.delim, whole=whole), self._dir, size)
-            ]
+            return [Entry("frame", self._middle(raw, delim=piece.delim, whole=whole), self._dir, size)]
         self._parts_size += size
         entries = [Entry("part", part_members(self._dir, piece.part, raw), self._dir, size)]
         if piece.last:
@@ -187,7 +241,7 @@ class Channel:
             return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """A bug of ours: this direction is recorded no more."""
+        """A bug of the writer: this direction is recorded no more."""
         tell_of_fault(self._writer, self._dir, error)
 
 
@@ -197,6 +251,7 @@ class StderrTap:
     def __init__(self, writer: Writer, quota: int = STDERR_QUOTA) -> None:
         self.bytes = 0
         self.recorded = 0
+        self.missed = Missed()
         self._writer = writer
         self._lines = LineSplitter(STDERR_PIECE)
         self._quota = self._left = float(quota)
@@ -253,7 +308,7 @@ class StderrTap:
             return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """A bug of ours: stderr is recorded no more."""
+        """A bug of the writer: stderr is recorded no more."""
         tell_of_fault(self._writer, "stderr", error)
 
 
@@ -291,6 +346,8 @@ class Recorder:
         self.middles: Middles = early_middles
         """Makes the records of whole lines but for number and stamp; likewise."""
         self.on_stop: Callable[[], None] = lambda: None
+        self.on_segment: Callable[[int], None] = lambda _: None
+        """Called with the number of each further segment."""
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns)
@@ -308,12 +365,23 @@ class Recorder:
         segment_bytes = min(SEGMENT_BYTES, ring_bytes // 4)
         self._file = CaptureFile(path, segment_bytes=segment_bytes, ring_bytes=ring_bytes)
         try:
-            self.writer = Writer(self._file, header.middle, tell, policy=policy, fsync=fsync)
+            journal = Journal()
+            self.writer = Writer(
+                self._file,
+                header.middle,
+                tell,
+                policy=policy,
+                fsync=fsync,
+                journal=journal,
+                on_segment=lambda number: self.on_segment(number),
+            )
         except (AppendError, RecordingStopped) as error:
             os.unlink(path)
             raise CannotCreate(
                 f"cannot write to the capture {path}: {error}; name another place with --capture"
             ) from error
+        self.recovery = Recovery(self._file, journal)
+        """Completes the capture after our death, in the guard."""
         self.client = Channel(self, "c2s")
         self.server = Channel(self, "s2c")
         self.stderr = StderrTap(self.writer)
@@ -382,6 +450,9 @@ class Recorder:
         return self._close(cause, status, signum)
 
     def _close(self, ending: str, status: int | None, signum: int | None) -> bool:
+        for tap, direction in ((self.client, "c2s"), (self.server, "s2c"), (self.stderr, None)):
+            self.writer.write_off(direction, tap.missed.frames, tap.missed.bytes)
+
         def closing() -> Entry:
             lost = self.writer.lost
             totals = {

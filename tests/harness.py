@@ -166,8 +166,10 @@ class Session:
 class Place:
     """One test's own capture directory, configuration and processes."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, python: str = sys.executable) -> None:
+        """`python` is the interpreter whose mcpproxy is run."""
         self.root = root
+        self.python = python
         self.captures = root / "captures"
         self.mark = uuid.uuid4().hex
         self.sessions: list[Session] = []
@@ -183,7 +185,7 @@ class Place:
     ) -> list[str | bytes]:
         """The command line that records `server`, to `capture` where one is given; `python` goes to the interpreter."""
         to = ["--capture", str(capture)] if capture is not None else []
-        return [sys.executable, *python, "-P", "-m", "mcpproxy", "run", *to, *options, "--", *server]
+        return [self.python, *python, "-P", "-m", "mcpproxy", "run", *to, *options, "--", *server]
 
     def start(
         self,
@@ -221,7 +223,7 @@ class Place:
 
     def run(self, *arguments: str, stdin: bytes = b"", **how: Any) -> "subprocess.CompletedProcess[bytes]":
         """Run any command of ours to its end."""
-        argv = [sys.executable, "-P", "-m", "mcpproxy", *arguments]
+        argv = [self.python, "-P", "-m", "mcpproxy", *arguments]
         how = {"env": self.environment, "timeout": DEADLINE_S, **how}
         return subprocess.run(argv, input=stdin, capture_output=True, check=False, **how)
 

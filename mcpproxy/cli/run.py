@@ -155,8 +155,16 @@ def _relay(
 ) -> int:
     """Run the server to its end; returns the exit status to end with, or ends by the server's signal."""
     waiting = SignalWait()
-    relay = StdioRelay(recorder.taps, recorder, waiting, closed=closed, rescue=options.policy == "pass")
+    relay = StdioRelay(
+        recorder.taps,
+        recorder,
+        waiting,
+        closed=closed,
+        rescue=options.policy == "pass",
+        survivor=recorder.recovery,
+    )
     recorder.on_stop = lambda: relay.stop("record_error")
+    recorder.on_segment = relay.begin_segment
     sys.setswitchinterval(SWITCH_S)
     try:
         ending = relay.run(options.command, environment)
@@ -164,7 +172,8 @@ def _relay(
         recorder.launch_failed(error.errno)
         tell(str(error))
         return error.status
-    recorder.finish(ending.cause, ending.status, ending.signum)
+    if recorder.finish(ending.cause, ending.status, ending.signum):
+        relay.dismiss_guard()
     if options.summary or os.isatty(2):
         tell(_summary(recorder, time.monotonic() - began))
     if relay.stop_reason is not None:

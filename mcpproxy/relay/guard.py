@@ -2,8 +2,10 @@
 
 Forked before any thread starts, it closes everything but one pipe whose other end only we hold, and waits. When that
 end closes without a word, we were killed (a `SIGKILL` cannot be handled): if the server still lives, it and its
-descendants get TERM, and KILL two seconds later. If we say goodbye, or the server has ended by itself, it touches
-nothing.
+descendants get TERM, and KILL two seconds later. If we say that the server has ended, it touches no process.
+
+It also outlives us for the capture: what was handed on and could not be written yet waits in memory that it shares, and
+it writes that when we are gone (`Survivor`).
 
 It stays in our process group, so whoever kills the group kills it too, as without us; and it ignores the polite
 signals, because the server may too.
@@ -19,14 +21,18 @@ from mcpproxy.relay.processes import Process, end, start_time, tree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from typing import Final
+    from typing import Final, Protocol
 else:
     # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
     import _signal as signal
 
+    Protocol = object
+
 GRACE_S: Final = 2.0
 GOODBYE_S: Final = 0.2
-_GOODBYE: Final = b"goodbye"
+_SERVER: Final = "server"
+_ENDED: Final = "ended"
+_SEGMENT: Final = "segment"
 _IGNORED: Final = (
     "SIGHUP",
     "SIGINT",
@@ -42,31 +48,57 @@ _IGNORED: Final = (
 )
 
 
+class Survivor(Protocol):
+    """What the guard does for the recording when we are gone; all of it is called in the guard's process."""
+
+    fd: int
+    """A descriptor that the guard keeps open."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is left to do."""
+
+    def follow(self, segment: int) -> None:
+        """The recording goes on in this segment; `fd` may change."""
+
+    def run(self) -> bool:
+        """Do it."""
+
+    def close(self) -> None:
+        """Let go of `fd`."""
+
+
 class Guard:
     """Our end of the pipe."""
 
-    def __init__(self) -> None:
+    def __init__(self, survivor: Survivor | None = None) -> None:
         """Fork the guard. No thread may run yet."""
         read_end, self._pipe = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _stand_guard(read_end)
+                _stand_guard(read_end, survivor)
             finally:
                 os._exit(0)
         os.close(read_end)
+        os.set_blocking(self._pipe, False)  # a guard that is stopped must not stop us
 
     def watch_me(self) -> None:
         """Called by the child that is about to become the server: the pipe that it says so on closes by exec."""
         pid = os.getpid()
-        self._say(f"{pid} {start_time(pid) or ''}\n".encode())
+        self._say(f"{_SERVER} {pid} {start_time(pid) or ''}")
+
+    def stand_down(self) -> None:
+        """The server has ended, or never ran: no process is to be ended when we go."""
+        self._say(_ENDED)
+
+    def follow(self, segment: int) -> None:
+        """The recording goes on in another segment."""
+        self._say(f"{_SEGMENT} {segment}")
 
     def dismiss(self) -> None:
-        """The server has ended, or never ran: nothing is to be done when we go. Reaps the guard.
-
-        Who may not become anybody's zombie.
-        """
-        self._say(_GOODBYE)
+        """All is done. Reaps the guard, which may not become anybody's zombie."""
+        self.stand_down()
         os.close(self._pipe)
         until = time.monotonic() + GOODBYE_S
         try:
@@ -75,27 +107,64 @@ class Guard:
         except ChildProcessError:
             return
 
-    def _say(self, message: bytes) -> None:
+    def _say(self, message: str) -> None:
         try:
-            os.write(self._pipe, message)
+            os.write(self._pipe, f"{message}\n".encode())
         except OSError:
             return
 
 
-def _stand_guard(read_end: int) -> None:
+def _stand_guard(read_end: int, survivor: Survivor | None) -> None:
     for name in _IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    keep = os.dup2(read_end, 3, inheritable=False) if read_end != 3 else 3
-    os.closerange(0, keep)
-    os.closerange(keep + 1, _highest_descriptor())
+    _keep_only(sorted({read_end} if survivor is None else {read_end, survivor.fd}))
+    server: Process | None = None
     heard = b""
-    while data := os.read(keep, 4096):
-        heard += data
-    pid, _, start = heard.partition(b"\n")[0].decode().partition(" ")
-    if heard.endswith(_GOODBYE) or not start:
-        return
-    end(tree(Process(int(pid), start)), GRACE_S)
+    while data := os.read(read_end, 4096):
+        *messages, heard = (heard + data).split(b"\n")
+        for message in messages:
+            word, _, value = message.decode().partition(" ")
+            if word == _SERVER:
+                pid, _, start = value.partition(" ")
+                server = Process(int(pid), start) if start else None
+            elif word == _ENDED:
+                server = None
+            elif word == _SEGMENT and survivor is not None:
+                survivor.follow(int(value))
+    _wind_up(server, survivor)
+
+
+def _wind_up(server: Process | None, survivor: Survivor | None) -> None:
+    """We are gone: end the server, and complete the recording beside that, for either may take its time."""
+    if survivor is not None and survivor.is_needed:
+        child = _fork() if server is not None else None
+        if child != 0:
+            survivor.run()
+            survivor.close()
+            if child is not None:
+                return
+    elif survivor is not None:
+        survivor.close()
+    if server is not None:
+        end(tree(server), GRACE_S)
+
+
+def _fork() -> int | None:
+    """As `os.fork`; None where the system has no process to give."""
+    try:
+        return os.fork()
+    except OSError:
+        return None
+
+
+def _keep_only(kept: list[int]) -> None:
+    """Close all other descriptors."""
+    start = 0
+    for fd in kept:
+        os.closerange(start, fd)
+        start = fd + 1
+    os.closerange(start, _highest_descriptor())
 
 
 def _highest_descriptor() -> int:

@@ -33,10 +33,19 @@ STUCK_NS: Final = 15_000_000
 LOOK_S: Final = 0.01
 QUIET_LOOKS: Final = 100
 STALL_NS: Final = 1_000_000
+LATE_NS: Final = 20_000_000
+"""Between two looks of the rescuer: more than that and it was not scheduled when it should have been."""
 
 
 class StopRelaying(Exception):
     """Raised by a tap that wants nothing handed on any more."""
+
+
+class Counter(Protocol):
+    """Counts chunks that nobody records."""
+
+    def add(self, data: bytes) -> None:
+        """One more."""
 
 
 class Tap(Protocol):
@@ -65,7 +74,11 @@ class Tap(Protocol):
         """The direction has ended; `error` is an errno where reading failed."""
 
     def failed(self, error: Exception) -> None:
-        """The tap itself raised, which is a bug; it is not called again."""
+        """The tap itself raised, which is a bug; of what crosses from now on, only `missed` is told."""
+
+    @property
+    def missed(self) -> Counter:
+        """Counts what crosses after that."""
 
 
 class Pump:
@@ -194,13 +207,20 @@ class Pump:
 
     def _move(self, turn: int, chunk: bytes) -> bool:
         """Show a chunk and hand it on, in portions where the tap needs time; False where the stream is not ours now."""
-        while len(chunk) > UNDIVIDED and (count := self.tap.portion(chunk)) < len(chunk):
+        while len(chunk) > UNDIVIDED and (count := self._portion(chunk)) < len(chunk):
             portion, chunk = chunk[:count], chunk[count:]
             self._rest = chunk
             if not self._shown(turn, portion) or not self._hand_on(turn, portion):
                 return False
         self._rest = b""
         return self._shown(turn, chunk) and self._hand_on(turn, chunk)
+
+    def _portion(self, chunk: bytes) -> int:
+        try:
+            return self.tap.portion(chunk) if self._wanted else len(chunk)
+        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
+            self._give_up(error)
+            return len(chunk)
 
     def _shown(self, turn: int, chunk: bytes) -> bool:
         """What `_tapped` does, for the one call that every chunk makes: a good microsecond less."""
@@ -215,13 +235,22 @@ class Pump:
             except StopRelaying:
                 self.stop()
             except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
-                self._wanted = False
-                self.tap.failed(error)
+                self._give_up(error)
+        else:
+            self.tap.missed.add(chunk)
         with self._lock:
             if self._turn != turn:
                 return False
             self.tapping = False
         return True
+
+    def _give_up(self, error: Exception) -> None:
+        """The tap has failed and is shown nothing more; should it fail to say even that, traffic still goes on."""
+        self._wanted = False
+        try:
+            self.tap.failed(error)
+        except Exception:  # noqa: BLE001 - the same
+            return
 
     def _tapped(self, turn: int, call: Callable[..., None], *args: object) -> bool:
         """Call the tap under the rescuer's eye, where the stream is ours; False where it is not, or not any more."""
@@ -237,8 +266,7 @@ class Pump:
         except StopRelaying:
             self.stop()
         except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the session
-            self._wanted = False
-            self.tap.failed(error)
+            self._give_up(error)
         with self._lock:
             if self._turn != turn:
                 return False
@@ -326,14 +354,27 @@ class Rescuer:
             if any(pump.tapping for pump in self._pumps):
                 self.wake()
 
+    def _sound_alarm(self) -> None:
+        try:
+            self._on_stuck()
+        except Exception:  # noqa: BLE001 - a bug of the recorder must not hold the session up
+            return
+
     def _watch(self) -> None:
         quiet, seen = 0, -1
+        was_late = False
+        looked_ns = time.monotonic_ns()
         while quiet < QUIET_LOOKS:
             time.sleep(LOOK_S)
-            now_ns = time.monotonic_ns()
+            before_ns, now_ns = looked_ns, time.monotonic_ns()
+            looked_ns = now_ns
             stuck = [pump for pump in self._pumps if pump.is_stuck(now_ns)]
+            # Who wakes late himself is on a machine that is busy, and then most likely so is the pump: look once more.
+            was_late = bool(stuck) and not was_late and now_ns - before_ns > LATE_NS
+            if was_late:
+                stuck = []
             if stuck:
-                self._on_stuck()
+                self._sound_alarm()
             for pump in stuck:
                 pump.rescue(now_ns)
             count = sum(pump.chunks for pump in self._pumps)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from captures.tuples import NamedTuple
-from mcpproxy.relay.guard import Guard
+from mcpproxy.relay.guard import Guard, Survivor
 from mcpproxy.relay.processes import Process, finish, send, start_time, tree
 from mcpproxy.relay.pump import Ender, Pump, Rescuer, Tap
 from mcpproxy.relay.signals import ENDING, SignalWait
@@ -92,6 +92,7 @@ class StdioRelay:
         *,
         closed: frozenset[int] = frozenset(),
         rescue: bool = True,
+        survivor: Survivor | None = None,
     ) -> None:
         """Prepare.
 
@@ -101,6 +102,7 @@ class StdioRelay:
             waiting: has blocked the signals.
             closed: which of 0, 1 and 2 we were started without.
             rescue: whether a tap that hangs loses its chunk; else traffic waits for it.
+            survivor: what the guard does for the recording should we be killed.
         """
         self.stop_reason: str | None = None
         self._taps = taps
@@ -108,6 +110,8 @@ class StdioRelay:
         self._waiting = waiting
         self._closed = closed
         self._rescue = rescue
+        self._survivor = survivor
+        self._guard: Guard | None = None
         self._pumps: dict[int, Pump] = {}
         self._parent = os.getppid()
         self._for_a_process = 1 not in closed and not _is_file(1)
@@ -133,12 +137,13 @@ class StdioRelay:
             self._signal_server(signal.SIGKILL)
             guard.dismiss()
             raise cannot_start(argv, errno.EAGAIN, str(error)) from error
+        self._guard = guard
         self._observer.running()
         status = self._wait_for_end(pid)
         self._deliver_the_rest()
         if self._tree:
             finish(self._tree, GRACE_S)
-        guard.dismiss()
+        guard.stand_down()
         for pump in self._pumps.values():
             pump.stop()
         signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
@@ -148,7 +153,7 @@ class StdioRelay:
         """The guard, our ends of the server's pipes, and its pid; whatever of these cannot be had is a SpawnError."""
         guard = None
         try:
-            guard = Guard()
+            guard = Guard(self._survivor)
             self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
             self._watch = ReaderWatch(1, self._lose_reader)
             ours, theirs = self._open_pipes()
@@ -165,6 +170,16 @@ class StdioRelay:
             if fd is not None:
                 os.close(fd)
         return guard, ours, pid
+
+    def begin_segment(self, number: int) -> None:
+        """The recording goes on in another segment: the guard must know, should it have to complete it."""
+        if self._guard is not None:
+            self._guard.follow(number)
+
+    def dismiss_guard(self) -> None:
+        """The recording is complete: nothing is left to do when we go."""
+        if self._guard is not None:
+            self._guard.dismiss()
 
     def stop(self, reason: str) -> None:
         """End the session from inside, because the recording may not go on without being written."""

@@ -123,6 +123,11 @@ class LineSplitter:
         return [piece]
 
     @property
+    def held(self) -> bytes:
+        """What waits for the end of its line."""
+        return b"".join(self._chunks)
+
+    @property
     def pending(self) -> bool:
         """Whether a line has begun and not ended."""
         return bool(self._chunks) or self._parts > 0

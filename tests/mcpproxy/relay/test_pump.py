@@ -18,6 +18,16 @@ from mcpproxy.relay.pump import Cause, Ender, Pump, Rescuer, StopRelaying
 from tests.harness import DEADLINE_S, read_some, wait_until, write_all
 
 
+class Missed:
+    """Keeps what crossed after the tap had failed."""
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+
+    def add(self, data: bytes) -> None:
+        self.chunks.append(data)
+
+
 class Seen:
     """A tap that remembers what it saw, and does something at each chunk."""
 
@@ -31,6 +41,7 @@ class Seen:
         self.running = 0
         self.most_running = 0
         self.size = 1 << 20
+        self.missed = Missed()
 
     def portion(self, data: bytes) -> int:
         return min(self.size, len(data))

@@ -1,0 +1,97 @@
+"""Records that have a number but are not in the capture file yet, kept in memory that outlives the recorder.
+
+While a write hangs or fails, traffic goes on and its records wait. In the recorder's own memory a SIGKILL would take
+them along, so they are copied here: an anonymous shared mapping, which the guard process inherits. After the recorder
+has died, `captures.recovery` appends them to the file.
+
+Promises: a record is visible to the guard as soon as `put` returns True; `put` stores a record whole or not at all;
+while no record waits, no page of the mapping is touched. The content is self-checking: whole lines with number and
+checksum, in the order of the file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from mmap import mmap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+JOURNAL_BYTES: Final = 32 << 20
+MARK_BYTES: Final = 64 << 10
+"""Space is freed in steps of about this size."""
+
+_HEAD, _TAIL, _NEXT_SEQ = range(3)
+_COUNTERS: Final = 24
+
+
+class Journal:
+    """A ring buffer in an anonymous shared mapping: one process writes, another reads after the writer has died."""
+
+    def __init__(self, size: int = JOURNAL_BYTES) -> None:
+        """Map the memory; only processes forked later share it.
+
+        Raises:
+            OSError: the system refuses the memory.
+        """
+        self._size = size
+        self._map = mmap(-1, _COUNTERS + size)
+        # Aligned 8-byte stores: a kill leaves the old value or the new one, never half of each.
+        self._counters = memoryview(self._map)[:_COUNTERS].cast("Q")
+        self._ring = memoryview(self._map)[_COUNTERS:]
+        self._marks: deque[tuple[int, int]] = deque()
+        self._unmarked = 0
+
+    @property
+    def room(self) -> int:
+        """Free space in bytes."""
+        return self._size - (self._counters[_HEAD] - self._counters[_TAIL])
+
+    @property
+    def next_seq(self) -> int:
+        """One more than the highest number assigned while records waited; 0 while none waits."""
+        return self._counters[_NEXT_SEQ]
+
+    @next_seq.setter
+    def next_seq(self, seq: int) -> None:
+        self._counters[_NEXT_SEQ] = seq
+
+    def put(self, lines: bytes, last_seq: int) -> bool:
+        """Store whole lines, the last one numbered `last_seq`; False, storing nothing, when they do not fit."""
+        if len(lines) > self.room:
+            return False
+        head = self._counters[_HEAD]
+        at = head % self._size
+        first = lines[: self._size - at]
+        self._ring[at : at + len(first)] = first
+        if len(first) < len(lines):
+            self._ring[: len(lines) - len(first)] = lines[len(first) :]
+        self._counters[_HEAD] = head + len(lines)
+        self._unmarked += len(lines)
+        if self._unmarked >= MARK_BYTES:
+            self._unmarked = 0
+            self._marks.append((last_seq, head + len(lines)))
+        return True
+
+    def free(self, written_seq: int) -> None:
+        """Release the space of records up to `written_seq`, which are in the file."""
+        tail = None
+        while self._marks and self._marks[0][0] <= written_seq:
+            tail = self._marks.popleft()[1]
+        if tail is not None:
+            self._counters[_TAIL] = tail
+
+    def clear(self) -> None:
+        """Release everything: no record waits any more."""
+        self._marks.clear()
+        self._unmarked = 0
+        self._counters[_TAIL] = self._counters[_HEAD]
+        self._counters[_NEXT_SEQ] = 0
+
+    def content(self) -> bytes:
+        """The lines that were stored and not released."""
+        head, tail = self._counters[_HEAD], self._counters[_TAIL]
+        at, size = tail % self._size, head - tail
+        first = bytes(self._ring[at : at + size])
+        return first + bytes(self._ring[: size - len(first)])

@@ -1,0 +1,214 @@
+"""Completes a capture from the journal of a recorder that has died. Runs in the guard process.
+
+Promises: every record of the journal that is not in the file is appended, once and in order, even when an earlier
+recovery was interrupted at any point; a line torn by the kill is cut off first; numbers that were assigned but belong
+to no record get a `gap` at the end. Uses the standard library only, and may wait for the disk as long as it takes:
+its process has nothing else to do.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from zlib import crc32
+
+from captures.file import create
+from captures.places import segment_path
+from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, members, seal
+from captures.tuples import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from captures.file import CaptureFile, WriteCall
+    from captures.journal import Journal
+
+RETRY_S: Final = 1.0
+TRIES: Final = 10
+"""How many times a refused write is tried, one second apart, before the rest is given up."""
+LINES_AT_ONCE: Final = 256
+_OPEN: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_RETRIED: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR)
+
+
+class _Last(NamedTuple):
+    """The last whole record of a file."""
+
+    seq: int = -1
+    t_ns: int = 0
+    end: int = 0
+    """Where its line ends, in bytes; what follows is torn."""
+
+
+class Recovery:
+    """Knows the capture and its journal. Created by the recorder, used in the guard."""
+
+    def __init__(self, file: CaptureFile, journal: Journal, write: WriteCall = os.write) -> None:
+        self.fd = file.fd
+        """The segment being written. While the guard holds it open, the capture stays locked."""
+        self._path = file.path
+        self._segment = file.segment
+        self._journal = journal
+        self._write = write
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether records wait in the journal."""
+        return self._journal.next_seq > 0
+
+    def follow(self, segment: int) -> None:
+        """Switch to a segment that the recorder has begun, and release the one before."""
+        while self._segment < segment and self._enter_next_segment():
+            pass
+
+    def _switch(self, fd: int, segment: int) -> None:
+        os.close(self.fd)
+        self.fd, self._segment = fd, segment
+
+    def close(self) -> None:
+        """Release the capture and its lock."""
+        os.close(self.fd)
+
+    def run(self) -> bool:
+        """Append what waits; False when the disk kept refusing it."""
+        while self._enter_next_segment():
+            pass
+        last = self._last_record()
+        if last.end < os.fstat(self.fd).st_size:
+            os.ftruncate(self.fd, last.end)
+        seq, t_ns = last.seq, last.t_ns
+        holes: list[tuple[int, int]] = []
+        pending: list[bytes] = []
+        for line in whole_lines(self._journal.content()):
+            number = _member(line, b'"seq":')
+            if number <= seq or (_is_header(line) and not (self._append(pending) and self._begin_segment())):
+                continue
+            if number > seq + 1:
+                holes.append((seq + 1, number - 1))
+            seq, t_ns = number, _member(line, b'"t_ns":')
+            pending.append(line)
+            if len(pending) >= LINES_AT_ONCE and not self._append(pending):
+                return False
+        if self._journal.next_seq > seq + 1:
+            holes.append((seq + 1, self._journal.next_seq - 1))
+            seq = self._journal.next_seq - 1
+        for number, (first, upto) in enumerate(holes, seq + 1):
+            pending.append(seal(number, t_ns, "gap", members(first=first, last=upto, reason="killed")))
+        return self._append(pending)
+
+    def _last_record(self) -> _Last:
+        """The last whole record of the capture; where this segment has none, only its number and stamp count."""
+        last = last_record(self.fd)
+        segment = self._segment
+        while last.seq < 0 and segment > 1:
+            segment -= 1
+            try:
+                fd = os.open(segment_path(self._path, segment), _OPEN)
+            except OSError:
+                break
+            last = last_record(fd)._replace(end=last.end)
+            os.close(fd)
+        return last
+
+    def _enter_next_segment(self) -> bool:
+        """Switch to the next segment where the recorder has begun it; False where there is none of this capture."""
+        path = segment_path(self._path, self._segment + 1)
+        try:
+            fd = os.open(path, _OPEN)
+        except OSError:
+            return False
+        if _capture_id(fd) == _capture_id(self.fd) != b"":
+            self._switch(fd, self._segment + 1)
+            return True
+        os.close(fd)
+        return False
+
+    def _begin_segment(self) -> bool:
+        """Create the next segment, or take the empty one that the recorder left; False where something else is there.
+
+        The header is then skipped, the records after it go into the old segment, and a `gap` tells of the header.
+        """
+        path = segment_path(self._path, self._segment + 1)
+        try:
+            fd = create(path)
+        except FileExistsError:
+            try:
+                fd = os.open(path, _OPEN)
+            except OSError:
+                return False
+            if os.fstat(fd).st_size and _capture_id(fd):
+                os.close(fd)
+                return False
+            os.ftruncate(fd, 0)  # half a header
+        except OSError:
+            return False
+        self._switch(fd, self._segment + 1)
+        return True
+
+    def _append(self, pending: list[bytes]) -> bool:
+        data = b"".join(pending)
+        pending.clear()
+        for attempt in range(TRIES):
+            if attempt:
+                time.sleep(RETRY_S)
+            try:
+                while data:
+                    data = data[self._write(self.fd, data) :]
+            except OSError as error:
+                if error.errno not in _RETRIED:
+                    return False
+            else:
+                return True
+        return False
+
+
+def whole_lines(content: bytes) -> Iterator[bytes]:
+    """The lines whose checksum is right, LF included."""
+    for body in content.split(b"\n"):
+        line = body + b"\n"
+        if _is_whole(line):
+            yield line
+
+
+def last_record(fd: int) -> _Last:
+    """The last whole record of a file; one with number -1 where it has none."""
+    size = os.fstat(fd).st_size
+    tail = os.pread(fd, min(size, 2 * MAX_LINE), max(0, size - 2 * MAX_LINE))
+    end = tail.rfind(b"\n") + 1
+    while end > 0:
+        start = tail.rfind(b"\n", 0, end - 1) + 1
+        line = tail[start:end]
+        if _is_whole(line):
+            return _Last(_member(line, b'"seq":'), _member(line, b'"t_ns":'), size - len(tail) + end)
+        end = start
+    return _Last(end=size)
+
+
+def _is_header(line: bytes) -> bool:
+    return b',"rec":"header",' in line[:64]
+
+
+def _is_whole(line: bytes) -> bool:
+    end = len(line) - CRC_TAIL - 1
+    return end > 0 and line.startswith(LINE_START) and line[end:] == b'%b%08x"}\n' % (CRC_MARK, crc32(line[:end]))
+
+
+def _member(line: bytes, name: bytes) -> int:
+    """An integer member of the first ones of a whole line; -1 where it is none."""
+    at = line.find(name, 0, 128)
+    digits = line[at + len(name) : at + len(name) + 20].partition(b",")[0].partition(b"}")[0]
+    return int(digits) if at > 0 and digits.isdigit() else -1
+
+
+def _capture_id(fd: int) -> bytes:
+    """Which capture a file belongs to, by its header; empty where that is torn or another file."""
+    start = os.pread(fd, 4096, 0)
+    at = start.find(b'"capture":"')
+    return (
+        start[at + 11 : at + 43]
+        if at > 0 and start.startswith(LINE_START) and b"\n" in os.pread(fd, MAX_LINE, 0)
+        else b""
+    )
