@@ -149,6 +149,7 @@ class Recovery:
         return True
 
     def _append(self, pending: list[bytes]) -> bool:
+        """Append lines; where the disk goes on refusing them, those that it took whole stay."""
         data = b"".join(pending)
         pending.clear()
         for attempt in range(TRIES):
@@ -159,9 +160,12 @@ class Recovery:
                     data = data[self._write(self.fd, data) :]
             except OSError as error:
                 if error.errno not in _RETRIED:
-                    return False
+                    break
             else:
                 return True
+        end = last_record(self.fd).end
+        if end < os.fstat(self.fd).st_size:
+            os.ftruncate(self.fd, end)
         return False
 
 

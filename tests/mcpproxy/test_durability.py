@@ -16,6 +16,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -28,11 +29,13 @@ from typing import Any
 
 import pytest
 
+from captures.file import is_live
 from captures.frame import Frame
 from captures.integrity import inspect
 from captures.reader import Capture, Damage, read_frames
 from captures.record import Record
 from tests.harness import (
+    DEADLINE_S,
     Place,
     Session,
     children,
@@ -338,7 +341,7 @@ class TestShortWrites:
         assert session.capture is not None
         recorded, _ = recorded_and_lost(session.capture, "s2c")
         # Gap and close may just fit into what the last whole line has left.
-        told = re.search(rb"(\d+) records (?:of this session are not in|were lost)", session.errors())
+        told = re.search(rb"(\d+) records (?:of this session are not yet in|were lost)", session.errors())
         assert told is not None
         missing = 2000 - recorded
         # Besides the frames, a stall for each chunk of eight at most, and the records of the end.
@@ -384,10 +387,6 @@ def _unread_in(pid: int) -> int:
         os.close(fd)
 
 
-STRICT = ("--on-record-error", "block")
-"""Never forward what is not recorded: else a write that strace makes slow loses its chunk to the rescuer."""
-
-
 def traced(
     place: Place,
     capture: Path,
@@ -429,10 +428,14 @@ class TestFaultyCalls:
     ) -> None:
         capture = tmp_path / "x.mcpcap"
         session = traced(place, capture, f"write:error={code}:when=5..6", server=peer("echo", "--raw"))
-        trips(session, 50)
+        count, until = 0, time.monotonic() + DEADLINE_S
+        # Calls are counted for each thread, and on a busy machine another one may write now and then.
+        while count < 50 or "(INJECTED)" not in (place.root / "strace").read_text("latin-1"):
+            trips(session, 10, count)
+            count += 10
+            assert time.monotonic() < until
         assert session.finish() == 0
-        assert "(INJECTED)" in (place.root / "strace").read_text("latin-1")
-        assert len(session.frames()) == 100
+        assert len(session.frames()) == 2 * count
         assert inspect(Capture(capture)).state == "complete"
         told = session.errors()
         assert (told == b"") == (code == "EINTR")
@@ -482,7 +485,7 @@ class TestFaultyCalls:
             wait_until(lambda: not is_alive(recorder), "the recorder to end", 20)
             assert session.process.stderr is not None
             errors = session.process.stderr.fileno()
-            told = re.search(rb"(\d+) records of this session are not in the capture", read_some(errors))
+            told = re.search(rb"(\d+) records of this session are not yet in the capture", read_some(errors))
         assert told is not None
         assert len(session.frames()) + int(told[1]) >= 60
 
@@ -500,14 +503,14 @@ class TestFaultyCalls:
 class TestKills:
     """A kill at a chosen call: what was delivered is in the capture."""
 
-    def kill_at(self, place: Place, folder: Path, call: str, *more: Path, frames: int = 400) -> tuple[int, int]:
+    def kill_at(self, place: Place, folder: Path, call: str) -> tuple[int, int]:
         """Kill at a call; returns how many frames were delivered, and how many of them are missing."""
         capture = folder / "x.mcpcap"
-        session = traced(
-            place, capture, f"{call}:signal=SIGKILL", server=flood(frames, 400, 1), paths=more, more=STRICT
-        )
+        # What strace makes slow looks like a disk that hangs: chunks are rescued all the time.
+        session = traced(place, capture, f"{call}:signal=SIGKILL", server=flood(400, 400, 1))
         received = session.rest()
         session.end()
+        wait_until(lambda: not is_live(capture), "the guard to let go of the capture")
         delivered = received.split(b"\n")[:-1]
         if not capture.exists() or not capture.stat().st_size:
             assert not delivered
@@ -538,6 +541,23 @@ class TestKills:
         assert missing == 0
         assert delivered > 100
 
+    def test_while_a_write_hangs_what_was_handed_on_is_not_lost(self, place: Place, tmp_path: Path) -> None:
+        """One chunk waits for the disk and is rescued, others follow it; then the recorder is killed."""
+        capture = tmp_path / "x.mcpcap"
+        session = traced(place, capture, "write:delay_enter=3s:when=20", server=peer("echo", "--raw"))
+        server = server_of(session)
+        recorder = wait_until(lambda: [pid for pid in children(session.pid) if server in children(pid)])[0]
+        trips(session, 60)
+        before = len(session.frames())
+        os.kill(recorder, signal.SIGKILL)
+        session.end()
+        wait_until(lambda: not is_live(capture), "the guard to complete the capture")
+        assert before < 120, "the disk did not hang when it should have"
+        assert [frame.raw for frame in session.frames("s2c")] == [
+            b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number for number in range(60)
+        ]
+        assert inspect(Capture(capture)).state == "incomplete"
+
     @pytest.mark.soak
     @pytest.mark.timeout(3600)
     def test_at_every_write(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -552,10 +572,11 @@ class TestKills:
         capture = tmp_path / "x.mcpcap"
         argv = [STRACE or "", "-f", "-qq", "-o", str(place.root / "strace"), "-P", str(second)]
         argv += ["-e", f"inject={call}:signal=SIGKILL"]
-        command = place.command(flood(2000, 800, 1), "--ring-size", "1M", *STRICT, capture=capture)
+        command = place.command(flood(2000, 800, 1), "--ring-size", "1M", capture=capture)
         session = place.start([*argv, *command], direct=True)
         delivered = session.rest().split(b"\n")[:-1]
         session.end()
+        wait_until(lambda: not is_live(capture) and not is_live(second), "the guard to let go of the capture")
         assert delivered
         found = inspect(Capture(capture))
         assert (found.state, found.missing) == ("incomplete", 0)
@@ -602,7 +623,12 @@ class TestPowerLoss:
         session = traced(
             place, capture, "fstat:delay_enter=0", server=peer("echo", "--raw"), more=("--fsync", "always")
         )
-        trips(session, 500)  # a sync is of all that came while the one before it ran
+        # A sync is of all that came while the one before it ran, so a slow machine makes few of them.
+        count, until = 0, time.monotonic() + DEADLINE_S
+        while len(self.synced_sizes(log)) < 60:
+            trips(session, 50, count)
+            count += 50
+            assert time.monotonic() < until
         assert session.finish() == 0
         data = capture.read_bytes()
         sizes = [size for size in self.synced_sizes(log) if size <= len(data)]

@@ -170,12 +170,14 @@ def test_our_kill_at_the_moment_of_the_end_hits_no_survivor(place: Place) -> Non
     os.kill(sleeper, signal.SIGKILL)
 
 
-def test_the_guard_holds_no_stream_and_no_file_of_ours(place: Place) -> None:
+def test_the_guard_holds_its_pipe_the_capture_and_nothing_else(place: Place) -> None:
     session = place.start(peer("echo"))
     server = server_of(session)
     (guard,) = wait_until(lambda: [pid for pid in children(session.pid) if pid != server])
-    wait_until(lambda: len(os.listdir(f"/proc/{guard}/fd")) == 1, "the guard to let go of all but its pipe")
-    assert os.readlink(f"/proc/{guard}/fd/{os.listdir(f'/proc/{guard}/fd')[0]}").startswith("pipe:")
+    held = Path(f"/proc/{guard}/fd")
+    wait_until(lambda: len(os.listdir(held)) == 2, "the guard to let go of all but its pipe and the capture")
+    capture, pipe = sorted(os.readlink(fd) for fd in held.iterdir())
+    assert (capture, pipe.partition(":")[0]) == (str(session.capture), "pipe")
     assert session.finish() == 0
 
 
