@@ -541,10 +541,14 @@ class TestKills:
         assert missing == 0
         assert delivered > 100
 
-    def test_while_a_write_hangs_what_was_handed_on_is_not_lost(self, place: Place, tmp_path: Path) -> None:
-        """One chunk waits for the disk and is rescued, others follow it; then the recorder is killed."""
+    @pytest.mark.parametrize("hangs", ["enter", "exit"])
+    def test_while_a_write_hangs_what_was_handed_on_is_not_lost(self, place: Place, tmp_path: Path, hangs: str) -> None:
+        """One chunk is rescued, others follow it, then comes a kill.
+
+        Its thread waits for the disk, or else its write is done and it waits for a processor.
+        """
         capture = tmp_path / "x.mcpcap"
-        session = traced(place, capture, "write:delay_enter=3s:when=20", server=peer("echo", "--raw"))
+        session = traced(place, capture, f"write:delay_{hangs}=3s:when=20", server=peer("echo", "--raw"))
         server = server_of(session)
         recorder = wait_until(lambda: [pid for pid in children(session.pid) if server in children(pid)])[0]
         trips(session, 60)

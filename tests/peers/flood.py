@@ -1,10 +1,10 @@
 """Writes frames as fast as the other side takes them, each with its number; ends when all are out.
 
-    flood.py [--frames N] [--size N] [--batch N] [--wait]
+    flood.py [--frames N] [--size N] [--batch N] [--wait-first] [--wait]
 
 Frame n (from 0) is a notification with `params.data.n`. `--frames 0` never ends. `--size` pads each frame to
-that many bytes, newline included; `--batch` frames leave in one write. `--wait` waits for the end of stdin
-after the last one.
+that many bytes, newline included; `--batch` frames leave in one write. `--wait-first` waits for a line on stdin
+before the first one, `--wait` for the end of stdin after the last one.
 """
 
 import argparse
@@ -25,8 +25,11 @@ def main() -> int:
     parser.add_argument("--frames", type=int, default=1000)
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--wait-first", action="store_true")
     parser.add_argument("--wait", action="store_true")
     options = parser.parse_args()
+    if options.wait_first:
+        os.read(0, 65536)
     number = 0
     while number < options.frames or not options.frames:
         end = number + options.batch if not options.frames else min(number + options.batch, options.frames)
