@@ -5,7 +5,8 @@ equal across one user's captures and mean nothing without the key, which lies in
 (0600) and never in a capture.
 
 The rule for words is a short list of what is kept, everything else goes: argv[0], names of options, existing paths,
-and the package that a known launcher runs. A bare word cannot be told from a password, so it is not kept.
+the package that a known launcher runs, and of URLs what `captures.addresses` keeps. A bare word cannot be told from a
+password, so it is not kept.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+from captures.addresses import clean_address, is_web_address
 from captures.file import make_directory
 
 TYPE_CHECKING = False
@@ -148,7 +150,9 @@ class Redactor:
     So that nothing can be compared.
     """
 
-    def __init__(self, key: bytes | None) -> None:
+    def __init__(self, key: bytes | None, keep_path: Iterable[str] = ()) -> None:
+        """`keep_path` names segments of paths of URLs that stay in clear."""
+        self._keep_path = frozenset(os.fsencode(segment) for segment in keep_path)
         self.lasting = key is not None
         self._key = key or os.urandom(KEY_BYTES)
 
@@ -181,7 +185,8 @@ class Redactor:
     def _value(self, value: str) -> str:
         if not value or os.path.lexists(value):
             return value
-        return self.hash(value.encode("utf-8", "surrogateescape"))
+        raw = value.encode("utf-8", "surrogateescape")
+        return clean_address(raw, self.hash, self._keep_path) if is_web_address(raw) else self.hash(raw)
 
 
 def package_index(argv: list[bytes]) -> int | None:

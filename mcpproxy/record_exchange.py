@@ -32,6 +32,7 @@ LONGEST_ENDPOINT: Final = 8192
 STREAM_BYTES: Final = 1 << 40
 """What a stream with a content coding may come to."""
 SNIFFED: Final = b'"jsonrpc"'
+LONGEST_SNIFFED: Final = 1 << 20
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
 _FAILURE: Final = 400
@@ -71,7 +72,7 @@ class Exchange:
         recorder = self.recorder
         self._request = b',"request":{"method":%b,"target":%b,"version":%b,"headers":%b}%b' % (
             dumps(_text(head.method)),
-            dumps(recorder.redacted_target(head.target)),
+            dumps(recorder.clean(head.target)),
             dumps(_text(head.version)),
             recorder.redacted(head.headers),
             self._request,
@@ -179,7 +180,7 @@ class Exchange:
         """A legacy `endpoint` event: where the client is to POST."""
         is_news = len(self._endpoints) < ENDPOINTS  # telling of each would repeat the head each time
         if is_news:
-            self._endpoints.append(self.recorder.redacted_target(endpoint[:LONGEST_ENDPOINT]))
+            self._endpoints.append(self.recorder.clean(endpoint[:LONGEST_ENDPOINT]))
         if self.takes_address(endpoint.decode("utf-8", "replace")) or is_news:
             # Now and not at the end of the stream: answers on it are found by this key.
             self._tell("response")
@@ -225,11 +226,11 @@ class Exchange:
         """A `.well-known` document: kept, and compared with the URL that the client was given."""
         from orjson import JSONDecodeError, loads
 
-        self.metadata = body[:METADATA_BYTES].decode("utf-8", "replace")
         try:
             read = loads(body)
-        except JSONDecodeError:
+        except JSONDecodeError:  # anything may stand there; of what is no document only size and hash are kept
             return
+        self.metadata = self.recorder.clean_text(body[:METADATA_BYTES]).decode("utf-8", "replace")
         resource = read.get("resource") if isinstance(read, dict) else None
         if isinstance(resource, str) and self._leads_away(resource):
             self.flag("bypass/resource", _origin(resource))
@@ -375,10 +376,8 @@ class BodyRecorder:
         self._held = bytearray()
 
     def _is_stored(self) -> bool:
-        """Whether it is JSON-RPC: what is sent as JSON to the server's URL, or elsewhere says so itself."""
-        if self._is_kept:
-            return True
-        return SNIFFED in self._held and self._media != b"application/x-www-form-urlencoded"
+        """Whether it is JSON-RPC: sent as JSON to the server's URL, or a message under any other media type."""
+        return self._is_kept or (SNIFFED in self._held and _is_message(bytes(self._held)))
 
     def unstored(self) -> dict[str, object] | None:
         """Size and hash of a body of which no frame is in the capture."""
@@ -455,6 +454,20 @@ class BodyRecorder:
         exchange = self._exchange
         text = members(conn=exchange.conn, exchange=exchange.number, dir=self._dir, **fields)
         exchange.conversation.entries.append(Entry(rec, text))
+
+
+def _is_message(body: bytes) -> bool:
+    """Whether a body of an unusual media type is nothing but one message of JSON-RPC, or a batch."""
+    from orjson import JSONDecodeError, loads
+
+    if len(body) > LONGEST_SNIFFED:
+        return False
+    try:
+        read = loads(body)
+    except JSONDecodeError:
+        return False
+    messages = read if isinstance(read, list) else [read]
+    return bool(messages) and all(isinstance(message, dict) and message.get("jsonrpc") == "2.0" for message in messages)
 
 
 def _last_event_id(head: http1.Head) -> str | None:

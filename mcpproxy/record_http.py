@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from aiofiles.os import wrap
 
+from captures.addresses import clean_address
 from captures.errors import CannotCreate
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
 from captures.loss import Entry
@@ -29,7 +30,7 @@ from captures.redact import Redactor, load_key
 from captures.writer import Writer
 from mcpproxy.header import Header
 from mcpproxy.record_exchange import Exchange
-from mcpproxy.record_fields import FieldRedactor, redacted_target
+from mcpproxy.record_fields import FieldRedactor, clean_text
 from mcpproxy.relay.observer import EndedBy
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
@@ -73,6 +74,7 @@ class HttpRecorder:
         listen: str | None = None,
         via: str | None = None,
         opt_outs: list[str] | None = None,
+        keep_path: Sequence[str] = (),
     ) -> None:
         """Create the capture and write its header.
 
@@ -84,6 +86,7 @@ class HttpRecorder:
             listen: where clients reach us.
             via: the HTTP proxy on the way to the upstream.
             opt_outs: what the user switched off.
+            keep_path: segments of paths that the user wants stored in clear.
 
         Raises:
             CaptureError: there is no place for a capture, or it cannot be created.
@@ -99,14 +102,15 @@ class HttpRecorder:
         self.rewrites = "rewrite-location" in (opt_outs or ())
         redactor = Redactor(load_key(config_directory()))
         self.hash = redactor.hash
-        self.redacted = FieldRedactor(redactor.hash)
-        self.redacted_target = lru_cache(TARGETS)(lambda target: redacted_target(target, redactor.hash))
+        kept = frozenset(segment.encode() for segment in keep_path)
+        self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash, kept))
+        self.redacted = FieldRedactor(redactor.hash, self.clean)
         self.uri_key = lru_cache(TARGETS)(self._uri_key)
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns)
-        redactions = ["headers", "query"] if redactor.lasting else ["headers", "query", "key-not-kept"]
-        upstream = redacted_target(url.encode(), self.hash)
+        redactions = ["headers", "path", "query"] if redactor.lasting else ["headers", "path", "query", "key-not-kept"]
+        upstream = self.clean(url.encode())
         header = Header(
             "http", wall_ns, redactions, opt_outs or [], name=self.name, upstream=upstream, listen=listen, via=via
         )
@@ -176,6 +180,10 @@ class HttpRecorder:
         """A bug of ours: one connection is recorded no more."""
         self.tell(f"a fault of mcpproxy ended the recording of a connection ({type(error).__name__}); traffic goes on")
         self.writer.post(Entry("gap", members(reason="fault")))
+
+    def clean_text(self, text: bytes) -> bytes:
+        """A text with each web address in it cleaned."""
+        return clean_text(text, self.clean)
 
     def warn(self, flag: str, where: str) -> None:
         """Say what leads the client around us: once for each kind."""

@@ -13,7 +13,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from captures.early import judge_in_passing
 from captures.errors import CannotCreate
@@ -325,6 +325,7 @@ class Recorder:
         ring_bytes: int = RING_BYTES,
         fsync: Fsync = "1s",
         policy: Policy = "pass",
+        keep_path: Sequence[str] = (),
     ) -> None:
         """Create the capture and write its header.
 
@@ -336,6 +337,7 @@ class Recorder:
             ring_bytes: how much a capture may hold before its oldest segments go.
             fsync: when to sync.
             policy: what to do when a record cannot be written.
+            keep_path: segments of paths of URLs that the user wants stored in clear.
 
         Raises:
             CaptureError: there is no place for a capture, or it cannot be created.
@@ -351,12 +353,12 @@ class Recorder:
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
         path = choose_path(capture, default, wall_ns)
-        redactor = Redactor(load_key(config_directory()))
+        redactor = Redactor(load_key(config_directory()), keep_path)
         header = Header(
             "stdio",
             wall_ns,
             ["argv", "env"] if redactor.lasting else ["argv", "env", "key-not-kept"],
-            [] if fsync == "1s" else [f"fsync={fsync}"],
+            [*([] if fsync == "1s" else [f"fsync={fsync}"]), *(["keep-path"] if keep_path else [])],
             name=self.name,
             argv=redactor.command(argv),
             cwd=working_directory(),

@@ -1,6 +1,9 @@
 """Fixtures that tests of any part may use."""
 
+import atexit
+import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +16,20 @@ from tests.harness import Place
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
-# A shell that runs the suite behind the scenes has it ignore Ctrl-C, and whatever it starts inherits that.
+# A shell that runs the suite behind the scenes has it ignore Ctrl-C and Ctrl-\, `nohup` has it ignore a hang-up, and
+# whatever it starts inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for _signum in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP):
+    if signal.getsignal(_signum) == signal.SIG_IGN:
+        signal.signal(_signum, signal.SIG_DFL)
+
+# What the user has recorded and configured is none of the tests' business, nor is theirs the user's.
+OWN_HOME = tempfile.TemporaryDirectory(prefix="mcpproxy-tests-")
+atexit.register(OWN_HOME.cleanup)
+os.environ.setdefault("NPM_CONFIG_USERCONFIG", os.path.expanduser("~/.npmrc"))  # which registry there is
+for _name in [name for name in os.environ if name.startswith(("XDG_", "MCPPROXY_"))]:
+    del os.environ[_name]
+os.environ["HOME"] = OWN_HOME.name
 
 
 @pytest.fixture

@@ -173,8 +173,11 @@ class Place:
         self.captures = root / "captures"
         self.mark = uuid.uuid4().hex
         self.sessions: list[Session] = []
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "XDG_", "MCPPROXY_"))
+        }
         self.environment |= {
+            "HOME": str(root / "home"),
             "MCPPROXY_CAPTURES": str(self.captures),
             "XDG_CONFIG_HOME": str(root / "config"),
             MARK: self.mark,

@@ -10,6 +10,9 @@ usage: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]
                          bytes, or with K, M, G (default: 1G)
   --fsync WHEN           1s: power loss costs one second at most (default);
                          always: sync before every chunk; never
+  --keep-path SEGMENT    store this segment of the paths of URLs in clear; all but
+                         usual words such as mcp, sse and v1 are replaced by keyed
+                         hashes; may be repeated
   --on-record-error DO   when the disk refuses: pass traffic on and count the loss
                          (default), stop the session (exit 74), or block it
   --summary              one line at the end even where stderr is no terminal
@@ -60,6 +63,7 @@ class Options:
             UsageError: an option is unknown or malformed, or there is no `--` or no command.
         """
         self.values = {"--name": "", "--capture": "", "--ring-size": "1G", "--fsync": "1s", "--on-record-error": "pass"}
+        self.keep_path: list[str] = []
         self.summary = False
         self.help = False
         self.command: list[bytes] = []
@@ -89,7 +93,7 @@ class Options:
             self.help = True
         elif word == "--summary":
             self.summary = True
-        elif name not in self.values:
+        elif name not in self.values and name != "--keep-path":
             hint = " (a server's command comes after `--`)" if not word.startswith("-") else ""
             raise UsageError(f"run does not know {_shown(word)}{hint}; see mcpproxy run --help")
         else:
@@ -98,7 +102,10 @@ class Options:
                 raise UsageError(f"{name} needs a value; see mcpproxy run --help")
             if value not in _CHOICES.get(name, (value,)):
                 raise UsageError(f"{name} is one of {', '.join(_CHOICES[name])}, not {_shown(value)}")
-            self.values[name] = value
+            if name == "--keep-path":
+                self.keep_path.append(value)
+            else:
+                self.values[name] = value
 
 
 def _size(text: str) -> int:
@@ -145,6 +152,7 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
             ring_bytes=options.ring_bytes,
             fsync=options.fsync,
             policy=options.policy,
+            keep_path=options.keep_path,
         )
     except OSError as error:
         raise CannotCreate(f"cannot create a capture: {error}; name another place with --capture") from error

@@ -75,6 +75,14 @@ def parser() -> argparse.ArgumentParser:
         "recorded as such",
     )
     made.add_argument(
+        "--keep-path",
+        metavar="SEGMENT",
+        action="append",
+        default=[],
+        help="store this segment of a path in clear; all but usual words such as mcp, sse and v1 are replaced by keyed "
+        "hashes; may be repeated",
+    )
+    made.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",
@@ -110,7 +118,12 @@ def run(arguments: list[str]) -> int:
             capture=options.capture,
             listen=place,
             via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
-            opt_outs=[name for name in ("insecure", "rewrite-location") if getattr(options, name.replace("-", "_"))],
+            keep_path=options.keep_path,
+            opt_outs=[
+                name
+                for name in ("insecure", "rewrite-location", "keep-path")
+                if getattr(options, name.replace("-", "_"))
+            ],
         )
         origin = Origin(url.scheme, upstream.host, upstream.port) if options.rewrite_location else None
         relay = HttpRelay(upstream, admission, recorder, recorder.tell, origin)
@@ -139,11 +152,11 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
     gc.freeze()
     recorder.start()
     await relay.listen(listener)
-    with contextlib.suppress(OSError):  # the line on stderr has it as well
+    # On stdout alone: it may hold the client's credential, and logs keep stderr.
+    with contextlib.suppress(OSError):
         sys.stdout.write(f"{url}\n")
         sys.stdout.flush()
-    shown = url.partition("?")[0]
-    _said.put(f"recording {recorder.name} to {recorder.path}; give the client {shown} as printed; Ctrl-C ends")
+    _said.put(f"recording {recorder.name} to {recorder.path}; give the client the URL on stdout; Ctrl-C ends")
     await stopped.wait()
     await relay.close()
     await recorder.finish("signal")
@@ -167,12 +180,12 @@ def _checked(text: str) -> SplitResult:
     except ValueError as error:
         raise UsageError(f"URL is no address of a server: {error}; write http://HOST:PORT/PATH") from error
     if url.scheme not in _PORTS or not url.hostname:
-        bare = text.rpartition("@")[2]  # what stands before may be a password
-        raise UsageError(f"{bare!r} is no http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
+        # Not the text itself: any part of it may be a credential.
+        raise UsageError("URL is not an http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
     if url.username is not None or url.password is not None:
-        bare = url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
+        bare = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"
         raise UsageError(
-            f"an address with credentials would show them to others: write {bare}, the client sends its own"
+            f"a URL with credentials shows them to other users of this machine: write {bare}, the client sends its own"
         )
     if url.fragment or port == 0 or any(char.isspace() or not char.isprintable() for char in text):
         raise UsageError("the address must have no fragment, no white space and no port 0")

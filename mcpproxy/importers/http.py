@@ -182,9 +182,13 @@ class _Counts:
         """A header list as JSON, in clear."""
         return dumps([[_text(name), _text(value)] for name, value in fields])
 
-    def redacted_target(self, target: bytes) -> str:
+    def clean(self, target: bytes) -> str:
         """A target, in clear."""
         return _text(target)
+
+    def clean_text(self, text: bytes) -> bytes:
+        """A document, in clear."""
+        return text
 
     def address(self, target: bytes) -> str:
         """A target as a URI; of which host nobody has told for certain."""

@@ -1,0 +1,175 @@
+"""What of a URL may be stored in clear: where it leads, but nothing that could open a door there.
+
+Many hosted servers authenticate by a token in the path or the query. So a segment of a path is kept only if it is on a
+short list of usual words; every other one becomes a keyed hash. Of a query the names are kept that look like names,
+and the values of the few OAuth parameters (RFC 6749, RFC 8707) that hold no secret, cleaned inside. Equal segments get
+equal hashes, so addresses can still be compared with each other.
+
+On the path on which an MCP client waits for its server, hence neither `re` nor `urllib`.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+    Hash = Callable[[bytes], str]
+    """Secret → what stands in its place."""
+
+KEPT_SEGMENTS: Final = frozenset(
+    # transports
+    b"mcp sse message messages api rpc jsonrpc json-rpc stream streamable http stdio events ws rest public "
+    b"server servers "
+    # OAuth, OpenID Connect, and documents that describe a server (RFC 8414, RFC 8615, RFC 9728)
+    b".well-known oauth-protected-resource oauth-authorization-server openid-configuration oauth oauth2 oidc auth "
+    b"authorize authorization token register registration revoke revocation introspect userinfo logout login "
+    b"callback redirect "
+    b"consent device device_authorization jwks jwks.json cb connect openid-connect protocol realms default".split()
+)
+"""Segments of a path that say what is there, and that nobody would use as a secret."""
+
+KEPT_VALUES: Final = {
+    b"response_type": frozenset({b"code", b"token", b"id_token", b"none"}),
+    b"code_challenge_method": frozenset({b"S256", b"plain"}),
+    b"grant_type": frozenset(
+        {
+            b"authorization_code",
+            b"refresh_token",
+            b"client_credentials",
+            b"password",
+            b"urn:ietf:params:oauth:grant-type:device_code",
+            b"urn:ietf:params:oauth:grant-type:jwt-bearer",
+            b"urn:ietf:params:oauth:grant-type:token-exchange",
+        }
+    ),
+}
+_ADDRESSES: Final = frozenset({b"resource", b"redirect_uri"})
+_SCOPES: Final = frozenset({b"scope"})
+_NESTED: Final = 2
+"""How deep addresses within addresses are looked into."""
+_LONGEST_WORD: Final = 40
+_LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_DIGITS: Final = b"0123456789"
+_HOST: Final = frozenset(_LETTERS + _DIGITS + b".-_:[]%")
+_SCHEME: Final = frozenset(_LETTERS + _DIGITS + b"+.-")
+_HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
+
+
+def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(), depth: int = 0) -> str:
+    """An absolute or relative URL with hashes in place of what could be secret.
+
+    Args:
+        text: the URL, or a request's target (RFC 9112 §3.2), as sent.
+        hashed: makes a hash of a secret.
+        keep: segments that the user wants kept beside `KEPT_SEGMENTS`.
+        depth: how many addresses this one stands in.
+    """
+    rest, sharp, fragment = text.partition(b"#")
+    rest, question, query = rest.partition(b"?")
+    scheme, marks, path = rest.partition(b"://")
+    authority = b""
+    if marks and scheme and _SCHEME.issuperset(scheme):
+        authority, slash, path = path.partition(b"/")
+        front = f"{scheme.decode()}://{_authority(authority, hashed)}{'/' if slash else ''}"
+    else:
+        front, path = "", rest
+    segments = [_segment(segment, hashed, keep) for segment in path.split(b"/")]
+    if not front and segments[0].partition(":")[2]:
+        front = "./"  # a relative reference with a colon in its first segment would begin with a scheme (RFC 3986 §4.2)
+    clean = front + "/".join(segments) + ("?" if question else "")
+    clean += "&".join([_parameter(word, hashed, keep, depth) for word in query.split(b"&")])
+    return clean + (f"#{hashed(fragment) if fragment else ''}" if sharp else "")
+
+
+def is_web_address(word: bytes) -> bool:
+    """Whether a word is a URL of http or a socket of the web, and nothing around it."""
+    scheme, marks, rest = word.partition(b"://")
+    return bool(marks and rest) and scheme.lower() in (b"http", b"https", b"ws", b"wss") and not rest[:1].isspace()
+
+
+def _authority(authority: bytes, hashed: Hash) -> str:
+    user, at, host = authority.rpartition(b"@")
+    shown = host.decode() if _HOST.issuperset(host) and len(host) <= 255 else hashed(host)
+    return (hashed(user) + "@" if at else "") + shown
+
+
+def _segment(segment: bytes, hashed: Hash, keep: frozenset[bytes]) -> str:
+    if (
+        segment in (b"", b".", b"..", b"*")
+        or segment.lower() in KEPT_SEGMENTS
+        or segment in keep
+        or _is_version(segment)
+    ):
+        return _text(segment)
+    return hashed(segment)
+
+
+def _is_version(segment: bytes) -> bool:
+    """`v1`, `v2.1`, or a revision of the protocol such as `2025-11-25`."""
+    if segment[:1] in (b"v", b"V"):
+        return 2 <= len(segment) <= 6 and not segment[1:].strip(b".0123456789")
+    return (
+        len(segment) == 10
+        and segment[:2] == b"20"
+        and segment[4:5] == segment[7:8] == b"-"
+        and (segment.replace(b"-", b"").isdigit())
+    )
+
+
+def _parameter(word: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
+    name, equals, value = word.partition(b"=")
+    if not word:
+        return ""
+    # A word without a name may itself be the secret, and base64 pads it with what looks like an empty value.
+    if not equals or not _is_plain(name, b"_.-") or (not value.strip(b"=") and (value or not name.islower())):
+        return hashed(word)
+    return f"{_text(name)}={_value(name, value, hashed, keep, depth) if value else ''}"
+
+
+def _value(name: bytes, value: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
+    plain = _unquote(value)
+    if name in KEPT_VALUES:
+        words = plain.replace(b"+", b" ").split(b" ")
+        return _text(value) if all(word in KEPT_VALUES[name] for word in words) else hashed(value)
+    if name in _ADDRESSES and b"://" in plain and depth < _NESTED:
+        return _quote(clean_address(plain, hashed, keep, depth + 1))
+    if name in _SCOPES:
+        words = plain.replace(b"+", b" ").split(b" ")
+        return "+".join([_quote(_scope(word, hashed, keep, depth)) for word in words])
+    return hashed(value)
+
+
+def _scope(word: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
+    if b"://" in word:
+        return clean_address(word, hashed, keep, depth + 1) if depth < _NESTED else hashed(word)
+    return _text(word) if not word or _is_plain(word, b"_.-:/*") else hashed(word)
+
+
+def _is_plain(word: bytes, marks: bytes) -> bool:
+    """Whether a word looks like one that somebody chose as a name: no digits but for two at its end, and not long."""
+    stem = word.rstrip(_DIGITS)
+    return (
+        bool(stem)
+        and len(word) <= _LONGEST_WORD
+        and len(word) - len(stem) <= 2
+        and stem[:1].isalpha()
+        and not stem.translate(None, _LETTERS + marks)
+    )
+
+
+def _unquote(text: bytes) -> bytes:
+    first, *rest = text.split(b"%")
+    return first + b"".join([_HEX.get(part[:2].lower(), b"%" + part[:2]) + part[2:] for part in rest])
+
+
+def _quote(text: str) -> str:
+    """So that it is one value of a query again."""
+    for sign in "%&#+ ":
+        text = text.replace(sign, f"%{ord(sign):02X}")
+    return text
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

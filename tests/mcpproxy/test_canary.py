@@ -1,0 +1,147 @@
+"""A secret in every position of an address that crosses `serve` or stands in a command: it is found nowhere afterwards.
+
+Not in the capture, the cache, exports and state files, not in what any command prints. Only the URL on the stdout of
+`serve`, which the client needs, and JSON-RPC bodies are in clear.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness import DEADLINE_S, Place, members_of, wait_until
+from tests.http_harness import PING, Upstream, Wire, serving
+
+CANARY = "c4n4ry-77e1d0"
+C = CANARY.encode()
+ASKED = (
+    b"GET /s/%b/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /mcp?%b== HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /mcp?token=%b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /authorize?resource=https://u:%b@h&scope=%b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /authorize?redirect_uri=https%%3A%%2F%%2Fh%%2F%b%%3Fcode%%3D%b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nReferer: http://h/%b?%b\r\nOrigin: http://localhost/%b\r\n\r\n",
+    b"GET /mcp;x=%b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET http://h/%b/sse HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /.well-known/oauth-protected-resource/%b/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /%b HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"BREW /%b HTCPCP/1.0\r\n\r\n",
+    b"GET /%b /%b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+)
+ANSWERS = (
+    b"Location: /%b/mcp?%b\r\nContent-Length: 0\r\n\r\n",
+    b'WWW-Authenticate: Bearer resource_metadata="https://h/.well-known/x/%b"\r\nContent-Length: 0\r\n\r\n',
+    b"Content-Type: text/event-stream\r\nContent-Length: %d\r\n\r\nevent: endpoint\ndata: /%b/messages?id=%b\n\n",
+    b'Content-Type: text/plain\r\nContent-Length: %d\r\n\r\nnot a message: "jsonrpc" %b',
+)
+
+DOCUMENT = (
+    b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n{"resource":"https:\\/\\/h\\/%b","x":"https://h/%b"}'
+)
+
+
+def filled(template: bytes) -> bytes:
+    """A request or an answer with the canary in all its places, and its length."""
+    text = template.replace(b"%d", b"\x00").replace(b"%b", C).replace(b"%%", b"%")
+    head, _, body = text.partition(b"\r\n\r\n")
+    return head.replace(b"\x00", b"%d" % len(body)) + b"\r\n\r\n" + body
+
+
+def places_with_canary(root: Path) -> list[str]:
+    """The files and names below a folder that hold it."""
+    found = []
+    for path in sorted(root.rglob("*")):
+        if CANARY in path.name or (path.is_file() and C in path.read_bytes()):
+            found.append(str(path))
+    return found
+
+
+def commands(capture: Path, out: Path) -> list[list[str]]:
+    """All that a user may do with a capture."""
+    reading = [["ls"], ["info"], ["show"], ["show", "--json"], ["verify"], ["check", "--notes"], ["stats"]]
+    queries = [["query", sql] for sql in ("from captures", "from http_exchanges", "from exchanges", "from findings")]
+    exports = [["export", "--format", form, str(out / form)] for form in ("csv", "parquet", "duckdb")]
+    return [[*words, str(capture)] for words in reading + queries + exports]
+
+
+def test_no_secret_of_an_address_is_left_anywhere(tmp_path: Path) -> None:
+    place = Place(tmp_path / "place")
+    count = iter(range(1000))
+
+    def answer(wire: Wire) -> None:
+        while request := wire.request():
+            body = filled(DOCUMENT if b"/.well-known/" in request else ANSWERS[next(count) % len(ANSWERS)])
+            wire.say(b"HTTP/1.1 %d X\r\n" % (401 if b"WWW-Auth" in body else 200) + body)
+
+    with Upstream(answer) as upstream:
+        address = f"{upstream.url.rsplit('/', 1)[0]}/s/{CANARY}/mcp?{CANARY}=="
+        with serving(place, address) as served:
+            for template in ASKED * len(ANSWERS):
+                wire = served.client()
+                wire.say(filled(template))
+                wire.hang_up()
+                wire.end()
+                wire.close()
+            wire = served.client()
+            wire.say(
+                b"POST /s/%b/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (C, len(PING), PING)
+            )
+            wire.hang_up()
+            wire.end()
+            wire.close()
+            capture = served.capture
+            wait_until(lambda: len(members_of(capture, "exchange")) > len(ASKED))
+        assert CANARY in served.url, "the client needs its URL whole"
+        assert C not in served.errors, "stderr ends in logs"
+    check_everywhere(place, capture, tmp_path)
+
+
+def check_everywhere(place: Place, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for words in commands(capture, tmp_path / "out"):
+        done = place.run(*words)
+        assert done.returncode in (0, 1, 3), (words, done.stderr)
+        assert C not in done.stdout + done.stderr, words
+    assert places_with_canary(tmp_path) == []
+
+
+def test_no_secret_of_an_address_in_a_command_is_left_anywhere(tmp_path: Path) -> None:
+    place = Place(tmp_path / "place")
+    server = [
+        sys.executable,
+        "-c",
+        "import sys; sys.stdin.read()",
+        f"https://h/s/{CANARY}/mcp?{CANARY}==",
+        f"--url=https://u:{CANARY}@h/sse",
+        f"URL=wss://h/{CANARY}",
+    ]
+    done = subprocess.run(
+        place.command(server, capture=tmp_path / "x.mcpcap"),
+        env=place.environment,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    assert C not in done.stderr
+    (header,) = members_of(tmp_path / "x.mcpcap", "header")
+    assert "https://h/" in json.dumps(header["argv"]), "the host is worth knowing"
+    check_everywhere(place, tmp_path / "x.mcpcap", tmp_path)
+
+
+@pytest.mark.parametrize("option", [["--keep-path", "acme"], []])
+def test_the_user_may_keep_a_segment(tmp_path: Path, option: list[str]) -> None:
+    place = Place(tmp_path / "place")
+    server = [sys.executable, "-c", "", "https://h/acme/mcp"]
+    done = subprocess.run(
+        place.command(server, *option, capture=tmp_path / "x.mcpcap"),
+        env=place.environment,
+        stdin=subprocess.DEVNULL,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 0
+    (header,) = members_of(tmp_path / "x.mcpcap", "header")
+    assert (header["argv"][-1] == "https://h/acme/mcp") == bool(option)
+    assert ("keep-path" in header["opt_outs"]) == bool(option)
