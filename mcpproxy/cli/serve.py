@@ -156,7 +156,10 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
     with contextlib.suppress(OSError):
         sys.stdout.write(f"{url}\n")
         sys.stdout.flush()
-    _said.put(f"recording {recorder.name} to {recorder.path}; give the client the URL on stdout; Ctrl-C ends")
+    origin = "/".join(url.split("/", 3)[:3])
+    _said.put(
+        f"recording {recorder.name} to {recorder.path}; give the client the URL on stdout, {origin}/…; Ctrl-C ends"
+    )
     await stopped.wait()
     await relay.close()
     await recorder.finish("signal")

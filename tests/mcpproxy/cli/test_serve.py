@@ -19,7 +19,7 @@ URL = "http://127.0.0.1:9/mcp"
         ([f"http://{'a' * 70}.invalid/mcp"], "write http://HOST:PORT/PATH"),
         (["http://example.com/a b"], "no white space"),
         (["http://example.com/#top"], "no fragment"),
-        (["http://user:secret@example.com/mcp"], "write http://example.com/mcp"),
+        (["http://user:secret@example.com/mcp"], "write http://example.com/…"),
         (["ftp://user:secret@example.com/mcp"], "write http://HOST:PORT/PATH"),
         ([URL, "--ca-file", "x.pem"], "for https addresses"),
         ([URL, "--insecure"], "for https addresses"),

@@ -266,7 +266,7 @@ def test_a_body_that_nothing_ended_is_told_at_the_end_of_its_last_frame() -> Non
     found = case(
         http("req", POST),
         http("head", plain),
-        http("sse", 'data: {"jsonrpc":"2.0"}'),
+        http("sse", '{"jsonrpc":"2.0","method":"x"}'),
         http("req", POST, x=2),
         transport="http",
     )

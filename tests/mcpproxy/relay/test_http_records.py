@@ -251,7 +251,7 @@ def test_a_url_that_nobody_takes_does_not_end_it(place: Place) -> None:
         said = wait_until(lambda: capture.exists() and capture.stat().st_size, "the capture")
         assert said
         assert session.process.stderr is not None
-        assert b"give the client http://127.0.0.1:" in session.process.stderr.readline()
+        assert b"give the client the URL on stdout, http://127.0.0.1:" in session.process.stderr.readline()
         session.process.send_signal(signal.SIGTERM)
         assert session.end() == 0
     assert verified(place, capture) == 0
