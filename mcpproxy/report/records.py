@@ -116,6 +116,9 @@ def _gap(members: Mapping[str, Any]) -> Remark:
         [_lost(lost.get(dir_), arrow) for dir_, arrow in (("c2s", "→"), ("s2c", "←"))] if isinstance(lost, dict) else []
     )
     detail = ", ".join(filter(None, parts))
+    if type(first) is not int and members.get("reason") == "fault":
+        lost_text = f": {detail} not recorded" if detail else ""
+        return Remark("▲", f"a fault of mcpproxy ended the recording of a stream{lost_text}", "bad")
     text = f"{count_text(count, 'record')} lost{f' ({detail})' if detail else ''}: {_scalar(members.get('reason'))}"
     return Remark("▲", text, "bad")
 
