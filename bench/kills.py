@@ -1,10 +1,14 @@
 """Kills of the recorder under flood, on a quiet machine and on busy ones: how many delivered frames are missing after.
 
     python -m bench.kills [--kills N] [--condition NAME ...] [--python PATH] [--json]
+    python -m bench.kills --serve [--kills N]
 
 A server writes numbered frames as fast as they are taken. After a random number of bytes the recorder alone gets
 SIGKILL; what the client has received by then, and what still lies in its pipe, was delivered. The budget is 0 missing
 frames in every condition. `--python` names the interpreter of another installation, to compare with.
+
+`serve` hands bytes on before it writes their records, so a kill costs it the last ones. `--serve` measures how long
+before the kill the first missing answer had reached the client, with one request in flight.
 """
 
 import argparse
@@ -25,7 +29,8 @@ from typing import Final, NamedTuple
 
 from captures.integrity import inspect
 from captures.reader import Capture
-from tests.harness import Place, Session, is_alive, peer, server_of, wait_until
+from tests.harness import Place, Session, frames, is_alive, peer, server_of, wait_until
+from tests.http_harness import Upstream, answering, post, serving
 
 FRAME: Final = 400
 MOST_BYTES: Final = 24 << 20
@@ -167,6 +172,50 @@ def kill_often(root: Path, kills: int, condition: Condition, python: str = sys.e
     return outcome
 
 
+def _echo_id(request: bytes) -> bytes:
+    ident = int(request.rpartition(b'"id":')[2].partition(b",")[0])
+    body = b'{"jsonrpc":"2.0","id":%d,"result":{}}' % ident
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def kill_serving(place: Place, chance: random.Random) -> tuple[int, int, float]:
+    """Kill one `serve`; returns how many answers were delivered, how many are missing, and the age of the first."""
+    arrived: list[float] = []
+    with Upstream(answering(_echo_id)) as upstream, serving(place, upstream) as served, served.client() as client:
+        until = time.monotonic() + chance.uniform(0.2, 1.5)
+        while time.monotonic() < until:
+            client.say(post(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % len(arrived)))
+            client.head()
+            client.through(b'"result":{}}')
+            arrived.append(time.monotonic())
+        os.kill(served.pid, signal.SIGKILL)
+        killed = time.monotonic()
+        served.session.process.wait()
+        recorded = {frame.verdict.id for frame in frames(served.capture, "s2c")}
+    missing = [at for number, at in enumerate(arrived) if b"%d" % number not in recorded]
+    return len(arrived), len(missing), (killed - missing[0]) * 1000 if missing else 0.0
+
+
+def serve_table(root: Path, kills: int) -> None:
+    """Print what kills of `serve` cost."""
+    print(f"{'serve':<32}{'kills':>7}{'answers':>10}{'missing':>9}{'p50':>9}{'p95':>9}{'most':>9}  ms before the kill")
+    for name, loops in (("quiet", 0), ("beside 12 busy loops", BUSY_LOOPS)):
+        answers = missing = 0
+        ages: list[float] = []
+        with busy_loops(loops):
+            for number in range(kills):
+                place = Place(root / f"{loops}-{number}")
+                place.root.mkdir(parents=True)
+                delivered, lost, age = kill_serving(place, random.Random(number))
+                answers, missing = answers + delivered, missing + lost
+                ages.append(age)
+                place.clear()
+                shutil.rmtree(place.root)
+        ages.sort()
+        p50, p95, most = ages[len(ages) // 2], ages[len(ages) * 95 // 100], ages[-1]
+        print(f"{name:<32}{kills:>7,}{answers:>10,}{missing:>9,}{p50:>9.1f}{p95:>9.1f}{most:>9.1f}", flush=True)
+
+
 def main(argv: list[str]) -> int:
     """Measure and print; 1 where frames are missing."""
     parser = argparse.ArgumentParser(prog="python -m bench.kills", description=(__doc__ or "").splitlines()[0])
@@ -174,7 +223,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--condition", action="append", choices=CONDITIONS, help="only this one; may be repeated")
     parser.add_argument("--python", default=sys.executable, help="whose mcpproxy is killed")
     parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument("--serve", action="store_true", help="kill `serve` instead, and tell how much that costs")
     options = parser.parse_args(argv)
+    if options.serve:
+        with tempfile.TemporaryDirectory() as folder:
+            serve_table(Path(folder), options.kills)
+        return 0
     missing = 0
     if not options.json:
         print(f"{'condition':<32}{'kills':>7}{'delivered':>14}{'missing':>10}{'kills with loss':>18}")

@@ -424,7 +424,13 @@ class BodyRecorder:
         other = None if event is None or event.event in (b"", b"message") else _text(event.event[:LONGEST])
         id_again = event is not None and event.has_id and event_id is not None and event_id == self._framed_id
         self._framed_id = event_id
-        verdict = UNJUDGED if parts or other else judge_in_passing(raw, self._dir, unit, whole=whole)
+        verdict, fault = UNJUDGED, None
+        try:
+            if not (parts or other):
+                verdict = judge_in_passing(raw, self._dir, unit, whole=whole)
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+            fault = type(error).__name__
+            recorder.fault(error)
         self._has_frames = True
         recorder.frames[self._dir] += 1
         text = frame_members(
@@ -439,6 +445,7 @@ class BodyRecorder:
             event_id=event_id,
             event=other,
             id_again=id_again,
+            fault=fault,
         )
         exchange.conversation.entries.append(Entry("frame", text, self._dir, len(raw)))
 

@@ -23,6 +23,7 @@ from aiofiles.os import wrap
 from captures.addresses import clean_address
 from captures.errors import CannotCreate
 from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
+from captures.frame import Direction
 from captures.loss import Entry
 from captures.places import captures_root, config_directory, safe_name
 from captures.record import members, use_orjson
@@ -127,6 +128,8 @@ class HttpRecorder:
         self.frames = {"c2s": 0, "s2c": 0}
         self.bytes = {"c2s": 0, "s2c": 0}
         self.exchanges = 0
+        self.missed: dict[Direction, list[int]] = {"c2s": [0, 0], "s2c": [0, 0]}
+        """Messages of HTTP, and bytes of their content, that crossed on connections which are recorded no more."""
         self._connections = 0
         self._dirty = asyncio.Event()
         self._waiting_bytes = 0
@@ -176,10 +179,15 @@ class HttpRecorder:
         self._connections += 1
         return Conversation(self, self._connections, peer)
 
-    def failed(self, error: Exception) -> None:
-        """A bug of ours: one connection is recorded no more."""
+    def failed(self, error: Exception) -> "Unrecorded":
+        """A bug of ours: one connection is recorded no more, and what crosses on it is counted."""
         self.tell(f"a fault of mcpproxy ended the recording of a connection ({type(error).__name__}); traffic goes on")
         self.writer.post(Entry("gap", members(reason="fault")))
+        return Unrecorded(self.missed)
+
+    def fault(self, error: Exception) -> None:
+        """A bug of ours left a frame without a verdict."""
+        self.tell(f"a fault of mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded")
 
     def clean_text(self, text: bytes) -> bytes:
         """A text with each web address in it cleaned."""
@@ -196,6 +204,9 @@ class HttpRecorder:
         if self._writing is not None:
             self._writing.cancel()
 
+        for direction, (count, size) in self.missed.items():
+            self.writer.write_off(direction, count, size)
+
         def closing() -> Entry:
             lost = self.writer.lost
             totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
@@ -205,6 +216,33 @@ class HttpRecorder:
 
         # In the loop: all else is over by now, and it waits no longer than the end may take.
         self.writer.close(closing)
+
+
+class Unrecorded:
+    """Counts what crosses on a connection after a fault of ours has ended its recording."""
+
+    def __init__(self, missed: dict[Direction, list[int]]) -> None:
+        self._missed = missed
+
+    def request(self, _at_ns: int, events: Sequence[http1.Event]) -> None:
+        """Pieces of requests went on."""
+        self._count("c2s", events, http1.Head)
+
+    def response(self, _at_ns: int, events: Sequence[response.Event]) -> None:
+        """Pieces of responses went on."""
+        self._count("s2c", events, response.ResponseHead)
+
+    def _count(self, direction: Direction, events: Sequence[object], head: type) -> None:
+        counts = self._missed[direction]
+        for event in events:
+            counts[0] += isinstance(event, head)
+            counts[1] += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
+
+    def answered(self, _at_ns: int, _status: int, _reason: str) -> None:
+        """We ourselves answered."""
+
+    def ended(self, _at_ns: int, _by: EndedBy, _error: str | None) -> None:
+        """The connection is over."""
 
 
 class Conversation:

@@ -105,8 +105,7 @@ class HttpRelay:
             try:
                 call(client.watched, at_ns)
             except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
-                client.watched = None
-                self.observer.failed(error)
+                client.watched = self.observer.failed(error)
 
     async def close(self) -> None:
         """Stop listening, and end every connection as ended by us."""
@@ -211,7 +210,7 @@ class _Client(asyncio.Protocol):
         try:
             self.watched = self._relay.observer.connected(_address(peer) if peer else "unknown")
         except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
-            self._relay.observer.failed(error)
+            self.watched = self._relay.observer.failed(error)
         if not self._relay.add(self):
             self._refuse(http1.Refusal(503, f"there are {self._relay.cap} connections already"))
 

@@ -34,8 +34,8 @@ class Observer(Protocol):
     def connected(self, peer: str) -> ConnectionTap:
         """A client has connected."""
 
-    def failed(self, error: Exception) -> None:
-        """The observer itself raised, which is a bug; that connection is seen no more."""
+    def failed(self, error: Exception) -> ConnectionTap | None:
+        """The observer itself raised, which is a bug; returns what sees the rest of that connection, if anything."""
 
 
 Telling = Callable[[ConnectionTap, int], None]

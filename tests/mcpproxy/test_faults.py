@@ -4,6 +4,8 @@ Only a fault of the writer ends the recording of a stream, and then all that it 
 """
 
 import json
+import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.harness import Place, Session, members_of
+from tests.http_harness import OK, Upstream, Wire, answering, post
 
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
 BOOM = b'{"jsonrpc":"2.0","id":%d,"method":"boom"}\n'
@@ -83,6 +86,51 @@ def test_a_fault_costs_a_frame_its_verdict_and_nothing_else(place: Place, sabota
     told = session.errors()
     assert told.count(b"leaves frames without a verdict") == 2, "once for each direction"
     assert verified(place, session.capture)[0] == 0
+
+
+HTTP_JUDGE = """
+import mcpproxy.record_exchange
+sabotage(mcpproxy.record_exchange, "judge_in_passing")
+"""
+HTTP_RECORDER = """
+import mcpproxy.record_exchange
+sabotage(mcpproxy.record_exchange, "frame_members")
+"""
+
+
+def post_all(place: Place, sabotage: str, *bodies: bytes) -> tuple[Path, bytes]:
+    """Send requests through a sabotaged `serve` and hear their answers; its capture and its stderr."""
+    capture = place.root / "x.mcpcap"
+    with Upstream(answering(OK)) as upstream:
+        words = ["serve", "--capture", str(capture), upstream.url]
+        session = place.start([sys.executable, "-P", "-c", SABOTAGE % sabotage, *words], direct=True)
+        host, port = session.line().decode().split("/")[2].split(":")
+        with Wire(socket.create_connection((host, int(port)))) as client:
+            for body in bodies:
+                client.say(post(body))
+                assert client.hear(len(OK)) == OK
+        session.process.send_signal(signal.SIGTERM)
+        assert session.end() == 0
+    return capture, session.errors()
+
+
+def test_a_fault_of_serve_costs_a_frame_its_verdict_and_nothing_else(place: Place) -> None:
+    capture, told = post_all(place, HTTP_JUDGE, PING % 1, BOOM % 2, PING % 3)
+    requests = [members for members in members_of(capture, "frame") if members["dir"] == "c2s"]
+    assert [members["kind"] for members in requests] == ["request", "unjudged", "request"]
+    assert [members.get("fault") for members in requests] == [None, "ZeroDivisionError", None]
+    assert b"leaves frames without a verdict" in told
+    assert verified(place, capture)[0] == 0
+
+
+def test_what_a_fault_costs_a_connection_of_serve_is_counted(place: Place) -> None:
+    capture, told = post_all(place, HTTP_RECORDER, PING % 1, BOOM % 2, PING % 3, PING % 4)
+    assert b"a fault of mcpproxy ended the recording of a connection" in told
+    status, found = verified(place, capture)
+    assert (status, found["state"]) == (3, "incomplete")
+    (close,) = members_of(capture, "close")
+    assert close["totals"]["lost"]["records"] >= 4, "two requests, and their answers"
+    assert close["totals"]["lost"]["bytes"] >= 2 * len(PING % 3)
 
 
 def test_what_cannot_be_portioned_passes(place: Place) -> None:
