@@ -61,8 +61,7 @@ class Recovery:
 
     def follow(self, segment: int) -> None:
         """Switch to a segment that the recorder has begun, and release the one before."""
-        while self._segment < segment and self._enter_next_segment():
-            pass
+        self._enter(segment)
 
     def _switch(self, fd: int, segment: int) -> None:
         os.close(self.fd)
@@ -74,7 +73,7 @@ class Recovery:
 
     def run(self) -> bool:
         """Append what waits; False when the disk kept refusing it."""
-        while self._enter_next_segment():
+        while self._enter(self._segment + 1):
             pass
         last = self._last_record()
         if last.end < os.fstat(self.fd).st_size:
@@ -113,15 +112,14 @@ class Recovery:
             os.close(fd)
         return last
 
-    def _enter_next_segment(self) -> bool:
-        """Switch to the next segment where the recorder has begun it; False where there is none of this capture."""
-        path = segment_path(self._path, self._segment + 1)
+    def _enter(self, segment: int) -> bool:
+        """Switch to a segment if the recorder has begun it; False if there is none of this capture."""
         try:
-            fd = os.open(path, _OPEN)
+            fd = os.open(segment_path(self._path, segment), _OPEN)
         except OSError:
             return False
         if _capture_id(fd) == _capture_id(self.fd) != b"":
-            self._switch(fd, self._segment + 1)
+            self._switch(fd, segment)
             return True
         os.close(fd)
         return False
