@@ -137,7 +137,7 @@ def kill_once(place: Place, chance: random.Random, condition: Condition) -> tupl
         reading = threading.Thread(target=lambda: received_later.append(session.rest()))
         received_later: list[bytes] = []
         if condition.last is not None:
-            # Somebody must read meanwhile, or the flood would stand still.
+            # Unread, the flood would stand still.
             reading.start()
             condition.last(session)
     session.process.kill()

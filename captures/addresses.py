@@ -1,4 +1,4 @@
-"""What of a URL may be stored in clear: where it leads, but nothing that could open a door there.
+"""The parts of a URL that may be stored in clear: where it leads, but no part that could grant access.
 
 Many hosted servers authenticate by a token in the path or the query. So a segment of a path is kept only if it is on a
 short list of usual words; every other one becomes a keyed hash. Of a query the names are kept that look like names,
@@ -28,7 +28,7 @@ KEPT_SEGMENTS: Final = frozenset(
     b"callback redirect "
     b"consent device device_authorization jwks jwks.json cb connect openid-connect protocol realms default".split()
 )
-"""Segments of a path that say what is there, and that nobody would use as a secret."""
+"""Path segments that say what is there and are too common to be a secret."""
 
 KEPT_VALUES: Final = {
     b"response_type": frozenset({b"code", b"token", b"id_token", b"none"}),
@@ -148,7 +148,7 @@ def _scope(word: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str
 
 
 def _is_plain(word: bytes, marks: bytes) -> bool:
-    """Whether a word looks like one that somebody chose as a name: no digits but for two at its end, and not long."""
+    """Whether a word looks like a name: letters and these marks, at most two digits at its end, and not long."""
     stem = word.rstrip(_DIGITS)
     return (
         bool(stem)

@@ -73,8 +73,8 @@ def _judge_flawless(raw: bytes) -> Envelope | None:
         text = raw.decode()
         read, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError, SystemError):
-        # SystemError: the scanner takes its exception from `json.decoder`, raises none where nobody has loaded that
-        # yet, and the interpreter complains. In a process that has loaded `json` this is a ValueError.
+        # SystemError: the scanner takes its exception from `json.decoder`, raises none while that is not loaded, and
+        # the interpreter complains. In a process that has loaded `json` this is a ValueError.
         return None
     if type(read) is not dict or end != len(text) or read.get("jsonrpc") != "2.0" or "error" in read:
         return None

@@ -35,6 +35,8 @@ class Gap(NamedTuple):
     lost: dict[str, dict[str, int]] | None
     """By direction and for all others: how many records and bytes. None where nobody knows, after a repair."""
     reason: str
+    at: int
+    """Number of the record that tells it; equal to `first` where it names no range."""
 
 
 @dataclass
@@ -109,7 +111,7 @@ class Inspection:
             self.exchanges = max(self.exchanges, number if type(number) is int else 0)
         elif item.rec == "header" and values.get("substitute") is True:
             self.gap_count += 1
-            self.gaps.append(Gap(item.seq, item.seq, None, "damage"))
+            self.gaps.append(Gap(item.seq, item.seq, None, "damage", item.seq))
         elif item.rec == "close" and values.get("ending") != "segment":
             self.close = values
 
@@ -138,7 +140,9 @@ class Inspection:
         self.gap_count += 1
         reason = str(values.get("reason"))[:64]
         if len(self.gaps) < KEPT:
-            self.gaps.append(Gap(first, record.seq if reason == "damage" else last, _losses(values), reason))
+            self.gaps.append(
+                Gap(first, record.seq if reason == "damage" else last, _losses(values), reason, record.seq)
+            )
 
     def _account(self, record: Record) -> None:
         """See whether the numbers up to this record are those of records; a gap accounts for its range afterwards."""

@@ -1,9 +1,9 @@
 """Completes a capture from the journal of a recorder that has died. Runs in the guard process.
 
-Promises: every record of the journal that is not in the file is appended, once and in order, even when an earlier
-recovery was interrupted at any point; a line torn by the kill is cut off first; numbers that were assigned but belong
-to no record get a `gap` at the end. Uses the standard library only, and may wait for the disk as long as it takes:
-its process has nothing else to do.
+Promises: unless the disk keeps refusing, every record of the journal that is not in the file is appended, once and in
+order, even when an earlier recovery was interrupted at any point; a line torn by the kill is cut off first; numbers
+that were assigned but belong to no record get a `gap` at the end. Uses the standard library only, and may wait for the
+disk as long as it takes: its process has nothing else to do.
 """
 
 from __future__ import annotations
@@ -83,8 +83,13 @@ class Recovery:
         pending: list[bytes] = []
         for line in whole_lines(self._journal.content()):
             number = _member(line, b'"seq":')
-            if number <= seq or (_is_header(line) and not (self._append(pending) and self._begin_segment())):
+            if number <= seq:
                 continue
+            if _is_header(line):
+                if not self._append(pending):
+                    return False
+                if not self._begin_segment():
+                    continue
             if number > seq + 1:
                 holes.append((seq + 1, number - 1))
             seq, t_ns = number, _member(line, b'"t_ns":')

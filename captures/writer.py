@@ -8,8 +8,8 @@ waits for one write at most.
 The contract, in trouble: after `degrade` (a write hangs) or a refused write, `add` only queues and returns at once;
 by then the records are in the journal, if there is one, so a kill does not lose them either. A drainer thread, started
 beforehand because a machine in trouble may refuse new ones, waits for the stuck write, retries a refused one once a
-second, and hands the file back when the queue is empty and a write was quick. The queue is bounded; what does not fit
-is counted, and a `gap` record says so.
+second, and hands the file back when the queue is empty and a write was quick, or writes were quick for a second if
+there was trouble just before. The queue is bounded; what does not fit is counted, and a `gap` record says so.
 
 A record with a number is always in the file or in one of `_direct`, `_taken`, `_carry` and `_queue`, which change under
 the order lock: `degrade` copies all of these into the journal before any chunk may be taken from a waiting thread.
@@ -122,7 +122,7 @@ class Writer:
         self._taken: Sequence[Line] = ()
         """What a thread is writing that has taken it from the queue."""
         self._direct: tuple[int, int, str, Sequence[bytes]] | None = None
-        """What a thread is writing that has passed the queue by: first number, stamp, type, middles."""
+        """What a thread is writing past the queue: first number, stamp, type, middles."""
         self._gap: Loss | None = None
         self._queue_only = False
         self._patience_ns = 0
@@ -641,9 +641,9 @@ class Writer:
 
     def _give_up(self) -> bool:
         with self._order:
-            waiting = self._inflight + len(self._carry) + len(self._queue) + self.lost.records
-            waiting = max(waiting, self._seq - 1 - self._written)
-        # What is in the journal is written by the guard as soon as the disk lets it.
+            waiting = self._inflight + len(self._carry) + len(self._queue)
+            waiting = max(waiting + self.lost.records, self._seq - 1 - self._written)
+        # Those in the journal are written by the guard as soon as the disk lets it.
         still = "are not" if self._journal is None else "are not yet"
         self._tell(
             f"the disk does not answer: {waiting} records of this session {still} in the capture {self._file.path}"

@@ -230,8 +230,10 @@ class Exchange:
             read = loads(body)
         except JSONDecodeError:  # anything may stand there; of what is no document only size and hash are kept
             return
+        if not isinstance(read, dict):
+            return
         self.metadata = self.recorder.clean_text(body[:METADATA_BYTES]).decode("utf-8", "replace")
-        resource = read.get("resource") if isinstance(read, dict) else None
+        resource = read.get("resource")
         if isinstance(resource, str) and self._leads_away(resource):
             self.flag("bypass/resource", _origin(resource))
 

@@ -99,7 +99,7 @@ class Missed:
         self.bytes = 0
 
     def add(self, data: bytes) -> None:
-        """Count a chunk that nobody recorded; a frame is what ends in an LF."""
+        """Count a chunk that was not recorded; each LF ends a frame."""
         self.frames += data.count(b"\n")
         self.bytes += len(data)
 

@@ -10,9 +10,9 @@ usage: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]
                          bytes, or with K, M, G (default: 1G)
   --fsync WHEN           1s: power loss costs one second at most (default);
                          always: sync before every chunk; never
-  --keep-path SEGMENT    store this segment of the paths of URLs in clear; all but
-                         usual words such as mcp, sse and v1 are replaced by keyed
-                         hashes; may be repeated
+  --keep-path SEGMENT    store this path segment of URLs on the command line in
+                         clear; all others, except common words such as mcp, sse
+                         and v1, are stored as keyed hashes; may be repeated
   --on-record-error DO   when the disk refuses: pass traffic on and count the loss
                          (default), stop the session (exit 74), or block it
   --summary              one line at the end even where stderr is no terminal
@@ -30,6 +30,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+from captures.addresses import is_web_address
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.recorder import Recorder, tell
 from mcpproxy.relay.signals import SignalWait
@@ -79,6 +80,8 @@ class Options:
             raise UsageError(
                 "there is no `--` in front of the server's command; write: mcpproxy run [OPTION ...] -- COMMAND"
             )
+        if self.command and is_web_address(self.command[0]):
+            raise UsageError("COMMAND is a URL; to record an HTTP server, write: mcpproxy serve URL")
         if not self.command or not self.command[0]:
             raise UsageError(
                 "there is no command after `--`; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]"
@@ -102,6 +105,8 @@ class Options:
                 raise UsageError(f"{name} needs a value; see mcpproxy run --help")
             if value not in _CHOICES.get(name, (value,)):
                 raise UsageError(f"{name} is one of {', '.join(_CHOICES[name])}, not {_shown(value)}")
+            if name == "--keep-path" and (value.startswith("-") or not set(value).isdisjoint("/?#")):
+                raise UsageError(f"--keep-path is one segment of a path, without /, ? and #; not {_shown(value)}")
             if name == "--keep-path":
                 self.keep_path.append(value)
             else:

@@ -79,8 +79,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="SEGMENT",
         action="append",
         default=[],
-        help="store this segment of a path in clear; all but usual words such as mcp, sse and v1 are replaced by keyed "
-        "hashes; may be repeated",
+        help="store this path segment in clear; all others, except common words such as mcp, sse and v1, are stored "
+        "as keyed hashes; may be repeated",
     )
     made.add_argument(
         "--allow-host",
@@ -102,6 +102,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         url = _checked(options.url)
+        if any(not segment or not set(segment).isdisjoint("/?#") for segment in options.keep_path):
+            raise UsageError("--keep-path is one segment of a path, without /, ? and #; repeat it for others")
         upstream = _upstream(url, options.ca_file, insecure=options.insecure)
         listener = _listener(options.listen, beyond=options.dangerously_listen_beyond_loopback)
         host, port = listener.getsockname()[:2]
@@ -181,14 +183,15 @@ def _checked(text: str) -> SplitResult:
         port = url.port
         (url.hostname or "").encode("idna")
     except ValueError as error:
-        raise UsageError(f"URL is no address of a server: {error}; write http://HOST:PORT/PATH") from error
+        # Neither the text nor the error, which quotes it: any part of it may be a credential.
+        raise UsageError("URL is malformed; write http://HOST:PORT/PATH or https://HOST/PATH") from error
     if url.scheme not in _PORTS or not url.hostname:
         # Not the text itself: any part of it may be a credential.
         raise UsageError("URL is not an http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
     if url.username is not None or url.password is not None:
         bare = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"
         raise UsageError(
-            f"a URL with credentials shows them to other users of this machine: write {bare}, the client sends its own"
+            f"other users of this machine can see credentials in a URL: write {bare} and let the client send its own"
         )
     if url.fragment or port == 0 or any(char.isspace() or not char.isprintable() for char in text):
         raise UsageError("the address must have no fragment, no white space and no port 0")

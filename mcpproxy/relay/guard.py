@@ -1,11 +1,11 @@
 """The process that leaves no orphan behind when we are killed.
 
-Forked before any thread starts, it closes everything but one pipe whose other end only we hold, and waits. When that
-end closes without a word, we were killed (a `SIGKILL` cannot be handled): if the server still lives, it and its
+Forked before any thread starts, it keeps only the capture and one pipe whose other end only we hold, and waits. When
+that end closes without a word, we were killed (a `SIGKILL` cannot be handled): if the server still lives, it and its
 descendants get TERM, and KILL two seconds later. If we say that the server has ended, it touches no process.
 
-It also outlives us for the capture: what was handed on and could not be written yet waits in memory that it shares, and
-it writes that when we are gone (`Survivor`).
+It also completes the capture: records that could not be written yet wait in memory that it shares, and it writes them
+when we are gone (`Survivor`).
 
 It stays in our process group, so whoever kills the group kills it too, as without us; and it ignores the polite
 signals, because the server may too.
@@ -97,7 +97,7 @@ class Guard:
         self._say(f"{_SEGMENT} {segment}")
 
     def dismiss(self) -> None:
-        """All is done. Reaps the guard, which may not become anybody's zombie."""
+        """All is done. Reaps the guard, which must not stay behind as a zombie."""
         self.stand_down()
         os.close(self._pipe)
         until = time.monotonic() + GOODBYE_S

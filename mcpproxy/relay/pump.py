@@ -34,7 +34,7 @@ LOOK_S: Final = 0.01
 QUIET_LOOKS: Final = 100
 STALL_NS: Final = 1_000_000
 LATE_NS: Final = 20_000_000
-"""Between two looks of the rescuer: more than that and it was not scheduled when it should have been."""
+"""When two looks of the rescuer are further apart than this, it was not scheduled in time."""
 
 
 class StopRelaying(Exception):
@@ -42,7 +42,7 @@ class StopRelaying(Exception):
 
 
 class Counter(Protocol):
-    """Counts chunks that nobody records."""
+    """Counts chunks that are not recorded."""
 
     def add(self, data: bytes) -> None:
         """One more."""
@@ -74,7 +74,7 @@ class Tap(Protocol):
         """The direction has ended; `error` is an errno where reading failed."""
 
     def failed(self, error: Exception) -> None:
-        """The tap itself raised, which is a bug; of what crosses from now on, only `missed` is told."""
+        """The tap itself raised, which is a bug; from now on the pump only adds chunks to `missed`."""
 
     @property
     def missed(self) -> Counter:

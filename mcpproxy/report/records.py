@@ -4,6 +4,7 @@ Members of a record come from a file that anybody may have written, so each is c
 text is sanitised.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +13,7 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Role, count_text, ms_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
+_HASH: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
 _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
 
 
@@ -117,8 +119,9 @@ def _gap(members: Mapping[str, Any]) -> Remark:
     )
     detail = ", ".join(filter(None, parts))
     if type(first) is not int and members.get("reason") == "fault":
-        lost_text = f": {detail} not recorded" if detail else ""
-        return Remark("▲", f"a fault of mcpproxy ended the recording of a stream{lost_text}", "bad")
+        if isinstance(lost, dict):
+            return Remark("▲", f"not recorded after a fault of mcpproxy: {detail or 'no frames'}", "bad")
+        return Remark("▲", "a fault of mcpproxy ended the recording of a stream", "bad")
     text = f"{count_text(count, 'record')} lost{f' ({detail})' if detail else ''}: {_scalar(members.get('reason'))}"
     return Remark("▲", text, "bad")
 
@@ -132,7 +135,7 @@ def _lost(lost: object, arrow: str) -> str:
 def _exchange(members: Mapping[str, Any]) -> Remark | None:
     """The end of an exchange of which there is more to say than its frames do."""
     if members.get("stage") == "request" and _of(members.get("request"), "method") == "GET":
-        return Remark("·", f"GET {_scalar(_of(members.get('request'), 'target'))}")
+        return Remark("·", f"GET {_short(_of(members.get('request'), 'target'))}")
     if members.get("stage") != "end":
         return None
     request, response = members.get("request"), members.get("response")
@@ -145,7 +148,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
     if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None
-    asked = f"{_scalar(method)} {_scalar(target)}" if method is not None else "a request that could not be read"
+    asked = f"{_scalar(method)} {_short(target)}" if method is not None else "a request that could not be read"
     text = f"{asked} → {_scalar(status)}" if status is not None else f"{asked}: no answer"
     details = [*flags]
     if _of(response, "by") == "proxy" or (by == "proxy" and status is None):
@@ -158,6 +161,11 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
         details.append(members["error"])
     role: Role = "dim" if is_fine else "bad"
     return Remark("·" if is_fine else "▲", text, role, detail=sanitise(", ".join(details), 300))
+
+
+def _short(target: object) -> str:
+    """A target whose hashes leave room for what became of the request."""
+    return _HASH(r"hmac:\1…", _scalar(target))
 
 
 def _stream(members: Mapping[str, Any]) -> Remark:

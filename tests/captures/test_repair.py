@@ -79,7 +79,7 @@ def test_a_lost_header_is_replaced_by_the_little_that_is_known(tmp_path: Path) -
         assert [record.seq for record in records[:2]] == [0, lost - 1 or 1]
         assert done.gaps == (1 if lost == 1 else 2)
         assert inspect(Capture(copy)).state == "incomplete"
-        assert inspect(Capture(copy)).gaps[0] == Gap(0, 0, None, "damage")
+        assert inspect(Capture(copy)).gaps[0] == Gap(0, 0, None, "damage", 0)
 
 
 def test_a_torn_tail_is_left_out(tmp_path: Path) -> None:

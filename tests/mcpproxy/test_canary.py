@@ -145,3 +145,20 @@ def test_the_user_may_keep_a_segment(tmp_path: Path, option: list[str]) -> None:
     (header,) = members_of(tmp_path / "x.mcpcap", "header")
     assert (header["argv"][-1] == "https://h/acme/mcp") == bool(option)
     assert ("keep-path" in header["opt_outs"]) == bool(option)
+
+
+@pytest.mark.parametrize("command", ["run", "serve"])
+@pytest.mark.parametrize("segment", ["a/b", "a?b", "#"])
+def test_what_can_be_no_segment_is_refused(place: Place, command: str, segment: str) -> None:
+    rest = ["--", "true"] if command == "run" else ["http://127.0.0.1:9/mcp"]
+    done = place.run(command, "--keep-path", segment, *rest)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--keep-path is one segment of a path" in done.stderr
+
+
+def test_a_url_for_a_command_is_refused_and_nothing_is_left_of_it(place: Place) -> None:
+    done = place.run("run", "--", f"https://h.example/s/{CANARY}")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"mcpproxy serve URL" in done.stderr
+    assert C not in done.stderr
+    assert places_with_canary(place.root) == []
