@@ -52,8 +52,9 @@ _NESTED: Final = 2
 _LONGEST_WORD: Final = 40
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS: Final = b"0123456789"
-_HOST: Final = frozenset(_LETTERS + _DIGITS + b".-_:[]%")
-_SCHEME: Final = frozenset(_LETTERS + _DIGITS + b"+.-")
+_NAME: Final = frozenset(_LETTERS + _DIGITS + b".-_")
+_IPV6: Final = frozenset(b"0123456789abcdefABCDEF:.")
+_WEB: Final = frozenset({b"http", b"https", b"ws", b"wss"})
 _HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
 
 
@@ -69,10 +70,10 @@ def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(
     rest, sharp, fragment = text.partition(b"#")
     rest, question, query = rest.partition(b"?")
     scheme, marks, path = rest.partition(b"://")
-    authority = b""
-    if marks and scheme and _SCHEME.issuperset(scheme):
+    if marks and _is_plain(scheme, b"+.-"):
         authority, slash, path = path.partition(b"/")
-        front = f"{scheme.decode()}://{_authority(authority, hashed)}{'/' if slash else ''}"
+        is_web = scheme.lower() in _WEB
+        front = f"{scheme.decode()}://{_authority(authority, hashed, is_web=is_web)}{'/' if slash else ''}"
     else:
         front, path = "", rest
     segments = [_segment(segment, hashed, keep) for segment in path.split(b"/")]
@@ -86,13 +87,26 @@ def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(
 def is_web_address(word: bytes) -> bool:
     """Whether a word is a URL of http or a socket of the web, and nothing around it."""
     scheme, marks, rest = word.partition(b"://")
-    return bool(marks and rest) and scheme.lower() in (b"http", b"https", b"ws", b"wss") and not rest[:1].isspace()
+    return bool(marks and rest) and scheme.lower() in _WEB and not rest[:1].isspace()
 
 
-def _authority(authority: bytes, hashed: Hash) -> str:
+def _authority(authority: bytes, hashed: Hash, *, is_web: bool) -> str:
+    """User, host and port. Where an application has a scheme of its own, anything may stand in the host's place."""
     user, at, host = authority.rpartition(b"@")
-    shown = host.decode() if _HOST.issuperset(host) and len(host) <= 255 else hashed(host)
+    shown = host.decode() if not host or (is_web and _is_host(host)) else hashed(host)
     return (hashed(user) + "@" if at else "") + shown
+
+
+def _is_host(host: bytes) -> bool:
+    """Whether it is a name or an address, perhaps with a port (RFC 3986 §3.2.2)."""
+    if host.startswith(b"["):
+        name, _, port = host[1:].partition(b"]")
+        is_name = b":" in name and _IPV6.issuperset(name)
+        port = port.removeprefix(b":") or b"0"
+    else:
+        name, _, port = host.partition(b":")
+        is_name, port = _NAME.issuperset(name), port or b"0"
+    return is_name and len(name) <= 255 and port.isdigit() and len(port) <= 5
 
 
 def _segment(segment: bytes, hashed: Hash, keep: frozenset[bytes]) -> str:

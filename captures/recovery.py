@@ -92,16 +92,15 @@ class Recovery:
                     continue
             if number > seq + 1:
                 holes.append((seq + 1, number - 1))
+            if b',"rec":"gap",' in line[:64]:
+                holes = _without(holes, _member(line, b'"first":'), _member(line, b'"last":'))
             seq, t_ns = number, _member(line, b'"t_ns":')
             pending.append(line)
             if len(pending) >= LINES_AT_ONCE and not self._append(pending):
                 return False
         if self._journal.next_seq > seq + 1:
             holes.append((seq + 1, self._journal.next_seq - 1))
-            seq = self._journal.next_seq - 1
-        for number, (first, upto) in enumerate(holes, seq + 1):
-            pending.append(seal(number, t_ns, "gap", members(first=first, last=upto, reason="killed")))
-        return self._append(pending)
+        return self._append([*pending, *_gaps(holes, max(seq + 1, self._journal.next_seq), t_ns)])
 
     def _last_record(self) -> _Last:
         """The last whole record of the capture; where this segment has none, only its number and stamp count."""
@@ -192,6 +191,20 @@ def last_record(fd: int) -> _Last:
             return _Last(_member(line, b'"seq":'), _member(line, b'"t_ns":'), size - len(tail) + end)
         end = start
     return _Last(end=size)
+
+
+def _without(holes: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
+    """The holes, or what is left of them, that a `gap` over these numbers does not explain."""
+    left: list[tuple[int, int]] = []
+    for low, high in holes:
+        left += [(low, min(high, first - 1)), (max(low, last + 1), high)]
+    return sorted({hole for hole in left if hole[0] <= hole[1]})
+
+
+def _gaps(holes: list[tuple[int, int]], seq: int, t_ns: int) -> list[bytes]:
+    """A `gap` for each hole, numbered from `seq`."""
+    gaps = [members(first=first, last=last, reason="killed") for first, last in holes]
+    return [seal(number, t_ns, "gap", gap) for number, gap in enumerate(gaps, seq)]
 
 
 def _is_header(line: bytes) -> bool:

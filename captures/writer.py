@@ -52,6 +52,8 @@ SPARE_BYTES: Final = 64 << 10
 """Room in the journal that frames leave for the records that tell of losses and of the end."""
 SLICE_BYTES: Final = 1 << 20
 SLOW_NS: Final = 5_000_000
+SLOW_SYNC_NS: Final = 500_000_000
+"""The same where each write is synced, which takes a healthy disk milliseconds."""
 HEALTHY_NS: Final = 1_000_000_000
 """How long writes must be quick before a disk that was in trouble lately is trusted again."""
 RETRY_S: Final = 1.0
@@ -109,6 +111,7 @@ class Writer:
         self._tell: Callable[[str], None] = lambda _: None
         self._policy: Policy = "pass"
         self._fsync = fsync
+        self._slow_ns = SLOW_SYNC_NS if fsync == "always" else SLOW_NS
         self._room = queue_bytes
         self._journal = journal
         self._on_segment = on_segment
@@ -483,7 +486,7 @@ class Writer:
                 if self._refused is not None:
                     self._closing.wait(RETRY_S)
                     quick_since_ns, was_quick = time.monotonic_ns(), False
-                elif ended_ns - began_ns >= SLOW_NS:
+                elif ended_ns - began_ns >= self._slow_ns:
                     quick_since_ns, was_quick = ended_ns, False
                 else:
                     was_quick = was_quick or self._written != before

@@ -232,7 +232,7 @@ class Exchange:
             return
         if not isinstance(read, dict):
             return
-        self.metadata = self.recorder.clean_text(body[:METADATA_BYTES]).decode("utf-8", "replace")
+        self.metadata = self.recorder.clean_document(read)[:METADATA_BYTES].decode("utf-8", "replace")
         resource = read.get("resource")
         if isinstance(resource, str) and self._leads_away(resource):
             self.flag("bypass/resource", _origin(resource))

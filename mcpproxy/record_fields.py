@@ -7,7 +7,7 @@ account. Addresses are cleaned as `captures.addresses` says, wherever they stand
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from orjson import dumps
 
@@ -26,6 +26,8 @@ _KEPT: Final = frozenset(
     b"mcp-protocol-version mcp-method mcp-name pragma retry-after server te trailer transfer-encoding upgrade "
     b"user-agent vary via x-accel-buffering x-content-type-options".split()
 )
+_SAID: Final = frozenset({b"mcp-name", b"mcp-method"})
+_SAID_FAMILY: Final = b"mcp-param-"
 _KEPT_FAMILIES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
 _ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer", b"origin"})
 _CHALLENGES: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
@@ -37,7 +39,10 @@ _OPEN_CHALLENGE: Final = re.compile(
     rb"(?i)(?:bearer|basic|digest|dpop)(?: +" + _PARAMETER + rb"(?: *, *" + _PARAMETER + rb")*+)?+ *"
 ).fullmatch
 """One challenge of a scheme that holds no answer to one; in others, such as Negotiate, answers go back and forth."""
-_WEB_ADDRESS: Final = re.compile(rb"(?i)\bhttps?:(?:\\?/){2}[^\s\"',<>]++").sub
+_URL: Final = re.compile(rb"(?i)[a-z][a-z0-9+.-]*+://[^\s\"<>]++").sub
+_QUOTED: Final = re.compile(rb'"([^"]*+)"').sub
+DEEPEST: Final = 50
+"""Levels of a document that are looked into."""
 
 
 class FieldRedactor:
@@ -63,19 +68,38 @@ class FieldRedactor:
 
     def _value(self, name: bytes, value: bytes) -> str:
         if not value or name in _KEPT or name.startswith(_KEPT_FAMILIES):
-            return _text(value)
+            # What the body says as well is in clear there.
+            is_said = name in _SAID or name.startswith(_SAID_FAMILY)
+            return _text(value if is_said or b"://" not in value else _URL(self._cleaned, value))
         if name in _ADDRESSES:
             return _text(value) if value == b"null" else self._clean(value)
         if name in _CHALLENGES and _OPEN_CHALLENGE(value):
-            return _text(clean_text(value, self._clean))
+            return _text(_QUOTED(self._cleaned_if_address, value))
         if name in _CREDENTIALS and (found := _SCHEME(value)):
             return _text(found[0]) + self._hash(value[found.end() :])
         return self._hash(value)
 
+    def _cleaned(self, match: re.Match[bytes]) -> bytes:
+        return self._clean(match[0]).encode()
 
-def clean_text(text: bytes, clean: Clean) -> bytes:
-    """A text with each web address in it cleaned; those in JSON may have their slashes escaped."""
-    return _WEB_ADDRESS(lambda match: clean(match[0].replace(b"\\/", b"/")).encode(), text)
+    def _cleaned_if_address(self, match: re.Match[bytes]) -> bytes:
+        """A quoted value of a challenge; a URL in it may be relative."""
+        is_address = b"/" in match[1] or b"?" in match[1]
+        return b'"%b"' % self._clean(match[1]).encode() if is_address else match[0]
+
+
+def clean_document(value: Any, clean: Clean, depth: int = 0) -> Any:
+    """A document as parsed from JSON, with each URL in it cleaned; what lies too deep is left out."""
+    if isinstance(value, str):
+        raw = value.encode()
+        return clean(raw) if b"://" in raw or raw[:1] in (b"/", b"?") or b"%2f" in raw.lower() else value
+    if not isinstance(value, (dict, list)):
+        return value
+    if depth > DEEPEST:
+        return None
+    if isinstance(value, list):
+        return [clean_document(item, clean, depth + 1) for item in value]
+    return {name: clean_document(item, clean, depth + 1) for name, item in value.items()}
 
 
 def _text(raw: bytes) -> str:

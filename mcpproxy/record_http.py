@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aiofiles.os import wrap
+from orjson import dumps
 
 from captures.addresses import clean_address
 from captures.errors import CannotCreate
@@ -31,7 +32,7 @@ from captures.redact import Redactor, load_key
 from captures.writer import Writer
 from mcpproxy.header import Header
 from mcpproxy.record_exchange import Exchange
-from mcpproxy.record_fields import FieldRedactor, clean_text
+from mcpproxy.record_fields import FieldRedactor, clean_document
 from mcpproxy.relay.observer import EndedBy
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
@@ -189,9 +190,9 @@ class HttpRecorder:
         """A bug of ours left a frame without a verdict."""
         self.tell(f"a fault of mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded")
 
-    def clean_text(self, text: bytes) -> bytes:
-        """A text with each web address in it cleaned."""
-        return clean_text(text, self.clean)
+    def clean_document(self, document: dict[str, Any]) -> bytes:
+        """A JSON document with each URL in it cleaned."""
+        return dumps(clean_document(document, self.clean))
 
     def warn(self, flag: str, where: str) -> None:
         """Say what leads the client around us: once for each kind."""

@@ -174,6 +174,7 @@ def _relay(
         waiting,
         closed=closed,
         rescue=options.policy == "pass",
+        waits_for_sync=options.fsync == "always",
         survivor=recorder.recovery,
     )
     recorder.on_stop = lambda: relay.stop("record_error")

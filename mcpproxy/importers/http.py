@@ -7,7 +7,7 @@ imported lies in clear already. And nothing leads around a recorder that was not
 
 import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from orjson import dumps
 
@@ -186,9 +186,9 @@ class _Counts:
         """A target, in clear."""
         return _text(target)
 
-    def clean_text(self, text: bytes) -> bytes:
+    def clean_document(self, document: dict[str, Any]) -> bytes:
         """A document, in clear."""
-        return text
+        return dumps(document)
 
     def address(self, target: bytes) -> str:
         """A target as a URI; of which host nobody has told for certain."""

@@ -30,6 +30,8 @@ CHUNK: Final = 64 << 10
 UNDIVIDED: Final = 512
 """Chunks of no more bytes are never worth asking for a portion of."""
 STUCK_NS: Final = 15_000_000
+STUCK_SYNC_NS: Final = 1_000_000_000
+"""The same for a tap that waits until its records are on the disk."""
 LOOK_S: Final = 0.01
 QUIET_LOOKS: Final = 100
 STALL_NS: Final = 1_000_000
@@ -111,6 +113,8 @@ class Pump:
         self.tapping = False
         """A call of the tap runs."""
         self.rescuer: Rescuer | None = None
+        self.stuck_ns = STUCK_NS
+        """How long the tap may wait for the disk before its chunk is taken away."""
         self._held: bytes | None = None
         """What the running call of the tap holds up: a chunk, the end (empty), or nothing."""
         self._rest = b""
@@ -145,7 +149,7 @@ class Pump:
     def is_stuck(self, now_ns: int) -> bool:
         """Whether the tap has been waiting for the disk for too long."""
         since_ns = self.tap.waiting_since_ns
-        return bool(since_ns) and now_ns - since_ns > STUCK_NS
+        return bool(since_ns) and now_ns - since_ns > self.stuck_ns
 
     def rescue(self, now_ns: int) -> bool:
         """Take the chunk from a thread that is stuck in the tap, and let a successor hand it on.

@@ -19,7 +19,7 @@ from functools import partial
 from captures.tuples import NamedTuple
 from mcpproxy.relay.guard import Guard, Survivor
 from mcpproxy.relay.processes import Process, finish, send, start_time, tree
-from mcpproxy.relay.pump import Ender, Pump, Rescuer, Tap
+from mcpproxy.relay.pump import STUCK_NS, STUCK_SYNC_NS, Ender, Pump, Rescuer, Tap
 from mcpproxy.relay.signals import ENDING, SignalWait
 from mcpproxy.relay.spawn import SpawnError, cannot_start, close_inherited, spawn
 from mcpproxy.relay.watch import ReaderWatch
@@ -92,6 +92,7 @@ class StdioRelay:
         *,
         closed: frozenset[int] = frozenset(),
         rescue: bool = True,
+        waits_for_sync: bool = False,
         survivor: Survivor | None = None,
     ) -> None:
         """Prepare.
@@ -102,6 +103,7 @@ class StdioRelay:
             waiting: has blocked the signals.
             closed: which of 0, 1 and 2 we were started without.
             rescue: whether a tap that hangs loses its chunk; else traffic waits for it.
+            waits_for_sync: whether taps return only when the disk has their records.
             survivor: what the guard does for the recording should we be killed.
         """
         self.stop_reason: str | None = None
@@ -110,6 +112,7 @@ class StdioRelay:
         self._waiting = waiting
         self._closed = closed
         self._rescue = rescue
+        self._stuck_ns = STUCK_SYNC_NS if waits_for_sync else STUCK_NS
         self._survivor = survivor
         self._guard: Guard | None = None
         self._pumps: dict[int, Pump] = {}
@@ -206,6 +209,7 @@ class StdioRelay:
             source, sink = (fd, pipe) if fd == 0 else (pipe, fd)
             name = ("client", "server", "stderr")[fd]
             self._pumps[fd] = Pump(name, source, sink, self._taps[fd], partial(self._end_of, source, sink))
+            self._pumps[fd].stuck_ns = self._stuck_ns
         if self._rescue:
             Rescuer(list(self._pumps.values()), self._observer.stuck).start()
         for pump in self._pumps.values():

@@ -37,7 +37,6 @@ H, S = hashed(SECRET), SECRET.decode()
         "/a".replace("a", "authorize")
         + "?response_type=code&code_challenge_method=S256&scope=mcp:tools+offline_access",
         "/authorize?redirect_uri=http://localhost:1234/callback",
-        "/authorize?redirect_uri=cursor://anysphere.cursor-retrieval/oauth/callback",
         "/authorize?resource=https://example.com/mcp",
         "/token?grant_type=urn:ietf:params:oauth:grant-type:device_code",
         "?state=&cursor=",
@@ -111,6 +110,16 @@ POSITIONS = (
     "/?code_challenge_method=%s",
     "/?grant_type=%s",
     "//h/%s",
+    "http://h:%s/",
+    "http://[%s]/",
+    "http://[::1%%25%s]/",
+    "http://h%%2f%s/",
+    "custom://%s/",
+    "custom://h:%s/x",
+    "%s://h/",
+    "/?redirect_uri=%s://h",
+    "/?redirect_uri=custom://%s",
+    "/?scope=%s://h/a",
     "/.well-known/oauth-protected-resource/%s",
 )
 

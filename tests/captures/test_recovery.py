@@ -309,6 +309,21 @@ def test_a_disk_that_goes_on_refusing_ends_the_recovery(dying: Make) -> None:
     assert tries == recovery_module.TRIES
 
 
+def test_what_a_gap_in_the_journal_explains_is_told_once(dying: Make) -> None:
+    recorder = dying()
+    recorder.record(lambda _: None, lambda writer, _: say(writer, 0))
+    gap = seal(9, 10, "gap", b',"first":2,"last":6,"reason":"ENOSPC"')
+    recorder.journal.put(gap + seal(10, 11, "frame", line_members("s2c", line(1), UNJUDGED)), 10)
+    recorder.journal.next_seq = 13
+    found = recorder.recover()
+    assert found.missing == 0
+    assert [(gap.first, gap.last, gap.reason) for gap in found.gaps] == [
+        (2, 6, "ENOSPC"),
+        (7, 8, "killed"),
+        (11, 12, "killed"),
+    ]
+
+
 def test_a_healthy_recorder_leaves_nothing_to_recover(dying: Make) -> None:
     recorder = dying()
 

@@ -2,13 +2,14 @@
 
 import hashlib
 from json import loads
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.addresses import clean_address
-from mcpproxy.record_fields import FieldRedactor, clean_text
+from mcpproxy.record_fields import FieldRedactor, clean_document
 from mcpproxy.wire.framing import Fields
 
 SECRET = b"s3cr3t-0123456789"
@@ -99,11 +100,55 @@ def test_what_is_remembered_says_the_same(fields: list[tuple[bytes, bytes]]) -> 
     assert remembering(fields) == remembering(fields) == redactor()(fields)
 
 
-@pytest.mark.parametrize("slashes", [b"//", b"\\/\\/"])
-def test_addresses_in_a_document_are_cleaned(slashes: bytes) -> None:
-    document = b'{"resource":"https:%bh/s/%b/mcp","scopes_supported":["mcp"]}' % (slashes, SECRET)
-    expected = b'{"resource":"https://h/%b/%b/mcp","scopes_supported":["mcp"]}'
-    assert clean_text(document, clean) == expected % (hashed(b"s").encode(), hashed(SECRET).encode())
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://h/s/%s/mcp",
+        "http:\\/\\/h\\/%s",
+        "http\\u003a\\u002f\\u002fh\\u002f%s",
+        "/%s",
+        "//h/%s",
+        "/x?%s",
+        "?%s",
+        "ws://h/%s",
+        "custom://%s/",
+        "http://h/,%s",
+        "http://h/a b/%s",
+        "http%%3A%%2F%%2Fh%%2F%s",
+        "http://h:%s/",
+        "http://[%s]/",
+        "http://h%%2f%s/",
+    ],
+)
+def test_urls_in_a_document_are_cleaned(value: str) -> None:
+    document = loads(
+        '{"resource":"%s","x":[{"y":"%s"}],"scopes_supported":["mcp:tools"]}' % ((value % SECRET.decode(),) * 2)
+    )
+    shown = clean_document(document, clean)
+    assert SECRET.decode() not in str(shown)
+    assert shown["scopes_supported"] == ["mcp:tools"]
+
+
+def test_a_document_may_be_of_any_depth() -> None:
+    document: Any = "http://h/" + SECRET.decode()
+    for _ in range(900):
+        document = [document]
+    assert SECRET.decode() not in str(clean_document(document, clean))
+
+
+@pytest.mark.parametrize("value", [b"/%b", b"//h/%b", b"?%b", b"custom://h/%b", b"http://h/x y/%b", b"https://h/%b"])
+def test_urls_in_a_challenge_are_cleaned(value: bytes) -> None:
+    field = (b"WWW-Authenticate", b'Bearer realm="mcp", resource_metadata="%b"' % (value % SECRET))
+    shown = redactor()([field])
+    assert SECRET not in shown
+    assert b"mcp" in shown
+
+
+@pytest.mark.parametrize("name", [b"User-Agent", b"Server", b"Via", b"Accept", b"Access-Control-Allow-Origin"])
+def test_urls_in_headers_that_are_kept_are_cleaned(name: bytes) -> None:
+    shown = redactor()([(name, b"x/1.0 (+https://u:%b@h/%b)" % (SECRET, SECRET))])
+    assert SECRET not in shown
+    assert b"x/1.0 (+https://" in shown
 
 
 @given(st.binary())
