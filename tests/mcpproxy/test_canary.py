@@ -66,8 +66,7 @@ def commands(capture: Path, out: Path) -> list[list[str]]:
     return [[*words, str(capture)] for words in reading + queries + exports]
 
 
-def test_no_secret_of_an_address_is_left_anywhere(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place")
+def test_no_secret_of_an_address_is_left_anywhere(place: Place, tmp_path: Path) -> None:
     count = iter(range(1000))
 
     def answer(wire: Wire) -> None:
@@ -107,8 +106,7 @@ def check_everywhere(place: Place, capture: Path, tmp_path: Path) -> None:
     assert places_with_canary(tmp_path) == []
 
 
-def test_no_secret_of_an_address_in_a_command_is_left_anywhere(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place")
+def test_no_secret_of_an_address_in_a_command_is_left_anywhere(place: Place, tmp_path: Path) -> None:
     server = [
         sys.executable,
         "-c",
@@ -132,8 +130,7 @@ def test_no_secret_of_an_address_in_a_command_is_left_anywhere(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("option", [["--keep-path", "acme"], []])
-def test_the_user_may_keep_a_segment(tmp_path: Path, option: list[str]) -> None:
-    place = Place(tmp_path / "place")
+def test_the_user_may_keep_a_segment(place: Place, tmp_path: Path, option: list[str]) -> None:
     server = [sys.executable, "-c", "", "https://h/acme/mcp"]
     done = subprocess.run(
         place.command(server, *option, capture=tmp_path / "x.mcpcap"),

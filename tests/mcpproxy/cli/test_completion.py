@@ -123,7 +123,7 @@ def test_grammar_of_run_is_what_run_accepts() -> None:
 
     run = next(command for command in grammars() if command.name == "run")
     taking = {option.names[0] for option in run.options if option.values != "none"}
-    assert taking == set(Options(["--", "true"]).values)
+    assert taking == {*Options(["--", "true"]).values, "--keep-path"}
     assert {name for option in run.options for name in option.names} - taking == {"--summary", "-h", "--help"}
 
 

@@ -201,7 +201,8 @@ def test_what_is_closed_for_us_is_closed_for_the_server(place: Place, tmp_path: 
 @pytest.mark.parametrize("closed", ["0", "1", "2"])
 def test_a_session_without_one_of_the_three_uses_the_other_two(place: Place, closed: str) -> None:
     capture = place.root / "closed.mcpcap"
-    server: list[str | bytes] = ["sh", "-c", "cat; echo out; echo err >&2; exit 6"]
+    # It reads a line first: without a stdout `cat` would end before anything could be said.
+    server: list[str | bytes] = ["sh", "-c", "read line; cat; echo out; echo err >&2; exit 6"]
     shell = f'"$@" {closed}>&-; exit $?'
     session = place.start(["sh", "-c", shell, "sh", *place.command(server, capture=capture)], direct=True)
     direct = place.start(["sh", "-c", shell, "sh", *server], direct=True)
