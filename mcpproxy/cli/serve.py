@@ -178,15 +178,17 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _checked(text: str) -> SplitResult:
+    # Neither the text nor the error, which quotes it, is shown: any part of it may be a credential.
     try:
         url = urlsplit(text)
-        port = url.port
         (url.hostname or "").encode("idna")
     except ValueError as error:
-        # Neither the text nor the error, which quotes it: any part of it may be a credential.
         raise UsageError("URL is malformed; write http://HOST:PORT/PATH or https://HOST/PATH") from error
+    try:
+        port = url.port
+    except ValueError as error:
+        raise UsageError("the port in URL is not a number from 1 to 65535; write http://HOST:PORT/PATH") from error
     if url.scheme not in _PORTS or not url.hostname:
-        # Not the text itself: any part of it may be a credential.
         raise UsageError("URL is not an http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
     if url.username is not None or url.password is not None:
         bare = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"

@@ -14,7 +14,7 @@ URL = "http://127.0.0.1:9/mcp"
         (["example.com/mcp"], "write http://HOST:PORT/PATH"),
         (["ftp://example.com/mcp"], "write http://HOST:PORT/PATH"),
         (["http://"], "write http://HOST:PORT/PATH"),
-        (["http://example.com:99999/"], "Port out of range"),
+        (["http://example.com:99999/"], "the port in URL is not a number"),
         (["http://b\u00fc..cher.example/"], "write http://HOST:PORT/PATH"),
         ([f"http://{'a' * 70}.invalid/mcp"], "write http://HOST:PORT/PATH"),
         (["http://example.com/a b"], "no white space"),
