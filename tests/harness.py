@@ -356,7 +356,7 @@ def server_of(session: Session) -> int:
         assert session.capture is not None
         return [members for members in members_of(session.capture, "process") if members["event"] == "spawned"]
 
-    return int(wait_until(spawned, "the server to be spawned")[0]["pid"])
+    return int(wait_until(spawned, "the server to be spawned", 4 * DEADLINE_S)[0]["pid"])
 
 
 @contextlib.contextmanager
