@@ -2,11 +2,15 @@
 
 import os
 import signal
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from analysis.finding import Finding, Level
 from captures.file import CaptureFile
 from captures.record import members, seal
+from mcpproxy.tui import checking
 from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.found import Findings
 from mcpproxy.tui.screens.findings import AT_FIRST, FindingsScreen, arranged, fits
@@ -219,13 +223,21 @@ class TestScreen:
 
         play(act, path)
 
-    def test_a_check_that_lags_says_how_far_it_is(self, tmp_path: Path) -> None:
+    def test_a_check_that_lags_says_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        # Stopped before it can hear an order: on a busy machine it had all of them checked before a key was handled.
+        def stopped() -> "subprocess.Popen[bytes]":
+            worker = started()
+            os.kill(worker.pid, signal.SIGSTOP)
+            return worker
+
+        started = checking._started
+        monkeypatch.setattr(checking, "_started", stopped)
+
         async def act(stage: Stage) -> None:
             await stage.until(lambda: stage.app.shelf.has_looked)
             await stage.press("enter")
             pid = stage.app.checking.pid
             assert pid is not None
-            os.kill(pid, signal.SIGSTOP)
             try:
                 await stage.until(lambda: stage.traffic.reading.has_ended)
                 await stage.press("F")
