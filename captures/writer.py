@@ -11,8 +11,8 @@ beforehand because a machine in trouble may refuse new ones, waits for the stuck
 second, and hands the file back when the queue is empty and a write was quick, or writes were quick for a second if
 there was trouble just before. The queue is bounded; what does not fit is counted, and a `gap` record says so.
 
-A record with a number is always in the file or in one of `_direct`, `_taken`, `_carry` and `_queue`, which change under
-the order lock: `degrade` copies all of these into the journal before any chunk may be taken from a waiting thread.
+A record with a number is always in the file or in the `Backlog`, which changes under the order lock: `degrade` copies
+all of it into the journal before any chunk may be taken from a waiting thread.
 
 Policies for a refused write: `pass` as told, `stop` (every later `add` raises), `block` (the `add` waits until the
 disk takes it).
@@ -21,14 +21,15 @@ disk takes it).
 from __future__ import annotations
 
 import errno
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from captures.file import AppendError, CaptureFile, let_go, sync
+from captures.backlog import Backlog, Direct, expand, seal_direct, seal_slice, whole_lines
+from captures.file import AppendError, CaptureFile, let_go
+from captures.keeper import Keeper
 from captures.loss import Entry, Line, Loss
-from captures.record import members, seal, seal_all
+from captures.record import members, seal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,13 +45,6 @@ else:
     Protocol = object
 
 QUEUE_BYTES: Final = 32 << 20
-ENTRY_BYTES: Final = 400
-"""What the objects of one waiting record take, its bytes apart."""
-SEAL_BYTES: Final = 100
-"""What number, stamp, type and checksum add to a record at most, in bytes."""
-SPARE_BYTES: Final = 64 << 10
-"""Room in the journal that frames leave for the records that tell of losses and of the end."""
-SLICE_BYTES: Final = 1 << 20
 SLOW_NS: Final = 5_000_000
 SLOW_SYNC_NS: Final = 500_000_000
 """The same where each write is synced, which takes a healthy disk milliseconds."""
@@ -112,20 +106,12 @@ class Writer:
         self._policy: Policy = "pass"
         self._fsync = fsync
         self._slow_ns = SLOW_SYNC_NS if fsync == "always" else SLOW_NS
-        self._room = queue_bytes
-        self._journal = journal
+        self._backlog = Backlog(queue_bytes, journal)
         self._on_segment = on_segment
         self._seq = 0
         self._stamped_ns = 0
         self._order = threading.Lock()
         self._write_lock = threading.Lock()
-        self._queue: list[Line] = []
-        self._queued_bytes = 0
-        self._carry: list[Line] = []
-        self._taken: Sequence[Line] = ()
-        """What a thread is writing that has taken it from the queue."""
-        self._direct: tuple[int, int, str, Sequence[bytes]] | None = None
-        """What a thread is writing past the queue: first number, stamp, type, middles."""
         self._gap: Loss | None = None
         self._queue_only = False
         self._patience_ns = 0
@@ -135,12 +121,8 @@ class Writer:
         self._work = threading.Event()
         self._closing = threading.Event()
         self._idle = threading.Condition(self._order)
-        self._dirty = threading.Event()
-        self._retired: list[int] = []
-        self._durable: int | None = None
         self._written = 0
-        self._sync_error: str | None = None
-        self._sync_lock = threading.Lock()
+        self._keeper = Keeper(file, lambda: self._written, tell, syncs=fsync == "1s")
         self._inflight = 0
         self._over = False
         self._whole = False
@@ -155,7 +137,7 @@ class Writer:
         Because a process must fork before it starts threads.
         """
         threading.Thread(target=self._run_drainer, name="drainer", daemon=True).start()
-        threading.Thread(target=self._run_keeper, name="keeper", daemon=True).start()
+        threading.Thread(target=self._keeper.run, name="keeper", daemon=True).start()
 
     def add(self, *entries: Entry) -> int:
         """Number, stamp and write records; returns the first number.
@@ -179,31 +161,30 @@ class Writer:
             return None
         try:
             with self._order:
-                if self._queue or self._carry or self._queue_only or self._file.size >= self._file.look_at:
+                if self._queue_only or self._backlog.waits or self._file.size >= self._file.look_at:
                     return None
                 first = self._seq
                 self._seq = first + len(middles)
                 now_ns = time.monotonic_ns()
                 t_ns = now_ns - self.origin_ns
-                self._direct = (first, t_ns, rec, middles)
+                self._backlog.direct = direct = Direct(first, t_ns, rec, middles)
                 waiter.waiting_since_ns = now_ns
             try:
-                lines = _seal_direct(self._direct)
+                lines = seal_direct(direct)
                 self._file.append(lines)
                 self._written = first + len(middles) - 1
-                self._direct = None
+                self._backlog.direct = None
                 if self._fsync == "always":
-                    self._sync_now()
+                    self._keeper.sync()
             except AppendError as error:
-                rest = _lines_of(first, t_ns, rec, middles, direction, sizes)
+                rest = expand(direct, direction, sizes)
                 self._settle(error, rest[lines.count(b"\n", 0, error.written) :])
             except Exception:
-                self._write_off(_lines_of(first, t_ns, rec, middles, direction, sizes))
+                self._write_off(expand(direct, direction, sizes))
                 raise
         finally:
             self._write_lock.release()
-        if not self._dirty.is_set():
-            self._dirty.set()
+        self._keeper.wake()
         return first
 
     def _settle(self, error: AppendError, rest: list[Line]) -> None:
@@ -234,8 +215,7 @@ class Writer:
             return
         with self._write_lock:
             self._write_queue()
-        if not self._dirty.is_set():
-            self._dirty.set()
+        self._keeper.wake()
 
     def post(self, *entries: Entry) -> None:
         """Number and stamp records and have the drainer write them: for threads that may wait for no disk at all."""
@@ -264,31 +244,7 @@ class Writer:
         # Where a machine is only busy, one quick write shows it. An alarm that comes back at once needs more patience.
         is_again = time.monotonic_ns() - self._healed_ns < HEALTHY_NS
         self._patience_ns = HEALTHY_NS if is_again else 0
-        self._journal_all()
-
-    def _journal_all(self) -> None:
-        """Copy what has a number and may not be in the file yet into the journal; the order lock is held."""
-        direct = self._direct
-        if self._journal is None:
-            return
-        self._journal.next_seq = self._seq
-        if direct is not None:
-            first, _, _, middles = direct
-            self._journal.put(_seal_direct(direct), first + len(middles) - 1)
-        self._journal_lines([*self._taken, *self._carry, *self._queue])
-
-    def _journal_lines(self, lines: Sequence[Line]) -> None:
-        if self._journal is not None and lines:
-            sealed = [seal(line.seq, line.t_ns, line.entry.rec, line.entry.middle) for line in lines]
-            self._journal.put(b"".join(sealed), lines[-1].seq)
-            self._journal.next_seq = self._seq
-
-    def _has_room(self, entries: Sequence[Entry]) -> bool:
-        if self._queued_bytes + sum(map(_cost, entries)) > self._room:
-            return False
-        if self._journal is None:
-            return True
-        return sum([len(entry.middle) + SEAL_BYTES for entry in entries]) + SPARE_BYTES <= self._journal.room
+        self._backlog.save_all(self._seq)
 
     def _number(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
         """Take numbers, stamp and places; the order lock is held."""
@@ -296,10 +252,10 @@ class Writer:
         t_ns = time.monotonic_ns() - self.origin_ns if at_ns is None else max(at_ns, self._stamped_ns)
         self._stamped_ns = t_ns
         lines = [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
-        self._queue += lines
         self._seq = first + len(entries)
+        self._backlog.queue += lines
         if self._queue_only:
-            self._journal_lines(lines)
+            self._backlog.save(lines, self._seq)
         return first
 
     def _enqueue(self, entries: Sequence[Entry], at_ns: int | None = None) -> int:
@@ -307,13 +263,13 @@ class Writer:
             raise RecordingStopped
         if self._over:
             return self._seq
-        if not self._has_room(entries):
+        if not self._backlog.has_room(entries):
             if len(entries) == 1:
                 return self._lose(entries)
             # Small records find room where a large one beside them does not.
             return min([self._enqueue([entry], at_ns) for entry in entries])
         self._end_gap()
-        self._queued_bytes += sum(map(_cost, entries))
+        self._backlog.hold(entries)
         first = self._number(entries, at_ns)
         self._work.set()
         self._idle.notify_all()
@@ -325,8 +281,7 @@ class Writer:
         for entry in entries:
             self._count_lost(Line(self._seq, t_ns, entry), self._reason())
             self._seq += 1
-        if self._journal is not None:
-            self._journal.next_seq = self._seq
+        self._backlog.save((), self._seq)
         self._tell_loss()
         return first
 
@@ -340,7 +295,7 @@ class Writer:
     def _write_off(self, lines: Sequence[Line]) -> None:
         """A fault of ours keeps these from being written: count them."""
         with self._order:
-            self._direct, self._taken = None, ()
+            self._backlog.direct, self._backlog.taken = None, ()
             for line in lines:
                 self._count_lost(line, "fault")
             # At once, while its range is unbroken; whoever writes next writes it.
@@ -361,9 +316,7 @@ class Writer:
         if self._over and not last:
             return
         with self._order:
-            lines = self._carry + self._queue if self._carry else self._queue
-            self._taken = lines
-            self._carry, self._queue, held = [], [], self._queued_bytes
+            lines, held = self._backlog.take()
         self._inflight = len(lines)
         try:
             if lines:
@@ -375,34 +328,32 @@ class Writer:
             raise
         finally:
             self._inflight = 0
-            self._taken = ()
+            self._backlog.taken = ()
             if held:
                 # Not before: what is being written takes memory, too. What was refused has been counted anew.
                 with self._order:
-                    self._queued_bytes -= held
-        if self._file.size >= self._file.look_at and not last and not self._carry:
+                    self._backlog.held_bytes -= held
+        if self._file.size >= self._file.look_at and not last and not self._backlog.carry:
             self._make_way()
 
     def _write_lines(self, lines: list[Line], *, last: bool = False) -> None:
         start = 0
         while start < len(lines):
-            sealed = _slice(lines, start)
+            sealed = seal_slice(lines, start)
             try:
                 self._file.append(sealed[0] if len(sealed) == 1 else b"".join(sealed), last=last)
                 start += len(sealed)
                 self._written = lines[start - 1].seq
-                if self._journal is not None:
-                    self._journal.free(self._written)
+                self._backlog.free(self._written)
                 if self._fsync == "always":
-                    self._sync_now()
+                    self._keeper.sync()
             except AppendError as error:
-                start += _whole(sealed, error.written)
+                start += whole_lines(sealed, error.written)
                 self._trouble(error, lines[start:])
                 if self._policy != "block" or self._closing.is_set():
                     return
                 with self._order:
-                    self._queued_bytes -= sum(_cost(line.entry) for line in self._carry)
-                    self._carry = []
+                    self._backlog.carry_on()
         if self._refused is not None:
             self._refused = None
             self._file.renew_reserve()
@@ -411,8 +362,7 @@ class Writer:
         """A write was refused: keep what it did not take, and go on as the policy says."""
         self._refused = error
         with self._order:
-            self._direct, self._taken, self._carry = None, (), rest
-            self._queued_bytes += sum(_cost(line.entry) for line in rest)
+            self._backlog.put_back(rest)
             if self._policy == "block":
                 self._queue_only = False
             elif not self._queue_only:
@@ -432,12 +382,12 @@ class Writer:
             try:
                 self._rotate()
             finally:
-                self._taken = ()
+                self._backlog.taken = ()
 
     def _rotate(self) -> None:
         """End the segment and begin the next one, or let the old one go on."""
         with self._order:
-            if self._queue or self._gap is not None:
+            if self._backlog.queue or self._gap is not None:
                 # Somebody has numbers and waits for the write lock; they must stand in front of ours. The next one.
                 # Nor may our numbers lie within a gap that may yet grow.
                 return
@@ -446,9 +396,9 @@ class Writer:
             t_ns = self._stamped_ns = time.monotonic_ns() - self.origin_ns
             ending = Line(numbers[0], t_ns, Entry("close", members(ending="segment")))
             opening = Line(numbers[1], t_ns, Entry("header", self._header(self._file.segment + 1)))
-            self._taken = (ending, opening)
+            self._backlog.taken = (ending, opening)
             if self._queue_only:
-                self._journal_lines(self._taken)
+                self._backlog.save(self._backlog.taken, self._seq)
         try:
             old = self._file.next_segment(seal(ending.seq, t_ns, "close", ending.entry.middle))
         except OSError as error:
@@ -457,7 +407,7 @@ class Writer:
         if self._fsync == "never":
             let_go(old)
         else:
-            self._retired.append(old)
+            self._keeper.retire(old)
         self._write_lines([opening])
         self._on_segment(self._file.segment)
 
@@ -504,66 +454,17 @@ class Writer:
     def _healed(self, quick_ns: int, patience_ns: int) -> bool:
         """Hand the file back to the pumps when all is written and writes were quick long enough; else wait for work."""
         with self._order:
-            if not self._queue and not self._carry:
+            if not self._backlog.waits:
                 if quick_ns >= patience_ns and self._gap is None:
                     self._queue_only = False
                     self._healed_ns = time.monotonic_ns()
-                    if self._journal is not None:
-                        self._journal.clear()
+                    self._backlog.nothing_waits()
                     return True
                 if self._gap is not None:
                     self._end_gap()
                     return False
                 self._idle.wait((patience_ns - quick_ns) / 1e9)
         return False
-
-    def _run_keeper(self) -> None:
-        """Once a second while something is written: sync, and look whether the file is still where it was."""
-        told_moved = ""
-        while not self._closing.is_set():
-            self._dirty.wait()
-            if self._closing.wait(1.0):
-                return
-            self._dirty.clear()
-            if self._fsync == "1s":
-                self._sync_now()
-            moved = self._file_moved()
-            if moved and moved != told_moved:
-                self._tell(f"the capture {self._file.path} was {moved} while being written; recording goes on into it")
-                told_moved = moved
-
-    def _file_moved(self) -> str:
-        try:
-            return self._file.moved() or ""
-        except OSError:
-            return ""
-
-    def _sync_now(self) -> None:
-        """Bring retired segments and the current one to the disk; after a failure never again.
-
-        As a later success proves nothing.
-        """
-        with self._sync_lock:
-            upto = self._written
-            try:
-                current = os.dup(self._file.fd)
-            except OSError:  # no descriptor to be had just now; the next sync covers this one
-                return
-            fds = [*self._retired, current]
-            del self._retired[: len(fds) - 1]
-            try:
-                for fd in fds if self._sync_error is None else ():
-                    sync(fd)
-                    self._durable = upto
-            except OSError as error:
-                self._sync_error = error.strerror or str(error)
-                self._tell(
-                    f"the disk refused to sync the capture ({self._sync_error}): safe up to record {self._durable} only"
-                )
-            finally:
-                for fd in fds[:-1]:
-                    let_go(fd)
-                os.close(current)
 
     def _tell_trouble(self, error: AppendError) -> None:
         then = {"pass": "traffic goes on, retrying", "stop": "ending the session", "block": "traffic waits, retrying"}
@@ -589,7 +490,7 @@ class Writer:
         self.degrade()
         self._closing.set()
         self._work.set()
-        self._dirty.set()
+        self._keeper.stop()
         finishing = threading.Thread(target=self._finish, args=(closing,), name="last-writer", daemon=True)
         finishing.start()
         finishing.join(wait_s)
@@ -605,9 +506,9 @@ class Writer:
         """Write what waits and the last record, sync, and let go of the file; in a thread, for all of it may hang."""
         with self._write_lock:
             self._drain_once()
-            if self._carry:
+            if self._backlog.carry:
                 self._drain_once()
-            if self._carry:
+            if self._backlog.carry:
                 self._make_room()
             with self._order:
                 self._end_gap()
@@ -616,26 +517,23 @@ class Writer:
             for pause_s in LAST_PAUSES_S:
                 time.sleep(pause_s)
                 self._write_queue(last=True)
-                if not self._carry:
+                if not self._backlog.carry:
                     break
                 self._file.release_reserve()
-            self._whole = not self._carry
+            self._whole = not self._backlog.carry
             if self._whole:
-                if self._journal is not None:
-                    self._journal.clear()
+                self._backlog.nothing_waits()
                 if self._fsync != "never":
-                    self._sync_now()
+                    self._keeper.sync()
                 self._file.close()
 
     def _make_room(self) -> None:
         """The disk is full to the end: what waits is lost, and the reserve makes room to say so."""
         self._file.release_reserve()
         with self._order:
-            for line in (*self._carry, *self._queue):
+            for line in (*self._backlog.carry, *self._backlog.queue):
                 self._count_lost(line, self._reason())
-            self._carry, self._queue = [], []
-            if self._journal is not None:
-                self._journal.clear()
+            self._backlog.drop()
 
     def _end_gap(self) -> None:
         if self._gap is not None:
@@ -644,10 +542,10 @@ class Writer:
 
     def _give_up(self) -> bool:
         with self._order:
-            waiting = self._inflight + len(self._carry) + len(self._queue)
+            waiting = self._inflight + len(self._backlog.carry) + len(self._backlog.queue)
             waiting = max(waiting + self.lost.records, self._seq - 1 - self._written)
         # Those in the journal are written by the guard as soon as the disk lets it.
-        still = "are not" if self._journal is None else "are not yet"
+        still = "are not yet" if self._backlog.outlives_us else "are not"
         self._tell(
             f"the disk does not answer: {waiting} records of this session {still} in the capture {self._file.path}"
         )
@@ -656,42 +554,4 @@ class Writer:
     @property
     def durable_seq(self) -> int | None:
         """Where syncing has failed: the last number that is known to be on the disk."""
-        return self._durable if self._sync_error is not None else None
-
-
-def _seal_direct(direct: tuple[int, int, str, Sequence[bytes]]) -> bytes:
-    first, t_ns, rec, middles = direct
-    return seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
-
-
-def _lines_of(
-    first: int, t_ns: int, rec: str, middles: Sequence[bytes], direction: str, sizes: Iterable[int]
-) -> list[Line]:
-    entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
-    return [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
-
-
-def _cost(entry: Entry) -> int:
-    """What a record takes while it waits, in bytes of memory."""
-    return len(entry.middle) + ENTRY_BYTES
-
-
-def _slice(lines: list[Line], start: int) -> list[bytes]:
-    """The next lines, sealed, as many as one write should take; not all at once, for tens of MiB may wait."""
-    sealed: list[bytes] = []
-    size = 0
-    while start < len(lines) and (not sealed or size < SLICE_BYTES):
-        line = lines[start]
-        sealed.append(seal(line.seq, line.t_ns, line.entry.rec, line.entry.middle))
-        size += len(sealed[-1])
-        start += 1
-    return sealed
-
-
-def _whole(lines: Sequence[bytes], written: int) -> int:
-    """How many of the lines are among the first `written` bytes."""
-    count = 0
-    while written > 0:
-        written -= len(lines[count])
-        count += 1
-    return count
+        return self._keeper.durable_seq

@@ -459,7 +459,7 @@ class TestHangingWrites:
         recording.writer.degrade()
         for n in range(20):
             recording.talk(10, n * 100)
-            wait_until(lambda: not recording.writer._queue)
+            wait_until(lambda: not recording.writer._backlog.queue)
             assert recording.writer._queue_only
         assert recording.close()
         assert accounted(recording)["frame"] == 200
@@ -802,9 +802,9 @@ class TestSyncing:
         durable = recording.say("c2s", b"durable")
         full.full = True
         recording.say("c2s", b"waits")
-        recording.writer._sync_now()
+        recording.writer._keeper.sync()
         failing = True
-        recording.writer._sync_now()
+        recording.writer._keeper.sync()
         assert recording.writer.durable_seq == durable
         full.full = failing = False
         recording.close()

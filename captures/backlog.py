@@ -1,0 +1,182 @@
+"""Records that have a number but are not in the file yet, and their copy in the journal.
+
+Promise: between two changes, each numbered record that is not in the file is in exactly one of `direct`, `taken`,
+`carry` and `queue`. The writer changes them, and calls what is here, under its order lock; only what one thread alone
+writes at the time (`direct`, `taken`) may be emptied without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from captures.loss import Entry, Line
+from captures.record import seal, seal_all
+from captures.tuples import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from captures.journal import Journal
+
+ENTRY_BYTES: Final = 400
+"""What the objects of one waiting record take, its bytes apart."""
+SEAL_BYTES: Final = 100
+"""What number, stamp, type and checksum add to a record at most, in bytes."""
+SPARE_BYTES: Final = 64 << 10
+"""Room in the journal that frames leave for the records that tell of losses and of the end."""
+SLICE_BYTES: Final = 1 << 20
+
+
+class Direct(NamedTuple):
+    """Records of one type that are being written past the queue; no object for each."""
+
+    first: int
+    t_ns: int
+    rec: str
+    middles: Sequence[bytes]
+
+
+class Backlog:
+    """What waits for the disk, as the module says."""
+
+    def __init__(self, room: int, journal: Journal | None) -> None:
+        """Nothing waits.
+
+        Args:
+            room: how much may wait, in bytes.
+            journal: where a copy of it outlives this process; None where no process would look.
+        """
+        self.direct: Direct | None = None
+        """What a thread writes past the queue."""
+        self.taken: Sequence[Line] = ()
+        """What a thread writes that has taken it from the queue."""
+        self.carry: list[Line] = []
+        """What a refused write has left."""
+        self.queue: list[Line] = []
+        self.held_bytes = 0
+        """The memory that `hold` and `put_back` have counted."""
+        self._room = room
+        self._journal = journal
+
+    @property
+    def waits(self) -> bool:
+        """Whether any record waits that no thread is writing."""
+        return bool(self.queue or self.carry)
+
+    @property
+    def outlives_us(self) -> bool:
+        """Whether what waits will be written after our death."""
+        return self._journal is not None
+
+    def has_room(self, entries: Sequence[Entry]) -> bool:
+        """Whether some more may wait."""
+        if self.held_bytes + sum(map(_cost, entries)) > self._room:
+            return False
+        if self._journal is None:
+            return True
+        return sum([len(entry.middle) + SEAL_BYTES for entry in entries]) + SPARE_BYTES <= self._journal.room
+
+    def hold(self, entries: Sequence[Entry]) -> None:
+        """Count what they take."""
+        self.held_bytes += sum(map(_cost, entries))
+
+    def take(self) -> tuple[list[Line], int]:
+        """All that waits, to be written now, and the memory that it holds until then, in bytes."""
+        self.taken = lines = self.carry + self.queue if self.carry else self.queue
+        self.carry, self.queue = [], []
+        return lines, self.held_bytes
+
+    def put_back(self, rest: list[Line]) -> None:
+        """A write was refused: these wait again, before all others."""
+        self.direct, self.taken, self.carry = None, (), rest
+        self.held_bytes += sum(_cost(line.entry) for line in rest)
+
+    def carry_on(self) -> None:
+        """The thread whose write was refused tries again by itself."""
+        self.held_bytes -= sum(_cost(line.entry) for line in self.carry)
+        self.carry = []
+
+    def drop(self) -> None:
+        """What waits is lost, and has been counted."""
+        self.carry, self.queue = [], []
+        self.nothing_waits()
+
+    # ---- the copy
+
+    def save(self, lines: Sequence[Line], next_seq: int) -> None:
+        """Copy lines into the journal.
+
+        Args:
+            lines: numbered, in order.
+            next_seq: the number that the next record will get.
+        """
+        if self._journal is None:
+            return
+        if lines:
+            sealed = [seal(line.seq, line.t_ns, line.entry.rec, line.entry.middle) for line in lines]
+            self._journal.put(b"".join(sealed), lines[-1].seq)
+        self._journal.next_seq = next_seq
+
+    def save_all(self, next_seq: int) -> None:
+        """Copy all that may not be in the file yet."""
+        if self._journal is None:
+            return
+        if self.direct is not None:
+            self._journal.put(seal_direct(self.direct), self.direct.first + len(self.direct.middles) - 1)
+        self.save([*self.taken, *self.carry, *self.queue], next_seq)
+
+    def free(self, written_seq: int) -> None:
+        """All up to this number is in the file."""
+        if self._journal is not None:
+            self._journal.free(written_seq)
+
+    def nothing_waits(self) -> None:
+        """Empty the journal."""
+        if self._journal is not None:
+            self._journal.clear()
+
+
+def seal_direct(direct: Direct) -> bytes:
+    """Their lines."""
+    first, t_ns, rec, middles = direct
+    return seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
+
+
+def expand(direct: Direct, direction: str, sizes: Iterable[int]) -> list[Line]:
+    """The same, each by itself.
+
+    Args:
+        direct: frames.
+        direction: of all.
+        sizes: of each, in bytes.
+    """
+    first, t_ns, rec, middles = direct
+    entries = [Entry(rec, middle, direction, size) for middle, size in zip(middles, sizes, strict=True)]
+    return [Line(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+
+
+def _cost(entry: Entry) -> int:
+    """What a record takes while it waits, in bytes of memory."""
+    return len(entry.middle) + ENTRY_BYTES
+
+
+def seal_slice(lines: list[Line], start: int) -> list[bytes]:
+    """The next lines, sealed, as many as one write should take; not all at once, for tens of MiB may wait."""
+    sealed: list[bytes] = []
+    size = 0
+    while start < len(lines) and (not sealed or size < SLICE_BYTES):
+        line = lines[start]
+        sealed.append(seal(line.seq, line.t_ns, line.entry.rec, line.entry.middle))
+        size += len(sealed[-1])
+        start += 1
+    return sealed
+
+
+def whole_lines(lines: Sequence[bytes], written: int) -> int:
+    """How many of the lines are among the first `written` bytes."""
+    count = 0
+    while written > 0:
+        written -= len(lines[count])
+        count += 1
+    return count

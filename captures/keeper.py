@@ -1,0 +1,108 @@
+"""The keeper: brings what was written to the disk itself, and looks whether the file is still where it was.
+
+Promises: once a sync has failed, nothing later counts as safe, for the kernel may have marked the pages clean all the
+same; a segment that is complete is let go of when it is on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from captures.file import CaptureFile, let_go, sync
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+PERIOD_S: Final = 1.0
+
+
+class Keeper:
+    """Syncs one capture, for the threads that write it."""
+
+    def __init__(self, file: CaptureFile, written: Callable[[], int], tell: Callable[[str], None], *, syncs: bool):
+        """Nothing is synced yet.
+
+        Args:
+            file: what is written.
+            written: the number of the last record that is in the kernel.
+            tell: says one line to the user.
+            syncs: whether `run` syncs.
+        """
+        self._file = file
+        self._written = written
+        self._tell = tell
+        self._syncs = syncs
+        self._dirty = threading.Event()
+        self._stopping = threading.Event()
+        self._retired: list[int] = []
+        self._durable: int | None = None
+        self._error: str | None = None
+        self._lock = threading.Lock()
+
+    def wake(self) -> None:
+        """Something was written."""
+        # Nearly always set already, and `set` takes a lock.
+        if not self._dirty.is_set():
+            self._dirty.set()
+
+    def retire(self, fd: int) -> None:
+        """Sync a segment that is complete, and let go of it."""
+        self._retired.append(fd)
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._stopping.set()
+        self._dirty.set()
+
+    def run(self) -> None:
+        """Once a second while something is written: sync, and look whether the file is still where it was."""
+        told_moved = ""
+        while not self._stopping.is_set():
+            self._dirty.wait()
+            if self._stopping.wait(PERIOD_S):
+                return
+            self._dirty.clear()
+            if self._syncs:
+                self.sync()
+            moved = self._file_moved()
+            if moved and moved != told_moved:
+                self._tell(f"the capture {self._file.path} was {moved} while being written; recording goes on into it")
+                told_moved = moved
+
+    def _file_moved(self) -> str:
+        try:
+            return self._file.moved() or ""
+        except OSError:
+            return ""
+
+    def sync(self) -> None:
+        """Bring retired segments and the current one to the disk; after a failure never again."""
+        with self._lock:
+            upto = self._written()
+            try:
+                current = os.dup(self._file.fd)
+            except OSError:  # no descriptor to be had just now; the next sync covers this one
+                return
+            fds = [*self._retired, current]
+            del self._retired[: len(fds) - 1]
+            try:
+                for fd in fds if self._error is None else ():
+                    sync(fd)
+                    self._durable = upto
+            except OSError as error:
+                self._error = error.strerror or str(error)
+                self._tell(
+                    f"the disk refused to sync the capture ({self._error}): safe up to record {self._durable} only"
+                )
+            finally:
+                for fd in fds[:-1]:
+                    let_go(fd)
+                os.close(current)
+
+    @property
+    def durable_seq(self) -> int | None:
+        """Where syncing has failed: the last number that is known to be on the disk."""
+        return self._durable if self._error is not None else None
