@@ -89,8 +89,9 @@ class Keeper:
             fds = [*self._retired, current]
             del self._retired[: len(fds) - 1]
             try:
-                for fd in fds if self._error is None else ():
-                    sync(fd)
+                if self._error is None:
+                    for fd in fds:
+                        sync(fd)
                     self._durable = upto
             except OSError as error:
                 self._error = error.strerror or str(error)

@@ -777,6 +777,23 @@ class TestSyncing:
     def durable(self, recording: Recording) -> int | None:
         return recording.writer.durable_seq
 
+    def test_a_segment_that_is_safe_says_nothing_of_the_next_one(
+        self, recordings: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        recording = recordings(fsync="always", segment_bytes=2000)
+        first = os.stat(recording.path).st_ino
+
+        def fdatasync(fd: int) -> None:
+            if os.fstat(fd).st_ino != first:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(os, "fdatasync", fdatasync)
+        recording.talk(40)
+        recording.close()
+        durable = self.durable(recording)
+        assert durable is not None
+        assert durable < next(record.seq for record in recording.records() if record.rec == "close")
+
     def test_a_lack_of_descriptors_is_no_failure_of_the_disk(
         self, recordings: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch
     ) -> None:
