@@ -173,7 +173,7 @@ def seal_slice(lines: list[Line], start: int) -> list[bytes]:
     return sealed
 
 
-def whole_lines(lines: Sequence[bytes], written: int) -> int:
+def count_whole(lines: Sequence[bytes], written: int) -> int:
     """How many of the lines are among the first `written` bytes."""
     count = 0
     while written > 0:

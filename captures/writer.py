@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from captures.backlog import Backlog, Direct, expand, seal_direct, seal_slice, whole_lines
+from captures.backlog import Backlog, Direct, count_whole, expand, seal_direct, seal_slice
 from captures.file import AppendError, CaptureFile, let_go
 from captures.keeper import Keeper
 from captures.loss import Entry, Line, Loss
@@ -92,7 +92,7 @@ class Writer:
             policy: what to do when a write is refused.
             fsync: when to bring the records to the disk itself.
             queue_bytes: how much may wait while the disk does not answer.
-            journal: keeps what waits for a process that outlives us; None where there is no such process.
+            journal: memory that outlives this process, for what waits; None where no process would look into it.
             on_segment: called with the number of each new segment.
 
         Raises:
@@ -285,12 +285,10 @@ class Writer:
         self._tell_loss()
         return first
 
-    def write_off(self, direction: str | None, frames: int, size: int) -> None:
-        """Count frames, or lines, that crossed after a fault of ours had ended the recording of their direction."""
-        if frames or size:
-            loss = Loss.of_fault(direction, frames, size)
-            self.lost.absorb(loss)
-            self.post(loss.entry())
+    def write_off(self, loss: Loss) -> None:
+        """Count what never got a number."""
+        self.lost.absorb(loss)
+        self.post(loss.entry())
 
     def _write_off(self, lines: Sequence[Line]) -> None:
         """A fault of ours keeps these from being written: count them."""
@@ -348,7 +346,7 @@ class Writer:
                 if self._fsync == "always":
                     self._keeper.sync()
             except AppendError as error:
-                start += whole_lines(sealed, error.written)
+                start += count_whole(sealed, error.written)
                 self._trouble(error, lines[start:])
                 if self._policy != "block" or self._closing.is_set():
                     return

@@ -228,7 +228,7 @@ class Exchange:
 
         try:
             read = loads(body)
-        except JSONDecodeError:  # anything may stand there; of what is no document only size and hash are kept
+        except JSONDecodeError:  # not JSON, whatever its media type says: only size and hash are kept
             return
         if not isinstance(read, dict):
             return
@@ -432,7 +432,7 @@ class BodyRecorder:
                 verdict = judge_in_passing(raw, self._dir, unit, whole=whole)
         except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
             fault = type(error).__name__
-            recorder.fault(error)
+            recorder.faults.in_verdict(error)
         self._has_frames = True
         recorder.frames[self._dir] += 1
         text = frame_members(

@@ -30,6 +30,7 @@ from captures.places import captures_root, config_directory, safe_name
 from captures.record import members, use_orjson
 from captures.redact import Redactor, load_key
 from captures.writer import Writer
+from mcpproxy.faults import Faults
 from mcpproxy.header import Header
 from mcpproxy.record_exchange import Exchange
 from mcpproxy.record_fields import FieldRedactor, clean_document
@@ -129,8 +130,7 @@ class HttpRecorder:
         self.frames = {"c2s": 0, "s2c": 0}
         self.bytes = {"c2s": 0, "s2c": 0}
         self.exchanges = 0
-        self.missed: dict[Direction, list[int]] = {"c2s": [0, 0], "s2c": [0, 0]}
-        """Messages of HTTP, and bytes of their content, that crossed on connections which are recorded no more."""
+        self.faults = Faults(self.writer, tell)
         self._connections = 0
         self._dirty = asyncio.Event()
         self._waiting_bytes = 0
@@ -182,13 +182,8 @@ class HttpRecorder:
 
     def failed(self, error: Exception) -> "Unrecorded":
         """A bug of ours: one connection is recorded no more, and what crosses on it is counted."""
-        self.tell(f"a fault of mcpproxy ended the recording of a connection ({type(error).__name__}); traffic goes on")
-        self.writer.post(Entry("gap", members(reason="fault")))
-        return Unrecorded(self.missed)
-
-    def fault(self, error: Exception) -> None:
-        """A bug of ours left a frame without a verdict."""
-        self.tell(f"a fault of mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded")
+        self.faults.in_recording("a connection", error)
+        return Unrecorded(self.faults)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
         """A JSON document with each URL in it cleaned."""
@@ -205,8 +200,7 @@ class HttpRecorder:
         if self._writing is not None:
             self._writing.cancel()
 
-        for direction, (count, size) in self.missed.items():
-            self.writer.write_off(direction, count, size)
+        self.faults.write_off()
 
         def closing() -> Entry:
             lost = self.writer.lost
@@ -220,10 +214,10 @@ class HttpRecorder:
 
 
 class Unrecorded:
-    """Counts what crosses on a connection after a fault of ours has ended its recording."""
+    """Counts what crosses on a connection whose recording has ended: messages of HTTP, and bytes of their content."""
 
-    def __init__(self, missed: dict[Direction, list[int]]) -> None:
-        self._missed = missed
+    def __init__(self, faults: Faults) -> None:
+        self._missed = faults.missed
 
     def request(self, _at_ns: int, events: Sequence[http1.Event]) -> None:
         """Pieces of requests went on."""
@@ -234,10 +228,10 @@ class Unrecorded:
         self._count("s2c", events, response.ResponseHead)
 
     def _count(self, direction: Direction, events: Sequence[object], head: type) -> None:
-        counts = self._missed[direction]
+        missed = self._missed[direction]
         for event in events:
-            counts[0] += isinstance(event, head)
-            counts[1] += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
+            missed.frames += isinstance(event, head)
+            missed.bytes += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
 
     def answered(self, _at_ns: int, _status: int, _reason: str) -> None:
         """We ourselves answered."""

@@ -34,6 +34,7 @@ from captures.record import (
 from captures.recovery import Recovery
 from captures.redact import Redactor, load_key, server_name
 from captures.writer import Fsync, Policy, RecordingStopped, Writer
+from mcpproxy.faults import Faults
 from mcpproxy.header import Header, working_directory
 from mcpproxy.relay.pump import Cause, Ender, StopRelaying
 from mcpproxy.sanitise import sanitise
@@ -85,32 +86,13 @@ def early_middles(direction: Direction, lines: list[bytes]) -> list[bytes]:
     return [line_members(direction, line, judge_in_passing(line, direction)) for line in lines]
 
 
-def tell_of_fault(writer: Writer, what: str, error: Exception) -> None:
-    """A bug of ours ended the recording of a stream: say so, and in the capture, which is not complete now."""
-    tell(f"a fault of mcpproxy ended the recording of {what} ({type(error).__name__}: {error}); traffic goes on")
-    writer.post(Entry("gap", members(reason="fault")))
-
-
-class Missed:
-    """What a stream carried after a fault of the writer had ended its recording."""
-
-    def __init__(self) -> None:
-        self.frames = 0
-        self.bytes = 0
-
-    def add(self, data: bytes) -> None:
-        """Count a chunk that was not recorded; each LF ends a frame."""
-        self.frames += data.count(b"\n")
-        self.bytes += len(data)
-
-
 class Channel:
     """The tap on one direction of frames."""
 
     def __init__(self, recorder: Recorder, direction: Direction) -> None:
         self.frames = 0
         self.bytes = 0
-        self.missed = Missed()
+        self.missed = recorder.faults.missed[direction]
         self._recorder = recorder
         self._writer = recorder.writer
         self._dir = direction
@@ -118,7 +100,6 @@ class Channel:
         self._parts_size = 0
         self._latest: tuple[int, int] | None = None
         self._lock = threading.Lock()
-        self._has_told_fault = False
         self.waiting_since_ns = 0
 
     def portion(self, data: bytes) -> int:
@@ -171,12 +152,12 @@ class Channel:
             verdict = self._recorder.judge(raw, self._dir, whole=whole)
             return frame_members(self._dir, raw, verdict, delim=delim, whole=whole)
         except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
-            self._tell_fault(error)
+            self._recorder.faults.in_verdict(error)
             return faulty_members(self._dir, raw, error, delim=delim, whole=whole)
 
     def _uncut(self, data: bytes, error: Exception) -> list[Entry]:
         """Cutting failed: what waited and what came are kept as they are, and the next chunk begins anew."""
-        self._tell_fault(error)
+        self._recorder.faults.in_verdict(error)
         pieces = [raw for raw in (self._lines.held, data) if raw]
         self._lines = LineSplitter()
         self.frames += len(pieces)
@@ -184,11 +165,6 @@ class Channel:
             Entry("frame", faulty_members(self._dir, raw, error, delim=b"", whole=False), self._dir, len(raw))
             for raw in pieces
         ]
-
-    def _tell_fault(self, error: Exception) -> None:
-        if not self._has_told_fault:
-            self._has_told_fault = True
-            tell(f"a fault of mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded")
 
     def _add(self, entries: list[Entry]) -> None:
         if not entries:
@@ -242,17 +218,18 @@ class Channel:
 
     def failed(self, error: Exception) -> None:
         """A bug of the writer: this direction is recorded no more."""
-        tell_of_fault(self._writer, self._dir, error)
+        self._recorder.faults.in_recording(self._dir, error)
 
 
 class StderrTap:
     """The tap on the server's stderr: line by line, within a quota that refills; what it leaves out is counted."""
 
-    def __init__(self, writer: Writer, quota: int = STDERR_QUOTA) -> None:
+    def __init__(self, writer: Writer, faults: Faults, quota: int = STDERR_QUOTA) -> None:
         self.bytes = 0
         self.recorded = 0
-        self.missed = Missed()
+        self.missed = faults.missed[None]
         self._writer = writer
+        self._faults = faults
         self._lines = LineSplitter(STDERR_PIECE)
         self._quota = self._left = float(quota)
         self._looked = time.monotonic()
@@ -309,7 +286,7 @@ class StderrTap:
 
     def failed(self, error: Exception) -> None:
         """A bug of the writer: stderr is recorded no more."""
-        tell_of_fault(self._writer, "stderr", error)
+        self._faults.in_recording("stderr", error)
 
 
 class Recorder:
@@ -384,9 +361,10 @@ class Recorder:
             ) from error
         self.recovery = Recovery(self._file, journal)
         """Completes the capture after our death, in the guard."""
+        self.faults = Faults(self.writer, tell)
         self.client = Channel(self, "c2s")
         self.server = Channel(self, "s2c")
-        self.stderr = StderrTap(self.writer)
+        self.stderr = StderrTap(self.writer, self.faults)
 
     @property
     def path(self) -> str:
@@ -452,8 +430,7 @@ class Recorder:
         return self._close(cause, status, signum)
 
     def _close(self, ending: str, status: int | None, signum: int | None) -> bool:
-        for tap, direction in ((self.client, "c2s"), (self.server, "s2c"), (self.stderr, None)):
-            self.writer.write_off(direction, tap.missed.frames, tap.missed.bytes)
+        self.faults.write_off()
 
         def closing() -> Entry:
             lost = self.writer.lost

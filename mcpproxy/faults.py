@@ -1,0 +1,67 @@
+"""What a fault of mcpproxy itself costs a recording, told and counted alike by both recorders.
+
+Promise: such a fault never becomes one of the session. A frame loses its verdict; or a stream, its record, from there
+on, and then the user is told, and the capture says so and how much it was.
+"""
+
+from __future__ import annotations
+
+from captures.frame import C2S, S2C
+from captures.loss import Entry, Loss
+from captures.record import members
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from captures.frame import Direction
+    from captures.writer import Writer
+
+
+class Missed:
+    """What crossed on streams whose recording has ended."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.bytes = 0
+
+    def add(self, data: bytes) -> None:
+        """Count a chunk of lines; each LF ends a frame."""
+        self.frames += data.count(b"\n")
+        self.bytes += len(data)
+
+
+class Faults:
+    """The account of one recording."""
+
+    def __init__(self, writer: Writer, tell: Callable[[str], None]) -> None:
+        """No fault yet.
+
+        Args:
+            writer: of the capture.
+            tell: says one line to the user.
+        """
+        self.missed: dict[Direction | None, Missed] = {C2S: Missed(), S2C: Missed(), None: Missed()}
+        """By direction; None is the server's stderr."""
+        self._writer = writer
+        self._tell = tell
+        self._has_told = False
+
+    def in_verdict(self, error: Exception) -> None:
+        """A frame is recorded without a verdict: say so, once."""
+        if not self._has_told:
+            self._has_told = True
+            self._tell(
+                f"a fault of mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded"
+            )
+
+    def in_recording(self, what: str, error: Exception) -> None:
+        """The recording of a stream has ended: say so, and in the capture, which is not complete now."""
+        self._tell(f"a fault of mcpproxy ended the recording of {what} ({type(error).__name__}); traffic goes on")
+        self._writer.post(Entry("gap", members(reason="fault")))
+
+    def write_off(self) -> None:
+        """Count what was missed as lost; the last thing before the capture is closed."""
+        for direction, missed in self.missed.items():
+            if missed.frames or missed.bytes:
+                self._writer.write_off(Loss.of_fault(direction, missed.frames, missed.bytes))
