@@ -58,6 +58,11 @@ _WEB: Final = frozenset({b"http", b"https", b"ws", b"wss"})
 _HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
 
 
+def is_segment(text: str) -> bool:
+    """Whether it can be one segment of a path; what begins with a hyphen is taken for a forgotten value."""
+    return bool(text) and not text.startswith("-") and set(text).isdisjoint("/?#")
+
+
 def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(), depth: int = 0) -> str:
     """An absolute or relative URL with hashes in place of what could be secret.
 

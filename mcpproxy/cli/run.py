@@ -30,7 +30,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from captures.addresses import is_web_address
+from captures.addresses import is_segment, is_web_address
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.recorder import Recorder, tell
 from mcpproxy.relay.signals import SignalWait
@@ -96,7 +96,7 @@ class Options:
             self.help = True
         elif word == "--summary":
             self.summary = True
-        elif name not in self.values and name != "--keep-path":
+        elif name != "--keep-path" and name not in self.values:
             hint = " (a server's command comes after `--`)" if not word.startswith("-") else ""
             raise UsageError(f"run does not know {_shown(word)}{hint}; see mcpproxy run --help")
         else:
@@ -105,9 +105,9 @@ class Options:
                 raise UsageError(f"{name} needs a value; see mcpproxy run --help")
             if value not in _CHOICES.get(name, (value,)):
                 raise UsageError(f"{name} is one of {', '.join(_CHOICES[name])}, not {_shown(value)}")
-            if name == "--keep-path" and (value.startswith("-") or not set(value).isdisjoint("/?#")):
-                raise UsageError(f"--keep-path is one segment of a path, without /, ? and #; not {_shown(value)}")
             if name == "--keep-path":
+                if not is_segment(value):
+                    raise UsageError(f"--keep-path is one segment of a path, without /, ? and #; not {_shown(value)}")
                 self.keep_path.append(value)
             else:
                 self.values[name] = value

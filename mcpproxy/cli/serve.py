@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from captures.addresses import is_segment
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.record_http import HttpRecorder
@@ -102,7 +103,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         url = _checked(options.url)
-        if any(not segment or not set(segment).isdisjoint("/?#") for segment in options.keep_path):
+        if not all(map(is_segment, options.keep_path)):
             raise UsageError("--keep-path is one segment of a path, without /, ? and #; repeat it for others")
         upstream = _upstream(url, options.ca_file, insecure=options.insecure)
         listener = _listener(options.listen, beyond=options.dangerously_listen_beyond_loopback)
