@@ -116,10 +116,13 @@ class Outcome(NamedTuple):
 
 
 @contextlib.contextmanager
-def busy_loops(count: int) -> Iterator[None]:
-    """So many processes that do nothing but use a processor."""
+def busy_loops(count: int, cpu: int | None = None) -> Iterator[None]:
+    """`count` processes that do nothing but use a processor: this one, or any."""
     loops = [subprocess.Popen([sys.executable, "-I", "-S", "-c", LOOP]) for _ in range(count)]
     try:
+        if cpu is not None:
+            for loop in loops:
+                os.sched_setaffinity(loop.pid, {cpu})
         yield
     finally:
         for loop in loops:
@@ -149,8 +152,8 @@ def kill_once(place: Place, chance: random.Random, condition: Condition) -> tupl
         received += session.rest()
     assert session.capture is not None
     wait_until(lambda: not is_alive(server), "the server to be gone with its recorder", 300)
-    # Whoever inherits what the recorder could not write has done so when nobody holds the capture any more.
-    wait_until(lambda: not inspect(Capture(session.capture)).live, "the capture to be let go", 300)  # type: ignore[arg-type]
+    # The guard writes what the recorder could not, and then releases the lock.
+    wait_until(lambda: not inspect(Capture(session.capture)).live, "the capture to be released", 300)  # type: ignore[arg-type]
     delivered = received.split(b"\n")[:-1]
     recorded = [frame.raw for frame in session.frames("s2c") if frame.whole]
     differing = sum(ours != theirs for ours, theirs in zip(recorded, delivered, strict=False))

@@ -131,7 +131,7 @@ class Recovery:
     def _begin_segment(self) -> bool:
         """Create the next segment, or take the empty one that the recorder left; False where something else is there.
 
-        The header is then skipped, the records after it go into the old segment, and a `gap` tells of the header.
+        Then the records after the header go into the old segment, and a `gap` has the number of the header.
         """
         path = segment_path(self._path, self._segment + 1)
         try:
@@ -151,7 +151,7 @@ class Recovery:
         return True
 
     def _append(self, pending: list[bytes]) -> bool:
-        """Append lines; where the disk goes on refusing them, those that it took whole stay."""
+        """Append lines, and retry; False where the disk kept refusing, and then only whole lines stay in the file."""
         data = b"".join(pending)
         pending.clear()
         for attempt in range(TRIES):

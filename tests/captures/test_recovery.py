@@ -63,7 +63,7 @@ class Dying:
                 self.disk.calls, self.disk.plan = 0, plan
                 script(writer, self)
                 status = 0
-            except Exception:  # noqa: BLE001 - it is shown, and the status tells of it
+            except Exception:  # noqa: BLE001 - printed; the exit status tells the parent
                 traceback.print_exc()
             finally:
                 os._exit(status)

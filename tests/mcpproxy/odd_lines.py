@@ -1,4 +1,4 @@
-"""First lines of a session that are no flawless message: what real servers print, and what nobody would."""
+"""First lines of a session that are not valid messages: what real servers print, and worse."""
 
 import json
 import random
@@ -193,7 +193,7 @@ def mutated(chance: random.Random) -> bytes:
 
 
 def odd_lines(count: int, seed: int = 0) -> list[bytes]:
-    """So many different lines, none with an LF in it: those that are listed here first, then others at random."""
+    """`count` different lines without LF: first those that are listed here, then random ones."""
     return list(dict.fromkeys(_lines(count, random.Random(seed))))[:count]
 
 

@@ -5,13 +5,11 @@ The kills are those of `bench/kills.py`, which prints their figures; a few of ea
 
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from bench.kills import CONDITIONS, FRAME, LOOP, kill_often
+from bench.kills import CONDITIONS, FRAME, busy_loops, kill_often
 from captures.file import is_live
 from tests.harness import Place, Session, is_alive, peer, server_of, wait_until
 
@@ -49,18 +47,13 @@ def test_a_pump_that_is_not_scheduled_costs_no_frame(place: Place, seed: int) ->
     # The main thread, drainer, keeper, rescuer, and the pumps of client, server and stderr.
     pump = wait_until(lambda: threads(session)[5:6], "the pump of the server to run")[0]
     cpu = min(os.sched_getaffinity(0))
-    loop = subprocess.Popen([sys.executable, "-I", "-S", "-c", LOOP])
-    try:
-        os.sched_setaffinity(loop.pid, {cpu})
+    with busy_loops(1, cpu):
         os.sched_setaffinity(pump, {cpu})
         os.sched_setscheduler(pump, os.SCHED_IDLE, os.sched_param(0))
         session.say(b"go\n")
         received = session.hear(random.Random(seed).randrange(FRAME, 400 * FRAME))
         session.process.kill()
         session.process.wait()
-    finally:
-        loop.kill()
-        loop.wait()
     received += session.rest()
     assert session.capture is not None
     path = session.capture
