@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
+from analysis.catalogue import today
+
 MOST: Final = 1_000_000
 """Fingerprints that one baseline holds."""
 
@@ -81,4 +83,4 @@ def _fingerprint_in(line: bytes, number: int) -> str:
     rule, method, pointer, message = (text if isinstance(text, str) else None for text in texts)
     if rule is None or method is None or pointer is None or message is None:
         raise BaselineError(f"line {number}: expected a finding, with `rule` and `message`")
-    return fingerprint(rule, method, pointer, message)
+    return fingerprint(today(rule), method, pointer, message)

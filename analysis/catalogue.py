@@ -56,6 +56,15 @@ MARKS: Final = {
 """What a mark means."""
 
 
+RENAMED: Final = {"timeout/abandoned": "timeout/never-cancelled"}
+"""Rules that had another id before: the old one → the one of today. Whoever names the old one means the same rule."""
+
+
+def today(rule: str) -> str:
+    """The id that a rule has now."""
+    return RENAMED.get(rule, rule)
+
+
 @cache
 def catalogue() -> dict[str, Row]:
     """Every row, by its id, in the order of the groups."""
@@ -212,7 +221,8 @@ timeout
   server | ≤2025-11-25 | error | E | initialize-unanswered
   either | ≤2025-11-25 | warning | T | ping-unanswered
   either | all | note | T | slow
-  either | ≥2025-03-26 | note | ET | abandoned
+  either | ≥2025-03-26 | note | ET | never-cancelled
+  either | all | note | T | abandoned-request
 subscribe
   server | ≤2025-11-25 | warning | S | update-without-subscription
   server | ≤2025-11-25 | warning | - | update-after-unsubscribe

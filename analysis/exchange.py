@@ -8,6 +8,7 @@ Memory is bounded whatever crosses: by the number of open requests, by the bytes
 ids remembered as answered. What had to be forgotten is counted.
 """
 
+import re
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +27,10 @@ OPEN_LIMIT: Final = 100_000
 """Requests of one side that wait for an answer; the oldest are forgotten first."""
 OPEN_BYTES: Final = 64 << 20
 """Bytes in the frames of these, at most; a single one may be larger."""
+ABANDONED_NS: Final = 5_000_000_000
+"""A request that waited so long when its sender cancelled it was abandoned, whatever the reason that was given."""
+REASON: Final = 1000
+"""Characters of such a reason that are kept."""
 GIVEN_UP_LIMIT: Final = 10_000
 """Requests whose answer may be lost and whose id was used again, that are remembered."""
 ANSWERED_LIMIT: Final = 100_000
@@ -78,6 +83,9 @@ _ID_NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ID_OPEN: Final = IdState.OPEN
 _ID_CANCELLED: Final = IdState.CANCELLED
 _ID_ANSWERED: Final = IdState.ANSWERED
+ENDLESS: Final = frozenset({"subscriptions/listen"})
+"""Methods of requests that have no answer while all is well, and end by a cancellation."""
+_TIMED_OUT: Final = re.compile(r"tim(?:e|ed)[\s_-]?out|deadline|-32001", re.IGNORECASE)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +103,7 @@ class Exchange:
     cancelled_ns: int | None = None
     """Stamp of the first cancellation; an answer may still have come after it."""
     cancelled_seq: int | None = None
-    """Number of its frame."""
+    """Number of its frame; of the record that ends its HTTP exchange, where closing that was the cancellation."""
     session: "Session | None" = None
     """The conversation in which it was asked."""
     revision: str | None = None
@@ -104,11 +112,33 @@ class Exchange:
     """The era in which it was spoken."""
     round: "Round | None" = None
     """Which round of which chain it is; None where it is a call of its own."""
+    cancel_reason: str | None = None
+    """What that cancellation gave as its reason. Foreign text."""
 
     @property
     def duration_ns(self) -> int | None:
         """How long the answer took; None without one."""
         return None if self.ended_ns is None else max(0, self.ended_ns - self.started_ns)
+
+    @property
+    def abandoned_ns(self) -> int | None:
+        """How long it had waited when its sender gave it up; None where that did not happen.
+
+        That is a cancellation whose reason says that a limit of time is over, or one after five seconds: both official
+        SDKs cancel a call that times out. An answer may still have come after it.
+        """
+        if self.cancelled_ns is None or self.request.method in ENDLESS:
+            return None
+        waited_ns = max(0, self.cancelled_ns - self.started_ns)
+        is_over = waited_ns >= ABANDONED_NS or _TIMED_OUT.search(self.cancel_reason or "") is not None
+        return waited_ns if is_over else None
+
+    @property
+    def late_ns(self) -> int | None:
+        """How long after its cancellation it was answered all the same; None where it was not."""
+        if self.cancelled_ns is None or self.ended_ns is None:
+            return None
+        return max(0, self.ended_ns - self.cancelled_ns)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +156,7 @@ class Waiting:
     """The conversation in which it was sent."""
     cancelled_ns: int | None = None
     cancelled_seq: int | None = None
+    cancel_reason: str | None = None
 
     @property
     def state(self) -> IdState:
@@ -154,6 +185,8 @@ class Waiting:
             self.session,
             self.revision,
             self.era,
+            None,
+            self.cancel_reason,
         )
 
 
@@ -259,13 +292,13 @@ class RequestTable:
         if key in self._open:
             self._release(key)
 
-    def cancel(self, key: Key, t_ns: int, seq: int | None = None) -> Waiting | None:
+    def cancel(self, key: Key, t_ns: int, seq: int | None = None, reason: str | None = None) -> Waiting | None:
         """A cancellation named it: the request that it means, which stays open. None where it means none."""
         queue, before = self._open.get(key), self._cancelled.get(key, 0)
         if queue is None or before == len(queue):
             return None
         waiting = queue[before]
-        waiting.cancelled_ns, waiting.cancelled_seq = t_ns, seq
+        waiting.cancelled_ns, waiting.cancelled_seq, waiting.cancel_reason = t_ns, seq, reason
         self._cancelled[key] = before + 1
         return waiting
 

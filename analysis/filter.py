@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
 
+from analysis.catalogue import today
 from analysis.exchange import Exchange, Outcome, outcome_of
 from analysis.message import Id, Invalid, Message, Notification, Request, Response, id_of, id_of_token
 from analysis.session import Seen
@@ -191,7 +192,7 @@ def _names(attribute: str) -> Key:
 
 
 def _rule(value: _Value) -> Test:
-    match = _matcher(value)
+    match = _matcher(value._replace(text=today(value.text)))
     return lambda facts: any(match(rule) for rule in facts.rules)
 
 

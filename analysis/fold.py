@@ -8,11 +8,11 @@ Both eras are understood on one connection. Up to 2025-11-25 a handshake names p
 since 2026-07-28 each request names them for itself, and never touches the state of a handshake.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from analysis.addressing import Addressing, Key
 from analysis.assembly import Assembly
-from analysis.exchange import Exchange, IdState, Outcome, RequestTable, Waiting
+from analysis.exchange import REASON, Exchange, IdState, Outcome, RequestTable, Waiting
 from analysis.handshake import answering, asking, is_modern, step, text_of
 from analysis.http import HttpExchange, HttpExchanges, Mark
 from analysis.message import (
@@ -69,8 +69,8 @@ class Fold:
         """Stamp of that record."""
         self.failed = 0
         """Requests whose HTTP exchange failed before an answer came."""
-        self.let_go: list[tuple[Request, Outcome]] = []
-        """Requests that no answer is awaited for since the last `exchange` record, and what became of them."""
+        self.let_go: list[Exchange] = []
+        """The exchanges for which no answer is awaited since the last `exchange` record."""
         self.unjudged = 0
         """Frames that could not be looked into: an answer may be among them."""
         self.lost = 0
@@ -312,7 +312,7 @@ class Fold:
         revision, era = self._around(notification, session)
         if notification.method not in ("notifications/cancelled", "cancelled"):
             return Seen(notification, session, None, None, revision, state=session.state, era=era, http=http)
-        state, cancels = self._cancelled(notification)
+        state, cancels, cancelled = self._cancelled(notification)
         return Seen(
             notification,
             session,
@@ -322,13 +322,14 @@ class Fold:
             state=session.state,
             era=era,
             cancels=cancels,
+            cancelled=cancelled,
             http=http,
         )
 
-    def _cancelled(self, notification: Notification) -> tuple[IdState, Request | None]:
-        """What the id that a cancellation names was before it, and the request that it means."""
-        params = notification.params
-        value = params.get("requestId") if isinstance(params, dict) else None
+    def _cancelled(self, notification: Notification) -> tuple[IdState, Request | None, Exchange | None]:
+        """What the id that a cancellation names was before it, the request that it means, and what that comes to."""
+        params = notification.params if isinstance(notification.params, dict) else {}
+        value, reason = params.get("requestId"), text_of(params.get("reason"))
         id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
         frame, other = notification.frames[0], other_side(notification.sender)
         table, key = self.tables[notification.sender], self._find(notification.sender, frame, id_)
@@ -338,8 +339,11 @@ class Fold:
             table, key = self.tables[other], listening
         key = key or Key(frame.exchange, id_)
         state = table.state(key)
-        named = table.cancel(key, notification.t_ns, notification.seq) or table.get(key)
-        return state, named.request if named is not None else None
+        cancelled = table.cancel(key, notification.t_ns, notification.seq, None if reason is None else reason[:REASON])
+        if cancelled is not None:
+            return state, cancelled.request, self._closed(cancelled, None)
+        named = table.get(key)
+        return state, None if named is None else named.request, None
 
     @staticmethod
     def _is_listening(waiting: Waiting | None) -> bool:
@@ -357,11 +361,12 @@ class Fold:
 
     # ---- other records
 
-    def _settle(self, members: dict[str, Any]) -> None:
+    def _settle(self, record: Record) -> None:
         """An exchange is over: its requests are, too, where no answer of theirs can come any more.
 
         They have failed; but since 2026-07-28 a client that closes the response to a request cancels it so.
         """
+        members = record.members
         number, response = _integer(members.get("exchange")), members.get("response")
         status = _integer(response.get("status")) if isinstance(response, dict) else None
         if number is None or (status is not None and status < 300 and members.get("ended_by") == "complete"):
@@ -374,9 +379,14 @@ class Fold:
             if waiting is None:
                 continue
             is_refused = status is not None and status >= 300
-            is_cancelled = waiting.era == "modern" and members.get("ended_by") == "client" and not is_refused
+            is_closed = waiting.era == "modern" and members.get("ended_by") == "client"
+            is_cancelled = not is_refused and (is_closed or waiting.cancelled_ns is not None)
             self.failed += not is_cancelled
-            self.let_go.append((waiting.request, _CANCELLED if is_cancelled else _FAILED))
+            ended = self._closed(waiting, None)
+            if is_closed and not is_refused and ended.cancelled_ns is None:
+                ended.cancelled_ns, ended.cancelled_seq = record.t_ns, record.seq
+            ended.outcome = _CANCELLED if is_cancelled else _FAILED
+            self.let_go.append(ended)
             self.threads.chains.failed(waiting.request)
             self.tables["client"].fail(key)
 
@@ -432,8 +442,9 @@ class Fold:
         if http is not None:
             self.routing.note(http, record.t_ns)
         if members.get("stage") == "end":
-            self._settle(members)
+            self._settle(record)
             if http is not None:
+                http.let_go = self.let_go
                 self.threads.subscriptions.stream_ended(http, record.t_ns)
 
     def _note_stream(self, record: Record) -> None:

@@ -9,6 +9,7 @@ from analysis.session_ids import FIELD as _SESSION_FIELD
 from analysis.session_ids import SessionIds
 
 if TYPE_CHECKING:
+    from analysis.exchange import Exchange
     from analysis.message import Id
     from analysis.revisions import Era
     from analysis.session import Seen, Session
@@ -122,6 +123,8 @@ class HttpExchange:
         """Those of the server."""
         self.settled: Seen | None = None
         """The last answer of the server to a request."""
+        self.let_go: list[Exchange] = []
+        """Requests in it for which no answer is awaited, as it is over."""
         self._is_streamable: bool | None = None
         self.facts: Any = None
         """What rules have worked out of it."""

@@ -172,7 +172,7 @@ class Seen:
     """A message, and what it means in its session. Made once for each of millions, so no dataclass."""
 
     __slots__ = (
-        *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "state", "era"),
+        *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "cancelled", "state", "era"),
         *("is_converted", "earlier", "http", "body", "request", "round", "task", "subscription", "digest"),
     )
 
@@ -185,6 +185,7 @@ class Seen:
         revision: str | None = None,
         *,
         cancels: Request | None = None,
+        cancelled: Exchange | None = None,
         state: State = "new",
         era: Era | None = None,
         is_converted: bool = False,
@@ -204,6 +205,8 @@ class Seen:
         """The rank of that revision; None where it is not known."""
         self.cancels = cancels
         """Of a cancellation: the request that it names."""
+        self.cancelled = cancelled
+        """Of the first one that names it: its exchange as it stands now, an answer may still come."""
         self.state = state
         """How far its handshake had come before this."""
         self.era = era

@@ -9,13 +9,14 @@ written aside and renamed. Captures that are being recorded are never kept.
 import json
 import os
 import tempfile
+import time
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from analysis.exchange import Outcome
+from analysis.exchange import ENDLESS, Outcome
 from analysis.fold import Fold
 from analysis.histogram import Histogram
 from captures.file import is_live
@@ -62,6 +63,10 @@ class Summary(NamedTuple):
     frames: int = 0
     errors: int = 0
     """Requests that ended in an error, of JSON-RPC or of a tool."""
+    abandoned: int = 0
+    """Requests that were abandoned: cancelled when a limit of time was over, or after five seconds or more."""
+    waiting_since_ns: int | None = None
+    """While it is being recorded: when the oldest request of the client without an answer was sent; a stamp."""
     answered: int = 0
     p95_ns: int | None = None
     """95 of 100 answers took no longer, give or take 2 %; None without answers."""
@@ -74,13 +79,20 @@ class Summary(NamedTuple):
     traffic: tuple[int, ...] = ()
     """Frames by bucket, up to the last one with any."""
 
+    @property
+    def waited_ns(self) -> int | None:
+        """How long that request has waited by now, by the clock on the wall; None where none waits."""
+        if self.waiting_since_ns is None or self.wall_ns is None:
+            return None
+        return max(0, time.time_ns() - self.wall_ns - self.waiting_since_ns)
+
 
 class Summarizer:
     """Sums up one capture, item by item; its summary can be had at any time."""
 
     def __init__(self) -> None:
         self.fold = Fold()
-        self.frames = self.errors = 0
+        self.frames = self.errors = self.abandoned = 0
         self.latencies = Histogram()
         self._assembler = FrameAssembler()
         self._bucket_ns, self._traffic = _SHORTEST_NS, [0] * BUCKETS
@@ -99,8 +111,13 @@ class Summarizer:
             status, signal = found.members.get("status"), found.members.get("signal")
             self._status = status if type(status) is int else self._status
             self._signal = signal if isinstance(signal, str) else self._signal
-        for seen in self.fold.feed(found):
+        told = self.fold.feed(found)
+        if isinstance(found, Record) and found.rec == "exchange":
+            given_up = [one for one in self.fold.let_go if one.cancelled_seq == found.seq]
+            self.abandoned += sum(one.abandoned_ns is not None for one in given_up)
+        for seen in told:
             exchange = seen.exchange
+            self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None
             if exchange is not None:
                 self.errors += exchange.outcome in _BAD
                 self.latencies.add(exchange.duration_ns or 0)
@@ -130,6 +147,8 @@ class Summarizer:
             revision=_short(fold.revision),
             frames=self.frames,
             errors=self.errors,
+            abandoned=self.abandoned,
+            waiting_since_ns=self._waiting_since_ns() if live else None,
             answered=self.latencies.count,
             p95_ns=self.latencies.quantiles(0.95)[0],
             lost=fold.lost,
@@ -137,6 +156,12 @@ class Summarizer:
             bucket_ns=self._bucket_ns,
             traffic=tuple(self._traffic[:last]),
         )
+
+    def _waiting_since_ns(self) -> int | None:
+        for waiting in self.fold.tables["client"].waiting():
+            if waiting.cancelled_ns is None and waiting.request.method not in ENDLESS:
+                return waiting.request.t_ns
+        return None
 
     def _count(self, t_ns: int) -> None:
         while t_ns >= BUCKETS * self._bucket_ns:
@@ -257,12 +282,12 @@ def _summary(kept: object) -> Summary | None:
     if not isinstance(kept, dict) or set(kept) != set(Summary._fields) or kept["state"] not in ("ended", "died"):
         return None
     texts = ("name", "transport", "client", "server", "revision", "ending")
-    numbers = ("duration_ns", "frames", "errors", "answered", "lost", "bucket_ns")
+    numbers = ("duration_ns", "frames", "errors", "abandoned", "answered", "lost", "bucket_ns")
     traffic = kept["traffic"]
     is_whole = (
         all(kept[name] is None or isinstance(kept[name], str) for name in texts)
         and all(_is_count(kept[name]) for name in numbers)
-        and all(kept[name] is None or type(kept[name]) is int for name in ("wall_ns", "p95_ns"))
+        and all(kept[name] is None or type(kept[name]) is int for name in ("wall_ns", "p95_ns", "waiting_since_ns"))
         and isinstance(traffic, list)
         and len(traffic) <= BUCKETS
         and all(map(_is_count, traffic))

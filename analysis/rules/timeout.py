@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from analysis.addressing import Key
-from analysis.exchange import Exchange, IdState, Outcome
+from analysis.exchange import ENDLESS, Exchange, IdState, Outcome
 from analysis.finding import Finding
+from analysis.http import HttpExchange
 from analysis.message import Id, Request, Side, id_of, other_side
 from analysis.revisions import HANDSHAKE_ERA, since
 from analysis.rules import NOTE, RACE_NS, WARNING, Ending, Rule
@@ -21,12 +22,11 @@ SLOW_PING_NS: Final = 5_000_000_000
 """The same of a ping."""
 PING_NS: Final = 10_000_000_000
 """How long a side that speaks may leave a ping without an answer."""
-ABANDONED_NS: Final = 60_000_000_000
+UNCANCELLED_NS: Final = 60_000_000_000
 """After which a request that nobody waits for should have been cancelled."""
 
 _KEPT: Final = 10_000
 _WATCHED: Final = 1_000
-_ENDLESS: Final = frozenset({"subscriptions/listen"})
 _BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
 
 
@@ -54,7 +54,7 @@ class _AtEnd(Rule):
         pipes = pipes_of(session)
         for exchange in ending.left:
             request = exchange.request
-            if exchange.outcome is not Outcome.UNANSWERED or request.method in _ENDLESS or pipes.has_gap:
+            if exchange.outcome is not Outcome.UNANSWERED or request.method in ENDLESS or pipes.has_gap:
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
                 continue  # an answer may be in there
@@ -270,7 +270,42 @@ class Slow(Rule):
 _Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
 
 
-class Abandoned(_AtEnd):
+class AbandonedRequest(Rule):
+    """Whoever asked gave a request up: cancelled it because a limit of time was over, or after five seconds or more.
+
+    **Why it matters.** For its user the call has failed, though nothing on the wire is an error. Mostly it is the
+    first thing to look at.
+
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, half a minute later
+    `> {"method":"notifications/cancelled","params":{"requestId":4,"reason":"timed out after 30s"}}`; over HTTP, since
+    2026-07-28, the client closes the response
+
+    **Instead.** Answer sooner, or report progress; a caller that expects the work to take long sets a longer limit.
+    """
+
+    id = "timeout/abandoned-request"
+    level = NOTE
+    needs_time = True
+    source = "2025-03-26 basic/lifecycle"
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        if seen.cancelled is not None:
+            yield from self._told(seen.session, seen.cancelled)
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
+        for exchange in http.let_go:
+            if exchange.cancelled_seq is not None and http.over is not None and exchange.cancelled_seq == http.over.seq:
+                yield from self._told(session, exchange)
+
+    def _told(self, session: Session, exchange: Exchange) -> Iterator[Finding]:
+        request, waited_ns = exchange.request, exchange.abandoned_ns
+        if waited_ns is not None:
+            text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
+            related = (exchange.cancelled_seq,) if exchange.cancelled_seq is not None else ()
+            yield self.finding(_asked(session, request), text, blames=other_side(request.sender), related=related)
+
+
+class NeverCancelled(_AtEnd):
     """A request stays open for more than a minute while its sender goes on with others, and is never cancelled.
 
     **Why it matters.** The receiver works on, or holds what belongs to the request, for nobody.
@@ -280,7 +315,7 @@ class Abandoned(_AtEnd):
     **Instead.** Set a limit to every request, and send `notifications/cancelled` when it is over.
     """
 
-    id = "timeout/abandoned"
+    id = "timeout/never-cancelled"
     level = NOTE
     versions = since("2025-03-26")
     needs_time = True
@@ -293,7 +328,7 @@ class Abandoned(_AtEnd):
             request = late.exchange.request
             is_passed_over = session.last_request.get(request.sender, -1) > request.seq
             is_due = is_passed_over and request.method not in _BLOCKING and _holds(self, late.seen)
-            if is_due and late.waited_ns > ABANDONED_NS:
+            if is_due and late.waited_ns > UNCANCELLED_NS:
                 text = f"{_name(request)} is open for {_seconds(late.waited_ns)}, and was never cancelled"
                 yield self.finding(late.seen, text)
 
@@ -330,6 +365,19 @@ def _is_over(session: Session, request: Request) -> bool:
 def _name(request: Request) -> str:
     texts = [text if len(text) <= 60 else f"{text[:57]}…" for text in (request.method, request.id.text)]
     return f"{texts[0]} (id {texts[1]})"
+
+
+def _call(request: Request) -> str:
+    """The same, with the tool that it calls."""
+    params = request.params
+    tool = params.get("name") if request.method == "tools/call" and isinstance(params, dict) else None
+    if not isinstance(tool, str):
+        return _name(request)
+    return f"{request.method} {tool if len(tool) <= 60 else f'{tool[:57]}…'} (id {request.id.text[:60]})"
+
+
+def _precise(span_ns: int) -> str:
+    return f"{span_ns / 1e9:.1f} s"
 
 
 def _seconds(span_ns: int) -> str:

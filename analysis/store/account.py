@@ -1,6 +1,7 @@
 """Account: what the table `captures` tells of a capture: whose it is, how it ended, what was lost of it."""
 
 import shlex
+import time
 
 from analysis.fold import Fold
 from analysis.store.tables import Row
@@ -74,7 +75,7 @@ class Account:
             text(header.get("upstream"), 4096),
             integer(header.get("format")),
             text(header.get("tool")),
-            integer(self.last_ns),
+            integer(max(self.last_ns, time.time_ns() - fold.wall_ns) if is_growing and fold.wall_ns else self.last_ns),
             header.get("observed_start") is True,
             host_pid,
             host,

@@ -88,8 +88,27 @@ class Count(NamedTuple):
     example: str | None = None
 
 
+class Abandoned(NamedTuple):
+    """Requests of one kind that were abandoned: cancelled when a limit of time was over, or after five seconds."""
+
+    what: str
+    times: int
+    waited_ms: float
+    """How long the one waited that waited longest; the rest of the row is about it."""
+    request: int
+    """Number of its frame."""
+    reason: str | None
+    """What its cancellation gave as its reason."""
+    late_ms: float | None
+    """How long after that it was answered all the same; None where it was not."""
+    captures: int
+    """In so many captures."""
+    path: str
+    """File of it."""
+
+
 class Unanswered(NamedTuple):
-    """Requests of one kind without an answer."""
+    """Requests of one kind that have no answer, and were not cancelled."""
 
     what: str
     times: int
@@ -105,6 +124,8 @@ class Unanswered(NamedTuple):
     """In so many captures."""
     path: str
     """File of the first of them."""
+    waited_ms: float
+    """How long the first has waited, up to the end of its capture; up to now, while that is being recorded."""
 
 
 class Definition(NamedTuple):
@@ -233,8 +254,27 @@ class Figures:
             """
         )
 
+    def abandoned(self) -> list[Abandoned]:
+        """Requests that were abandoned, by what they asked for, the longest wait first."""
+        return [
+            Abandoned(*row)
+            for row in self._rows(
+                """
+                select
+                    concat_ws(' ', method, calls.name) as what, count(*), max(abandoned_ms),
+                    arg_max(request, place), arg_max(cancel_reason, place), arg_max(late_ms, place),
+                    count(distinct capture), arg_max(path, place)
+                from (
+                    select *, (abandoned_ms, -request) as place
+                    from calls where is_abandoned
+                ) as calls join captures using (capture)
+                group by what order by 3 desc, 1
+                """
+            )
+        ]
+
     def unanswered(self) -> list[Unanswered]:
-        """Requests without an answer, by what they ask for."""
+        """Requests without an answer that were not cancelled, by what they ask for."""
         return [
             Unanswered(*row)
             for row in self._rows(
@@ -242,15 +282,16 @@ class Figures:
                 with numbered as (
                     select
                         concat_ws(' ', method, unanswered.name) as what, request, unanswered.is_live as is_live,
-                        may_be_lost, may_be_unjudged, capture, path,
+                        may_be_lost, may_be_unjudged, capture, path, waited_ms,
                         row_number() over (partition by what order by time, capture, request) as place
                     from unanswered join captures using (capture)
+                    where why <> 'abandoned'
                 )
                 select
                     what, count(*), list(request order by place) filter (place <= 10),
                     count(*) filter (is_live), count(*) filter (may_be_lost and not is_live),
                     count(*) filter (may_be_unjudged and not may_be_lost and not is_live),
-                    count(distinct capture), arg_min(path, place)
+                    count(distinct capture), arg_min(path, place), arg_min(waited_ms, place)
                 from numbered group by what order by 2 desc, 1
                 """
             )

@@ -322,10 +322,10 @@ class _Load:
         self._http.of(http, record.t_ns).take(record)
         if record.members.get("stage") != "end":
             return
-        if self._fold.let_go:
-            _, outcome = self._fold.let_go[0]  # requests of the server that it carried end as those of the client
-            for sent in [*self._in_exchange.get(http.number, ())]:
-                self._close(sent, None, None, outcome)
+        ended = {exchange.request: exchange for exchange in self._fold.let_go}
+        for sent in [*self._in_exchange.get(http.number, ())] if ended else ():
+            # Requests of the server that it carried end as those of the client.
+            self._close(sent, ended.get(sent.request), None, self._fold.let_go[0].outcome)
 
     def _take_stream(self, record: Record) -> None:
         number, events = integer(record.members.get("exchange")), integer(record.members.get("events"))

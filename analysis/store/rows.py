@@ -30,6 +30,8 @@ LONGEST_ID: Final = 256
 """Bytes of an id that are kept; a verdict has no longer one either."""
 _ERROR: Final = 300
 """Characters of an error's text that are kept."""
+_REASON: Final = 300
+"""The same of the reason for a cancellation."""
 
 # Members of an enumeration are slow to look up.
 _RESULT: Final = Outcome.RESULT
@@ -82,11 +84,14 @@ class Sent:
         request, first = self.request, self.seen
         seen = answer or first
         sent_ns = started = request.t_ns
-        response = response_seq = answered_ns = response_size = cancelled_ns = None
+        response = response_seq = answered_ns = response_size = cancelled_ns = reason = None
+        is_abandoned = False
         round_, task = first.round, seen.task or first.task
         if ended is not None:
             response, started, cancelled_ns = ended.response, ended.started_ns, ended.cancelled_ns
             round_ = ended.round or round_
+            if cancelled_ns is not None:
+                reason, is_abandoned = text(ended.cancel_reason, _REASON), ended.abandoned_ns is not None
             outcome = outcome or ended.outcome
             if response is not None:
                 response_seq, answered_ns, response_size = response.seq, response.t_ns, _size(response)
@@ -115,6 +120,8 @@ class Sent:
             response_size,
             self.progress,
             cancelled_ns,
+            reason,
+            is_abandoned,
             self.in_flight,
             None if round_ is None else round_.chain.number,
             None if round_ is None else round_.number,

@@ -57,8 +57,8 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         session integer, request bigint, item integer, response bigint, id varchar, method varchar, name
         varchar, asked_by varchar, revision varchar, era varchar, outcome varchar, code bigint, error varchar,
         started_ns bigint, ended_ns bigint, stall_ns bigint, waiting_ns bigint, request_bytes bigint,
-        response_bytes bigint, progress integer, cancelled_ns bigint, in_flight integer, chain integer, round integer,
-        task varchar, exchange bigint
+        response_bytes bigint, progress integer, cancelled_ns bigint, cancel_reason varchar, is_abandoned boolean,
+        in_flight integer, chain integer, round integer, task varchar, exchange bigint
         """,
         """
         * exclude (wall, stall_ns, waiting_ns), clock(started_ns) as time, stall_ns / 1e6 as stall_ms,

@@ -21,7 +21,7 @@ comment on column captures.upstream is 'URL of the server; NULL on stdio';
 comment on column captures.format is 'version of the file format';
 comment on column captures.tool_version is 'what wrote it: mcpproxy and its version';
 comment on column captures.opened is 'when the recording began, UTC: t_ns 0 of all its records';
-comment on column captures.duration_ns is 'from then to its last record';
+comment on column captures.duration_ns is 'from then to its last record; while it is being recorded, to the moment at which it was looked at';
 comment on column captures.observed_start is 'whether the recording began before the first byte, so that what is missing at the start never was';
 comment on column captures.host_pid is 'process id of the program that started the recorder: the client';
 comment on column captures.host is 'name of that program';
@@ -105,8 +105,8 @@ create table exchanges (
     method varchar not null, name varchar, asked_by varchar not null, revision varchar, era varchar, outcome varchar not null,
     code bigint, error varchar, started_ns bigint not null, ended_ns bigint, time timestamp_ns, latency_ms double,
     server_ms double, stall_ms double, waiting_ms double, request_bytes bigint not null, response_bytes bigint,
-    progress integer not null, cancelled_ns bigint, in_flight integer, chain integer, round integer, task varchar,
-    exchange bigint
+    progress integer not null, cancelled_ns bigint, cancel_reason varchar, is_abandoned boolean not null, in_flight integer,
+    chain integer, round integer, task varchar, exchange bigint
 );
 comment on table exchanges is 'one row per request, with what became of it';
 comment on column exchanges.capture is 'id of the capture: ids of messages and numbers of frames mean something within one capture only';
@@ -134,6 +134,8 @@ comment on column exchanges.request_bytes is 'size of the frame of the request';
 comment on column exchanges.response_bytes is 'size of the frame of the answer; NULL without one';
 comment on column exchanges.progress is 'how many notifications told of its progress';
 comment on column exchanges.cancelled_ns is 'when it was first cancelled; NULL where it was not. An answer may have come all the same';
+comment on column exchanges.cancel_reason is 'the reason that the cancellation gave; NULL where it gave none; cut at 300 characters. Foreign text';
+comment on column exchanges.is_abandoned is 'whether whoever asked gave it up: cancelled for a reason that says time-out, or after 5 s or more';
 comment on column exchanges.in_flight is 'how many requests of its session were without an answer and not cancelled when it was sent, itself included';
 comment on column exchanges.chain is 'number of the call that it is a round of, where interim results made several of one (from 2026-07-28)';
 comment on column exchanges.round is 'which round of it, from 1';

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from analysis.baseline import Baseline, BaselineError, read
-from analysis.catalogue import catalogue
+from analysis.catalogue import catalogue, today
 from analysis.costs import Costs
 from analysis.filter import Filter, FilterError, parse
 from analysis.finding import Level
@@ -86,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Check captures, or traces."""
     options = parser().parse_args(arguments)
+    options.rule, options.ignore = ([*map(today, given or ())] for given in (options.rule, options.ignore))
     problem = _wrong_choice(options)
     if problem is not None:
         return fail(problem)

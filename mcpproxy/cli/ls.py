@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from analysis.exchange import ABANDONED_NS
+from analysis.summary import cached, summarise
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.reader import Capture, LineCutter, open_capture
@@ -27,6 +29,8 @@ NAME_CELLS = 20
 """A longer server name is clipped, so that a row fits 80 columns."""
 TAIL = 64 << 10
 """How much of the end of a capture is read for its last record."""
+READ_BYTES = 8 << 20
+"""How much of captures without a summary is read for one, in a second or so."""
 
 Mark = Literal["live", "closed", "killed"]
 _SIGN: dict[Mark, str] = {"live": "●", "closed": "○", "killed": "✝"}
@@ -45,6 +49,10 @@ class Row:
     """None where the capture was not closed: counting them would mean reading it."""
     size: int
     lost: int
+    abandoned: int | None = None
+    """Requests that were abandoned; None where nobody has read the capture, and it is too large to be read for this."""
+    waited_ns: int | None = None
+    """How long the oldest request without an answer has waited, while the capture is being recorded."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,11 +69,19 @@ def run(arguments: list[str]) -> int:
     """List captures, the newest first; 2 where one cannot be read."""
     options = parser().parse_args(arguments)
     code = int(Exit.FINE)
-    rows = []
+    rows: list[Row] = []
     with selected(options.capture, newest_only=False) as paths:
+        left = READ_BYTES
         for path in paths:
             try:
-                rows.append(_row(path))
+                row = _row(path)
+                summary = cached(row.path)
+                if summary is None and row.size <= left:
+                    left -= row.size
+                    summary = summarise(path)
+                if summary is not None:
+                    row.abandoned, row.waited_ns = summary.abandoned, summary.waited_ns
+                rows.append(row)
             except CaptureError as error:
                 code = fail(str(error))
     if options.format == "json":
@@ -121,6 +137,8 @@ def _as_json(row: Row) -> dict[str, Any]:
         "duration_ms": None if row.last_t_ns is None else row.last_t_ns / 1e6,
         "frames": row.frames,
         "lost_records": row.lost,
+        "abandoned": row.abandoned,
+        "waiting_ms": None if row.waited_ns is None else row.waited_ns / 1e6,
         "size": row.size,
     }
 
@@ -139,9 +157,14 @@ def _text(rows: list[Row]) -> str:
         lasted = "" if row.last_t_ns is None else duration(row.last_t_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
         name = _id(row)
-        loss = f"  ▲ {count_text(row.lost, 'record')} lost" if row.lost else ""
+        told = [f"{count_text(row.lost, 'record')} lost"] if row.lost else []
+        if row.abandoned:
+            told.append(f"{count_text(row.abandoned, 'request')} abandoned")
+        if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
+            told.append(f"a request has waited for {duration(row.waited_ns)}")
+        note = f"  ▲ {', '.join(told)}" if told else ""
         server = f"{_SIGN[row.mark]} {sanitise(row.server, NAME_CELLS):<{width}}"
-        lines.append(f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {name}{loss}")
+        lines.append(f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {name}{note}")
     live = sum(row.mark == "live" for row in rows)
     lines.append("")
     lines.append(f"{count_text(len(rows), 'capture')}, {size(sum(row.size for row in rows))}, {live} live")

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any, Final
 
-from analysis.catalogue import MARKS, Row, catalogue
+from analysis.catalogue import MARKS, Row, catalogue, today
 from analysis.revisions import REVISIONS
 from analysis.rules import Rule, rules
 from mcpproxy.cli.arguments import Parser
@@ -76,7 +76,7 @@ def run(arguments: list[str]) -> int:
     """Print rules; 2 where one is named that there is not."""
     options = parser().parse_args(arguments)
     patterns = [name for name in options.rule if is_pattern(name)]
-    names = [name for name in options.rule if not is_pattern(name)]
+    names = [today(name) for name in options.rule if not is_pattern(name)]
     if options.captures and (patterns or not names or options.missing):
         return fail("--in goes with ids of rules, as in `mcpproxy rule id/null --in CAPTURE`")
     code = _list(patterns, options) if patterns or not names else int(Exit.FINE)

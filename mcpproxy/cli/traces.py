@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from orjson import loads
 
-from analysis.catalogue import catalogue
+from analysis.catalogue import catalogue, today
 from analysis.checker import Checker
 from analysis.finding import Finding, Level
 from analysis.impact import impact
@@ -130,6 +130,7 @@ def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
         rule, frame = (row.get("rule"), row.get("frame")) if isinstance(row, dict) else (None, None)
         if not isinstance(rule, str) or type(frame) is not int:
             raise _Malformed(f"expected a list of objects with `rule` and `frame` in `{member}`")
+        rule = today(rule)
         if rule not in catalogue():
             raise _Malformed(f"expected the id of a rule in `{member}`: {no_rule(rule)}")
         due[rule, frame] += picks(rule)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.exchange import Exchange
+from analysis.exchange import ENDLESS, Exchange
 from analysis.filter import Filter, facts_of, facts_of_batch
 from analysis.fold import Fold
 from analysis.session import Seen
@@ -29,9 +29,6 @@ POSTS_KEPT: Final = 10_000
 """Exchanges under way that are remembered as POSTs."""
 UNANSWERED_LINES: Final = 20
 """Requests without an answer that are listed at the end."""
-
-# Never answered while all is well: it ends with the connection.
-_ENDLESS: Final = frozenset({"subscriptions/listen"})
 
 
 class Thing(NamedTuple):
@@ -136,6 +133,12 @@ class Conversation:
         if isinstance(item, Record):
             self._last_ns = item.t_ns
         late = tuple(Thing(one.message.t_ns, one) for one in seen if self._selects(one))
+        if isinstance(item, Record) and item.rec == "exchange":
+            # Closing the response was the cancellation (2026-07-28), so no message has told of it.
+            given_up = [
+                one for one in self.session.let_go if one.cancelled_seq == item.seq and one.abandoned_ns is not None
+            ]
+            late += tuple(Thing(item.t_ns, one) for one in given_up if self._selects(one))
         remark = remark_on(item, ended=self._ended)
         if remark is None or (isinstance(item, Record) and self._is_told_otherwise(item)):
             return late
@@ -185,13 +188,13 @@ class Conversation:
         if not self._ended and self.session.ending is None and self._only is None:
             end = Remark("·", "still being recorded") if still_open else Remark("■", "capture ends here (not closed)")
             yield Thing(self._last_ns, end)
-        left = [
-            exchange
-            for exchange in self.session.finish()
-            if exchange.cancelled_ns is None and exchange.request.method not in _ENDLESS and self._selects(exchange)
-        ]
+        open_ = [one for one in self.session.finish() if one.request.method not in ENDLESS and self._selects(one)]
+        yield from self._listed([one for one in open_ if one.abandoned_ns is not None], "abandoned")
+        yield from self._listed([one for one in open_ if one.cancelled_ns is None], self._unanswered())
+
+    def _listed(self, left: list[Exchange], what: str) -> Iterator[Thing]:
         if left:
-            yield Thing(self._last_ns, Remark("·", f"{count_text(len(left), 'request')} {self._unanswered()}"))
+            yield Thing(self._last_ns, Remark("·", f"{count_text(len(left), 'request')} {what}"))
         for exchange in left[:UNANSWERED_LINES]:
             yield Thing(exchange.request.t_ns, exchange)
         if len(left) > UNANSWERED_LINES:

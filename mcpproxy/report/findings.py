@@ -210,6 +210,9 @@ def summary(totals: Totals) -> str:
     errors, warnings, notes = (totals.at(level) for level in (Level.ERROR, Level.WARNING, Level.NOTE))
     what = _counted(errors, warnings, notes) or "no findings"
     text = f"{what} in {count_text(totals.frames, 'frame')} of {count_text(totals.sessions, 'session')}."
+    if totals.abandoned:
+        were, them = ("was", "it") if totals.abandoned == 1 else ("were", "them")
+        text += f" {count_text(totals.abandoned, 'request')} {were} abandoned: `mcpproxy stats` names {them}."
     if totals.accepted:
         text += f" {totals.accepted:,} accepted by the baseline."
     if errors or warnings:

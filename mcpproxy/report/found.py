@@ -82,6 +82,8 @@ class Totals:
 
     def __init__(self) -> None:
         self.captures = self.frames = self.sessions = self.accepted = 0
+        self.abandoned = 0
+        """Requests that were abandoned: notes, but what a user looks for first."""
         self.by: Counter[tuple[Level, Blames]] = Counter()
         """Findings that were not accepted, by level and side."""
 
@@ -91,6 +93,7 @@ class Totals:
             self.accepted += 1
         else:
             self.by[found.finding.level, found.finding.blames] += 1
+            self.abandoned += found.finding.rule == "timeout/abandoned-request"
 
     def at(self, level: Level, blames: Blames | None = None) -> int:
         """How many there are of a level, of one side or of all."""

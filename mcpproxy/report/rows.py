@@ -104,11 +104,19 @@ def _row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
     if isinstance(what, Exchange):
         body = [
             *_subject(what.request, "dim", width),
-            Span("unanswered", "bad"),
+            *_without_answer(what),
             Span(f"  {gist(what.request)}", "dim"),
         ]
         return Row(_arrow(what.request.frames[0]), body)
     return Row(Span(what.glyph, what.role), [Span(what.text, what.role)], error=what.detail)
+
+
+def _without_answer(exchange: Exchange) -> list[Span]:
+    waited_ns = exchange.abandoned_ns
+    if waited_ns is None:
+        return [Span("unanswered", "bad")]
+    reason = f": {sanitise(exchange.cancel_reason, EXCERPT)}" if exchange.cancel_reason else ""
+    return [Span("abandoned", "bad"), Span(f" after {units.duration(waited_ns)}{reason}")]
 
 
 def _message(seen: Seen, width: int) -> Row:

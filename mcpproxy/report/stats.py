@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from analysis.store.figures import By, Count, Definition, Figures, Latency, Startup, Totals, Unanswered
+from analysis.store.figures import Abandoned, By, Count, Definition, Figures, Latency, Startup, Totals, Unanswered
 from captures.places import SUFFIX
 from mcpproxy.report.blocks import shape
 from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
@@ -53,6 +53,7 @@ class Stats(NamedTuple):
     """Whether the rules were asked: else of the next two only what needs none is known."""
     id_mismatches: list[Count]
     lifecycle_violations: list[Count]
+    abandoned: list[Abandoned]
     unanswered: list[Unanswered]
     definitions: list[Definition]
     startup: Startup | None
@@ -68,6 +69,7 @@ def gathered(figures: Figures, by: By, *, has_findings: bool) -> Stats:
         has_findings,
         figures.id_mismatches(),
         figures.lifecycle_violations(),
+        figures.abandoned(),
         figures.unanswered(),
         figures.definitions(),
         figures.startup(),
@@ -78,8 +80,18 @@ def gathered(figures: Figures, by: By, *, has_findings: bool) -> Stats:
 
 
 def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
-    """An object for each figure; `figure` says which."""
-    yield {"figure": "totals", **stats.totals._asdict()}
+    """An object for each figure; `figure` says which. The first has all sums; null are those that need the rules."""
+    yield {
+        "figure": "totals",
+        **stats.totals._asdict(),
+        "errors": _sum(stats.errors),
+        "id_mismatches": _sum(stats.id_mismatches) if stats.has_findings else None,
+        "lifecycle_violations": _sum(stats.lifecycle_violations) if stats.has_findings else None,
+        "abandoned": _sum(stats.abandoned),
+        "unanswered": _sum(stats.unanswered),
+        "definition_bytes": sum(one.bytes for one in stats.definitions),
+        "startup_ms": None if stats.startup is None else stats.startup.total_ms,
+    }
     for row in stats.latency:
         held = [
             {"from_ms": 0 if bucket == -10 else 2.0**bucket, "to_ms": 2.0 ** (bucket + 1), "answers": answers}
@@ -93,6 +105,7 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
         ("lifecycle_violations", stats.lifecycle_violations),
     ):
         yield from ({"figure": figure, "rules_asked": stats.has_findings, **one._asdict()} for one in found)
+    yield from ({"figure": "abandoned", **one._asdict()} for one in stats.abandoned)
     yield from ({"figure": "unanswered", **one._asdict()} for one in stats.unanswered)
     yield from ({"figure": "definitions", **one._asdict()} for one in stats.definitions)
     if stats.startup is not None:
@@ -215,11 +228,12 @@ class _Row(NamedTuple):
 
 
 def _figures(stats: Stats) -> Iterator[_Row]:
-    errors = sum(one.times for one in stats.errors)
+    errors = _sum(stats.errors)
     yield _Row("ERRORS", f"{errors:,}", _some([_counted(one) for one in stats.errors]), bool(errors))
     yield _found("ID MISMATCHES", stats.id_mismatches, stats)
     yield _found("LIFECYCLE VIOLATIONS", stats.lifecycle_violations, stats)
-    unanswered = sum(one.times for one in stats.unanswered)
+    abandoned, unanswered = _sum(stats.abandoned), _sum(stats.unanswered)
+    yield _Row("ABANDONED", f"{abandoned:,}", _abandoned(stats), bool(abandoned))
     yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats), bool(unanswered))
     if stats.definitions:
         bytes_ = sum(one.bytes for one in stats.definitions)
@@ -228,8 +242,12 @@ def _figures(stats: Stats) -> Iterator[_Row]:
         yield _Row("START-UP", _ms(stats.startup.total_ms), _parts(stats.startup))
 
 
+def _sum(rows: Sequence[Count] | Sequence[Abandoned] | Sequence[Unanswered]) -> int:
+    return sum(one.times for one in rows)
+
+
 def _found(title: str, counts: list[Count], stats: Stats) -> _Row:
-    total = sum(one.times for one in counts)
+    total = _sum(counts)
     details = _some([_explained(one) for one in counts])
     if not stats.has_findings:
         return _Row(title, f"{total:,} +" if total else "?", [*details, _NOT_LOOKED], bool(total))
@@ -250,6 +268,24 @@ def _some(words: list[str]) -> list[str]:
     return words if rest <= 0 else [*words[:MOST_NAMES], f"{rest:,} more"]
 
 
+def _abandoned(stats: Stats) -> list[str]:
+    words = []
+    for one in stats.abandoned:
+        of = f" of {_capture(one.path)}" if stats.totals.captures > 1 else ""
+        details = [f"frame {one.request}{of}"]
+        if one.reason:
+            details.append(f'"{sanitise(one.reason, 60)}"')
+        if one.late_ms is not None:
+            details.append(f"answered {_ms(one.late_ms)} later")
+        times = f" {one.times:,}, the longest" if one.times > 1 else ""
+        words.append(f"{sanitise(one.what, 100)}{times} after {_ms(one.waited_ms)} ({', '.join(details)})")
+    return _some(words)
+
+
+def _capture(path: str) -> str:
+    return sanitise(PurePath(path).name.removesuffix(SUFFIX), 60)
+
+
 def _unanswered(stats: Stats) -> list[str]:
     found = stats.unanswered
     words = []
@@ -259,10 +295,12 @@ def _unanswered(stats: Stats) -> list[str]:
             # Numbers of frames mean nothing without their capture.
             words.append(f"{what} {one.times:,} in {one.captures:,} captures")
             continue
-        numbers = ", ".join(f"#{number}" for number in one.requests[:MOST_NAMES])
+        noun = "frame" if one.times == 1 else "frames"
+        numbers = ", ".join(str(number) for number in one.requests[:MOST_NAMES])
         numbers += ", …" if one.times > MOST_NAMES else ""
-        name = sanitise(PurePath(one.path).name.removesuffix(SUFFIX), 60)
-        words.append(f"{what} {numbers}{f' of {name}' if stats.totals.captures > 1 else ''}")
+        of = f" of {_capture(one.path)}" if stats.totals.captures > 1 else ""
+        waits = f", waiting for {_ms(one.waited_ms)}" if one.live else ""
+        words.append(f"{what} ({noun} {numbers}{of}{waits})")
     live, lost = sum(one.live for one in found), sum(one.may_be_lost for one in found)
     unjudged = sum(one.may_be_unjudged for one in found)
     notes = [f"{live:,} may still be answered"] if live else []

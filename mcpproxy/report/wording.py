@@ -11,6 +11,7 @@ from analysis.exchange import Exchange, IdState, Outcome, outcome_of
 from analysis.message import Id, Notification, Number, Request, Response
 from analysis.session import Peer, Seen
 from mcpproxy.report.text import count_text, fit
+from mcpproxy.report.units import duration
 from mcpproxy.sanitise import sanitise
 
 EXCERPT: Final = 300
@@ -118,7 +119,9 @@ def _cancellation(seen: Seen, params: Mapping[str, Any]) -> str:
         named = f"#{excerpt(params.get('requestId'))}"
         named += ", answered before" if seen.id_state is IdState.ANSWERED else ", no request seen"
     else:
-        named = f"#{request.id.text} {' '.join(filter(None, (request.method, name_of(request))))}"
+        waited_ns = None if seen.cancelled is None else seen.cancelled.abandoned_ns
+        abandoned = "" if waited_ns is None else f" abandoned after {duration(waited_ns)}:"
+        named = f"#{request.id.text}{abandoned} {' '.join(filter(None, (request.method, name_of(request))))}"
     return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
 
 
@@ -130,8 +133,9 @@ def status_of(response: Response, exchange: Exchange | None, id_state: IdState |
         which = "answered before" if id_state is IdState.ANSWERED else "fits no request"
         rest = " ".join(filter(None, (status.word, status.text)))
         return Status(which, rest, is_bad=True)
-    if exchange.cancelled_ns is not None:
-        return status._replace(word=f"{status.word}, cancelled")
+    if exchange.late_ns is not None:
+        late = f"{duration(exchange.late_ns)} after its cancellation"
+        return status._replace(word=f"{status.word}, late", text=f"{late}: {status.text}" if status.text else late)
     return status
 
 

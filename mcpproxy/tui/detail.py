@@ -178,6 +178,12 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     made = [*head, _pair("asked", _at(reading, request))]
     if response is not None:
         made += [_pair("answered", _at(reading, response)), _pair("took", ms_text(exchanges.latency_ns[number]))]
+    waited_ns = exchanges.abandoned_ns.get(number)
+    if waited_ns is not None:
+        text = f"after {units.duration(waited_ns)}"
+        if response is not None:
+            text += f", {units.duration(exchanges.latency_ns[number] - waited_ns)} before the answer"
+        made.append([Span(f"{'abandoned':<10}", "dim"), Span(text, "bad")])
     code = exchanges.outcome[number]
     outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
     words = {

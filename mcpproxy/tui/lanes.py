@@ -46,6 +46,7 @@ class Bar(NamedTuple):
     outcome: Outcome | None
     waits: tuple[tuple[int, int], ...] = ()
     """When the side that is to answer itself waited for answers of the other."""
+    is_abandoned: bool = False
 
 
 class Startup(NamedTuple):
@@ -197,6 +198,7 @@ class Lane:
             call,
             self.reading.outcome(number),
             tuple((offset + one, offset + other) for one, other in waits),
+            is_abandoned=number in exchanges.abandoned_ns,
         )
 
     def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:

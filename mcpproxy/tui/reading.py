@@ -70,6 +70,8 @@ class Exchanges:
         """Number of its kind among `Reading.calls`."""
         self.is_cancelled = array("B")
         """Whether a cancellation has named it, answered since or not."""
+        self.abandoned_ns: dict[int, int] = {}
+        """How long those had waited that were abandoned then: cancelled as a limit of time was over, or that late."""
         self.end = array("I")
         """Row of what ended it, the answer or else the cancellation, or NONE."""
         self.settled = array("I")
@@ -317,7 +319,7 @@ class Reading:
         if message.frames[0].exchange is not None:
             self._begin(seen.session.number, row)
         if seen.cancels is not None:
-            self._cancel(seen.cancels, row)
+            self._cancel(seen.cancels, row, seen.cancelled)
         if isinstance(message, Request):
             number = self.exchanges.add(row, self.calls.number(message))
             if message.index is not None or len(message.frames) > 1:
@@ -358,25 +360,33 @@ class Reading:
             self.exchanges.settled.append(number)
         return number
 
-    def _cancel(self, request: Request, by: int) -> None:
+    def _cancel(self, request: Request, by: int, cancelled: Exchange | None) -> None:
         row = self.index.of_seq(request.seq)
         number = self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
         if number == NONE:
             return
         self.exchanges.is_cancelled[number] = True
+        self._note_abandoned(number, cancelled)
         if self.exchanges.outcome[number] == OPEN:
             self.exchanges.outcome[number] = _CODES[Outcome.CANCELLED]
             self.exchanges.end[number] = by
             self.exchanges.settled.append(number)
 
+    def _note_abandoned(self, number: int, exchange: Exchange | None) -> None:
+        if exchange is not None and exchange.outcome is Outcome.CANCELLED and exchange.abandoned_ns is not None:
+            self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
+            self._add_bad(self.exchanges.request[number])
+
     def _let_go(self, row: int) -> None:
         """Requests that a row, at which an exchange of HTTP ended, took along."""
-        for request, outcome in self.fold.let_go:
-            number = self._number_of(request)
+        for exchange in self.fold.let_go:
+            outcome = exchange.outcome
+            number = self._number_of(exchange.request)
             if number == NONE or self.exchanges.outcome[number] != OPEN:
                 continue
             self.exchanges.outcome[number] = _CODES[outcome]
             self.exchanges.is_cancelled[number] = outcome is Outcome.CANCELLED
+            self._note_abandoned(number, exchange)
             self.exchanges.end[number] = row
             self.exchanges.settled.append(number)
             if outcome is not Outcome.CANCELLED:

@@ -23,7 +23,7 @@ from mcpproxy.report.text import Role, Span, ms_text
 from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.tui.found import COUNTED, LEVELS, SIGNS
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.reading import NONE, Reading
 from mcpproxy.tui.widgets.table import Column, Line
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
@@ -159,6 +159,8 @@ class TrafficRows:
             what = (*what, Span(f"  {note}", "accent")) if note else what
             return Line({"time": self._time(row), "way": (told.way,), "found": found, "what": what}, wide="what")
         latency = latency_text(latency_ns) if is_answer and latency_ns >= 0 else ""
+        if not latency and number is not None and self.reading.exchanges.response[number] == NONE:
+            latency = self._waited(entry, number)
         spills = ""
         if note and self.is_narrow:
             # It stands where it has room: behind the name, and of a request where the outcome of its answer would be.
@@ -215,9 +217,18 @@ class TrafficRows:
             return Span("unanswered", "bad")
         if outcome is Outcome.FAILED:
             return Span("failed", "bad")
-        if outcome is Outcome.CANCELLED:
-            return Span("cancelled", "dim")
+        if number is not None and outcome is Outcome.CANCELLED:
+            is_abandoned = number in self.reading.exchanges.abandoned_ns
+            return Span("abandoned", "bad") if is_abandoned else Span("cancelled", "dim")
         return Span("" if outcome is not None or not self.reading.is_live else "waiting", "dim")
+
+    def _waited(self, row: int, number: int) -> str:
+        """How long a request without an answer has waited: until it was abandoned, or up to now."""
+        reading, wall_ns = self.reading, self.reading.fold.wall_ns
+        waited_ns = reading.exchanges.abandoned_ns.get(number)
+        if waited_ns is None and reading.outcome(number) is None and reading.is_live and wall_ns is not None:
+            waited_ns = max(0, time.time_ns() - wall_ns - reading.index.t_ns(row))
+        return "" if waited_ns is None else latency_text(waited_ns)
 
     def _time(self, row: int) -> tuple[Span, ...]:
         text = Span(self._time_text(row), "dim")

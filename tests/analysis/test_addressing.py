@@ -191,5 +191,5 @@ def test_a_client_that_closes_the_response_cancels_its_request_in_the_modern_era
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"} if era == "modern" else {}
         talk.say(1, "c2s", id=1, method="ping", params={"_meta": meta})
         talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
-        assert [one for _, one in talk.session.let_go] == [outcome], (era, end)
+        assert [one.outcome for one in talk.session.let_go] == [outcome], (era, end)
         assert talk.session.failed == (outcome is Outcome.FAILED)

@@ -22,9 +22,13 @@ select
     request, response, asked_by, method, standing.name as name, outcome, standing.state as state,
     standing.state in ('answered', 'failed') as is_decided,
     standing.state in ('answered', 'failed') and outcome <> 'result' as is_error,
+    is_abandoned,
     code,
     case when standing.state = 'answered' then latency_ms end as answer_ms,
     case when standing.state = 'answered' then server_ms end as server_ms,
+    case when is_abandoned then round(greatest(0, cancelled_ns - started_ns) / 1e6, 3) end as abandoned_ms,
+    cancel_reason,
+    case when standing.ended_ns >= cancelled_ns then round((standing.ended_ns - cancelled_ns) / 1e6, 3) end as late_ms,
     coalesce(waiting_ms > 0, false) as has_waited,
     request_bytes, response_bytes
 from standing join captures using (capture)
@@ -44,9 +48,13 @@ comment on column calls.outcome is 'what became of it, as in exchanges';
 comment on column calls.state is 'cancelled (answered afterwards or not), answered (a result or an error), interim (an interim result, or the stub of a task), failed (its HTTP exchange), or unanswered';
 comment on column calls.is_decided is 'whether it was answered or failed: of these is the share of errors';
 comment on column calls.is_error is 'whether it was answered with an error, by a tool or by JSON-RPC, or failed';
+comment on column calls.is_abandoned is 'whether whoever asked gave it up: cancelled for a reason that says time-out, or after 5 s or more';
 comment on column calls.code is 'code of the error; NULL of errors of tools';
 comment on column calls.answer_ms is 'how long the answer took; NULL where state is not answered';
 comment on column calls.server_ms is 'the same without the time in which the answering side itself waited for the other one';
+comment on column calls.abandoned_ms is 'how long it had waited when it was abandoned; NULL where it was not';
+comment on column calls.cancel_reason is 'the reason that its cancellation gave; NULL where it gave none, or was not cancelled. Foreign text';
+comment on column calls.late_ms is 'how long after its cancellation an answer came all the same; NULL where none did';
 comment on column calls.has_waited is 'whether there was such time';
 comment on column calls.request_bytes is 'size of the frame of the request';
 comment on column calls.response_bytes is 'size of the frame of the answer; NULL without one';

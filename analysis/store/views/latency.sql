@@ -1,8 +1,9 @@
 -- one row per server, asking side, method and name: how long its answers took, and what else became of its calls
 --
 -- Percentiles are of answers alone: results, errors of tools and errors, of calls that were not cancelled. What has no
--- answer has no latency, so a server that hangs looks fast here: see `unanswered` beside it. An interim result of
--- 2026-07-28 and the stub of a task end an exchange, but not the call; they are counted as `interim` and not timed.
+-- answer has no latency, so a server that hangs looks fast here: see `abandoned` and `unanswered` beside it. An interim
+-- result of 2026-07-28 and the stub of a task end an exchange, but not the call; they are counted as `interim` and not
+-- timed.
 --
 --     select name, calls, error_share, p50_ms, p95_ms, max_ms from latency where method = 'tools/call'
 create view latency as
@@ -14,6 +15,7 @@ with summed as (
         count(*) filter (is_decided) as decided,
         count(*) filter (is_error) as errors,
         count(*) filter (state = 'cancelled') as cancelled,
+        count(*) filter (is_abandoned) as abandoned,
         count(*) filter (state = 'unanswered') as unanswered,
         count(*) filter (state = 'failed') as failed,
         count(*) filter (state = 'interim') as interim,
@@ -34,7 +36,7 @@ select
     round(longest_ms, 3) as max_ms,
     case when has_waited then round(worked[1], 3) end as server_p50_ms,
     case when has_waited then round(worked[2], 3) end as server_p95_ms,
-    cancelled, unanswered, failed, interim
+    cancelled, abandoned, unanswered, failed, interim
 from summed
 order by calls desc, server, asked_by, method, name;
 comment on view latency is 'one row per server, asking side, method and name: how long its answers took, and what else became of its calls';
@@ -54,6 +56,7 @@ comment on column latency.max_ms is 'latency of the slowest answer';
 comment on column latency.server_p50_ms is 'median without the time in which the answering side itself waited for the other one; NULL where it never did';
 comment on column latency.server_p95_ms is 'the same for 95 %; NULL where the answering side never waited';
 comment on column latency.cancelled is 'calls that were cancelled, answered afterwards or not';
+comment on column latency.abandoned is 'those of them that were abandoned: cancelled for a reason that says time-out, or after 5 s or more';
 comment on column latency.unanswered is 'calls without an answer: they are in no percentile';
 comment on column latency.failed is 'calls whose HTTP exchange failed before an answer could come';
 comment on column latency.interim is 'calls that ended in an interim result or the stub of a task: in no percentile';

@@ -1,6 +1,9 @@
--- one row per request that has no answer, was not cancelled, and did not fail over HTTP
+-- one row per request that has no answer: open, or abandoned by whoever asked; not those that failed over HTTP
 --
---     select server, method, name, count(*) as requests, max(waited_ms) from unanswered group by all
+-- A call that times out is here: its client has cancelled it, and the answer, if any, came too late for it. Those that a
+-- client cancelled at once, as when its user changes his mind, are not.
+--
+--     select server, method, name, why, count(*) as requests, max(waited_ms) from unanswered group by all
 create view unanswered as
 with blind as (
     select capture, case dir when 's2c' then 'client' else 'server' end as asked_by, max(seq) as last_unjudged
@@ -12,15 +15,21 @@ select
     exchanges.time as time,
     captures.name as server, exchanges.capture as capture, session, request, exchanges.id as id, exchanges.asked_by as asked_by, method, exchanges.name as name,
     round(started_ns / 1e6, 3) as at_ms,
-    round(greatest(0, captures.duration_ns - started_ns) / 1e6, 3) as waited_ms,
+    round(greatest(0, coalesce(exchanges.cancelled_ns, captures.duration_ns) - started_ns) / 1e6, 3) as waited_ms,
+    case
+        when is_abandoned then 'abandoned'
+        when captures.lost > 0 or captures.damage > 0 or coalesce(last_unjudged > request, false) then 'lost'
+        else 'open'
+    end as why,
+    cancel_reason as reason,
     captures.is_live as is_live,
     captures.lost > 0 or captures.damage > 0 as may_be_lost,
     coalesce(last_unjudged > request, false) as may_be_unjudged
 from exchanges join captures using (capture)
     left join blind on blind.capture = exchanges.capture and blind.asked_by = exchanges.asked_by
-where outcome = 'unanswered'
+where outcome = 'unanswered' or (outcome = 'cancelled' and is_abandoned)
 order by exchanges.time, exchanges.capture, request;
-comment on view unanswered is 'one row per request that has no answer, was not cancelled, and did not fail over HTTP';
+comment on view unanswered is 'one row per request that has no answer: open, or abandoned by whoever asked; not those that failed over HTTP';
 comment on column unanswered.time is 'when it was sent, UTC';
 comment on column unanswered.server is 'name of the captured server';
 comment on column unanswered.capture is 'id of the capture';
@@ -31,7 +40,9 @@ comment on column unanswered.asked_by is 'who asked: client or server';
 comment on column unanswered.method is 'what was asked for';
 comment on column unanswered.name is 'the tool, prompt or resource; NULL where the method has none';
 comment on column unanswered.at_ms is 'when it was handed on, in ms since the capture opened';
-comment on column unanswered.waited_ms is 'from then to the end of the capture';
+comment on column unanswered.waited_ms is 'from then to the cancellation, or else to the end of the capture; it grows while that is being recorded';
+comment on column unanswered.why is 'abandoned (cancelled for a reason that says time-out, or after 5 s or more), lost (the answer may be in what the capture lost, or could not be looked into) or open';
+comment on column unanswered.reason is 'the reason that its cancellation gave; NULL where there is none. Foreign text';
 comment on column unanswered.is_live is 'whether the capture is still being recorded: an answer may still come';
 comment on column unanswered.may_be_lost is 'whether the capture has lost records or is damaged: the answer may be in what is missing';
 comment on column unanswered.may_be_unjudged is 'whether a frame of the side that was asked came later and could not be looked into, because it is too big, too deep or incomplete: it may be the answer';

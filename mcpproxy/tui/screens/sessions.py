@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
+from analysis.exchange import ABANDONED_NS
 from analysis.summary import Summary
 from mcpproxy.report import units
 from mcpproxy.report.blocks import blocks
@@ -114,7 +115,7 @@ class SessionRows:
             "frames": (Span(f"{summary.frames:,}"),),
             "errors": (Span(f"{summary.errors:,}", "bad" if summary.errors else "dim"),),
             "p95": (Span(units.brief(summary.p95_ns), "plain"),),
-            "traffic": ending(summary) if summary.ending else (Span(sparkline(summary.traffic, 7), "accent"),),
+            "traffic": trouble(summary) or (Span(sparkline(summary.traffic, 7), "accent"),),
             "lasted": (Span(units.duration(summary.duration_ns), "dim"),),
         }
 
@@ -129,9 +130,14 @@ def mark(book: Book) -> str:
     return "✝" if summary is not None and summary.state == "died" and book.is_summed else "○"
 
 
-def ending(summary: Summary) -> Sequence[Span]:
-    """How it ended, where it did not end well."""
-    return (Span(summary.ending or "", "bad"),)
+def trouble(summary: Summary) -> Sequence[Span]:
+    """What is wrong with it first: how it ended, that a request hangs, or that some were abandoned."""
+    if summary.ending:
+        return (Span(summary.ending, "bad"),)
+    waited_ns = summary.waited_ns
+    if waited_ns is not None and waited_ns >= ABANDONED_NS:
+        return (Span(f"…{units.duration(waited_ns)}", "bad"),)
+    return (Span(f"{summary.abandoned:,} aband", "bad"),) if summary.abandoned else ()
 
 
 def age(summary: Summary, *, live: bool) -> str:

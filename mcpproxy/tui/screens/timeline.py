@@ -116,6 +116,8 @@ class TimelineRows:
 def took(bar: Bar, *, is_live: bool) -> Span:
     """How long an exchange took, or what became of it instead."""
     role: Role = "dim" if bar.outcome in (None, Outcome.RESULT, Outcome.CANCELLED) else "bad"
+    if bar.is_abandoned and bar.end_ns is not None:
+        return Span(f"✗ {brief(bar.end_ns - bar.start_ns)}", "bad")
     if bar.end_ns is None or bar.outcome is Outcome.CANCELLED:
         return Span(
             "waiting" if bar.outcome is None and is_live else _WORDS.get(bar.outcome or Outcome.UNANSWERED, ""), role

@@ -126,6 +126,7 @@ class TrafficScreen(ActingScreen):
         self.table.focus()
         self.table.following = self.reading.is_live and self._first is None
         self._grown()
+        self.set_interval(1.0, self._grow_older)
         if self._only is not None:
             self.select(self._only)
 
@@ -163,6 +164,11 @@ class TrafficScreen(ActingScreen):
     @on(RowsRead)
     def _rows_read(self) -> None:
         self.table.renew()
+
+    def _grow_older(self) -> None:
+        """What waits for its answer tells how long."""
+        if self.reading.is_live and self.is_current:
+            self.table.renew()
 
     @on(Grown)
     @on(events.ScreenResume)

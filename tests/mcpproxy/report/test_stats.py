@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.figures import Count, Definition, Latency, Startup, Totals, Unanswered
+from analysis.store.figures import Abandoned, Count, Definition, Latency, Startup, Totals, Unanswered
 from mcpproxy.report.blocks import BLOCKS, shape
 from mcpproxy.report.stats import NARROWEST, SHAPE, Stats, as_text
 from mcpproxy.report.text import Style, cells
@@ -24,7 +24,8 @@ def stats(name: str = "search", **changes: object) -> Stats:
         True,
         [Count("id/type-changed", 1, name)],
         [],
-        [Unanswered(f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap")],
+        [Abandoned(f"tools/call {name}", 2, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap")],
+        [Unanswered(f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap", 12_000.0)],
         [Definition("server", name, 9100, 2275, 0), Definition("server", "b", 2200, 550, 3)],
         Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0, 3, 3, 0, 3),
     )
@@ -43,7 +44,8 @@ def test_everything_is_on_the_screen() -> None:
         "ERRORS                       24   -32602 Invalid params 3 · tool error 21",
         "ID MISMATCHES                 1   id/type-changed 1 (search)",
         "LIFECYCLE VIOLATIONS          0",
-        "UNANSWERED                   12   tools/call search #411, #412, #413, … of",
+        "ABANDONED                     2   tools/call search 2, the longest after 35.0s",
+        "UNANSWERED                   12   tools/call search (frames 411, 412, 413, … of",
         "DEFINITIONS COST        11.3 kB   ≈ 2,825 tokens (estimate) · search 9.1 kB · b",
         "START-UP                  1.21s   process 880ms · initialize 40.0ms · first",
     ):
@@ -157,9 +159,9 @@ def test_what_may_hold_an_answer_is_called_what_it_is() -> None:
 
 def test_numbers_of_frames_come_with_their_capture() -> None:
     one = stats().unanswered[0]
-    assert "#413, … of search · 1 may" in text(stats(), 120)
+    assert "413, … of search, waiting for 12.0s) · 1 may" in text(stats(), 120)
     alone = stats(totals=TOTALS._replace(captures=1))
-    assert "#413, … · 1 may" in text(alone, 120)
+    assert "413, …, waiting for 12.0s) · 1 may" in text(alone, 120)
     several = stats(unanswered=[one._replace(captures=3, requests=[52, 52, 52], times=3)])
     assert "tools/call search 3 in 3 captures · 1 may" in text(several, 120)
 

@@ -1,0 +1,79 @@
+"""A tool call that hangs until the SDK's client gives it up: every command says which, for how long, and why."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests.mcpproxy.test_sdk import SERVER, recorded, text_of
+
+LIMIT_S = 0.7
+
+
+@pytest.fixture(scope="module", params=["legacy", "auto"])
+def hung(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A conversation in which `wait` never answers; in either era."""
+    capture = tmp_path_factory.mktemp("sdk") / "hung.mcpcap"
+
+    async def talk() -> None:
+        async with recorded(SERVER, capture, request.param) as client:
+            assert text_of(await client.call_tool("count", {"steps": 1})) == "counted to 1"
+            with pytest.raises(MCPError):
+                await client.call_tool("wait", read_timeout_seconds=LIMIT_S)
+            assert text_of(await client.call_tool("count", {"steps": 1})) == "counted to 1"
+
+    anyio.run(talk)
+    return capture
+
+
+def mcpproxy(*words: str | Path) -> str:
+    done = subprocess.run([sys.executable, "-m", "mcpproxy", *map(str, words)], capture_output=True, check=True)
+    return done.stdout.decode()
+
+
+def rows(*words: str | Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in mcpproxy(*words).splitlines()]
+
+
+def test_stats_names_it_first_of_all_that_is_wrong(hung: Path) -> None:
+    totals, *figures = rows("stats", "--json", hung)
+    assert (totals["abandoned"], totals["unanswered"], totals["errors"]) == (1, 0, 0)
+    (one,) = (figure for figure in figures if figure["figure"] == "abandoned")
+    assert (one["what"], one["times"], one["late_ms"]) == ("tools/call wait", 1, None)
+    assert one["waited_ms"] >= LIMIT_S * 1000
+    assert "timed out" in one["reason"]
+    assert "ABANDONED                     1   tools/call wait after " in mcpproxy("stats", hung)
+
+
+def test_the_views_have_it(hung: Path) -> None:
+    (row,) = rows("query", "--json", "select method, name, why, waited_ms, reason from unanswered", hung)
+    assert (row["method"], row["name"], row["why"]) == ("tools/call", "wait", "abandoned")
+    assert row["waited_ms"] >= LIMIT_S * 1000
+    (row,) = rows("query", "--json", "select calls, abandoned, unanswered from latency where name = 'wait'", hung)
+    assert row == {"calls": 1, "abandoned": 1, "unanswered": 0}
+    (row,) = rows("query", "--json", "select cancel_reason from exchanges where is_abandoned", hung)
+    assert "timed out" in row["cancel_reason"]
+
+
+def test_check_counts_it_without_being_asked_for_notes(hung: Path) -> None:
+    assert "1 request was abandoned: `mcpproxy stats` names it" in " ".join(mcpproxy("check", hung).split())
+    (row,) = (row for row in rows("check", "--json", hung) if row["rule"] == "timeout/abandoned-request")
+    assert row["message"].startswith("tools/call wait (id ")
+
+
+def test_show_says_after_how_long_and_why(hung: Path) -> None:
+    text = mcpproxy("show", hung)
+    assert "1 request abandoned" in text
+    assert "tools/call" in text.splitlines()[-1]
+    assert "abandoned after" in text.splitlines()[-1]
+
+
+def test_ls_marks_the_capture(hung: Path) -> None:
+    (row,) = rows("ls", "--json", hung)
+    assert (row["abandoned"], row["waiting_ms"]) == (1, None)
+    assert "▲ 1 request abandoned" in mcpproxy("ls", hung)
