@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import gc
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterable
@@ -30,7 +29,7 @@ from captures.record import Record
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say, say_table
 from mcpproxy.cli.examining import say_damage, say_ended
-from mcpproxy.cli.output import say_of_filter
+from mcpproxy.cli.output import say_of_filter, width_of_stdout
 from mcpproxy.cli.rule import is_pattern, no_rule
 from mcpproxy.cli.selection import selected
 from mcpproxy.cli.traces import check_traces
@@ -220,7 +219,7 @@ class _Check:
             notes=notes,
             named=named,
             live=options.follow,
-            width=min(_WIDEST, shutil.get_terminal_size().columns),
+            width=width_of_stdout(_WIDEST),
             wraps=sys.stdout.isatty(),
             encoding=sys.stdout.encoding,
         )

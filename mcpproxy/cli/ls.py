@@ -21,12 +21,10 @@ from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import NOTHING_YET, selected
-from mcpproxy.report.text import count_text
+from mcpproxy.report.text import cells, count_text
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
 
-NAME_CELLS = 20
-"""A longer server name is clipped, so that a row fits 80 columns."""
 TAIL = 64 << 10
 """How much of the end of a capture is read for its last record."""
 READ_BYTES = 8 << 20
@@ -150,21 +148,22 @@ def _id(row: Row) -> str:
 
 
 def _text(rows: list[Row]) -> str:
-    width = max(6, *(len(sanitise(row.server, NAME_CELLS)) for row in rows))
+    width = max(6, *(cells(sanitise(row.server)) for row in rows))
     lines = [f"  {'server':<{width}}  {'started':<19}  {'lasted':>7}  {'frames':>8}  {'size':>9}  capture"]
     for row in rows:
         started = "" if row.wall_ns is None else local_time(row.wall_ns)
         lasted = "" if row.last_t_ns is None else duration(row.last_t_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
-        name = _id(row)
+        capture = _id(row)
         told = [f"{count_text(row.lost, 'record')} lost"] if row.lost else []
         if row.abandoned:
             told.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
             told.append(f"a request has waited for {duration(row.waited_ns)}")
         note = f"  ▲ {', '.join(told)}" if told else ""
-        server = f"{_SIGN[row.mark]} {sanitise(row.server, NAME_CELLS):<{width}}"
-        lines.append(f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {name}{note}")
+        name = sanitise(row.server)
+        server = f"{_SIGN[row.mark]} {name}{'':<{width - cells(name)}}"
+        lines.append(f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {capture}{note}")
     live = sum(row.mark == "live" for row in rows)
     lines.append("")
     lines.append(f"{count_text(len(rows), 'capture')}, {size(sum(row.size for row in rows))}, {live} live")

@@ -9,6 +9,7 @@ import codecs
 import io
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,7 +18,7 @@ import orjson
 
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.report.json_lines import escaped, harmless
-from mcpproxy.report.text import cells
+from mcpproxy.report.text import WHOLE, cells
 from mcpproxy.sanitise import escape
 
 LEGIBLE: Final = "mcpproxy.legible"
@@ -44,6 +45,17 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         help="text for people (default), or one JSON object a line",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+def width_of_stdout(widest: int = WHOLE) -> int:
+    """Cells of a line; `WHOLE` where stdout is no terminal, and COLUMNS does not tell how wide to write.
+
+    Args:
+        widest: what a wider terminal counts as.
+    """
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").lstrip("0").isdecimal():
+        return min(widest, shutil.get_terminal_size().columns)
+    return WHOLE
 
 
 def set_up(form: str) -> None:

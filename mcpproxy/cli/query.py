@@ -25,7 +25,7 @@ from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.output import for_stdout, set_up
+from mcpproxy.cli.output import for_stdout, set_up, width_of_stdout
 from mcpproxy.cli.selection import selected
 from mcpproxy.cli.shell import converse
 from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
@@ -253,7 +253,7 @@ def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, 
         yield from csv_lines(columns, rows)
         return
     if form == "table":
-        lines = table(columns, rows, _width(), style)
+        lines = table(columns, rows, max(20, width_of_stdout()), style)
     elif form == _REFERENCE:
         lines = reference(columns, rows, _width(), style)
     else:

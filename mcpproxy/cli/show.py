@@ -7,7 +7,6 @@ text unchanged, so that numbers keep every digit.
 import argparse
 import asyncio
 import os
-import shutil
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -26,7 +25,7 @@ from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.output import add_format, for_stdout, json_line, say_of_filter
+from mcpproxy.cli.output import add_format, for_stdout, json_line, say_of_filter, width_of_stdout
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.json_lines import damage_of, row_of, wall_of
@@ -187,9 +186,8 @@ class _Text:
         )
         self.caught_up = False
         self._picks = options.tail is not None or options.limit is not None
-        width = shutil.get_terminal_size().columns
         self._conversation = Conversation(
-            style, width, times=options.time, file=path.name, live=options.follow, only=options.filter
+            style, width_of_stdout(), times=options.time, file=path.name, live=options.follow, only=options.filter
         )
         self._assembler = FrameAssembler()
         self._headed = False

@@ -7,14 +7,13 @@ else.
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.output import add_format, json_line
+from mcpproxy.cli.output import add_format, json_line, width_of_stdout
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.text import Style
 
@@ -77,8 +76,7 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     if options.format == "json":
         sys.stdout.writelines(json_line(row) for row in as_objects(stats))
     else:
-        width = min(WIDEST, shutil.get_terminal_size().columns)
-        lines = as_text(stats, Style.of(sys.stdout, os.environ), width, has_blocks=_has_blocks())
+        lines = as_text(stats, Style.of(sys.stdout, os.environ), width_of_stdout(WIDEST), has_blocks=_has_blocks())
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
     is_damaged = tell_of_losses(losses, "figures are about the rest")

@@ -15,7 +15,7 @@ from mcpproxy.report.excerpts import Excerpt, excerpt
 from mcpproxy.report.found import Ended, Found, Report, Totals, located
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.report.sites import payload_at
-from mcpproxy.report.text import Role, Span, Style, cells, count_text
+from mcpproxy.report.text import WHOLE, Role, Span, Style, cells, count_text
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 
@@ -169,7 +169,7 @@ class Text(Report):
         if room < 2:
             yield self._style.paint(head) + "\n"
             head, room = [], self._width - len(where)
-        yield self._style.paint([*head, Span(" " * room + where, "dim")]) + "\n"
+        yield self._style.paint([*head, Span(" " * (2 if self._width >= WHOLE else room) + where, "dim")]) + "\n"
         shown, pointer = self._excerpt(found)
         for line in wrapped(sanitise(located(finding.message, pointer)), self._width - 4):
             yield f"    {line}\n"

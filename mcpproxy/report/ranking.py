@@ -12,7 +12,7 @@ from analysis.finding import Blames, Level
 from analysis.impact import Impact, impact
 from captures.places import SUFFIX
 from mcpproxy.report.found import Ended, Found
-from mcpproxy.report.text import Role, Span, Style, cells
+from mcpproxy.report.text import WHOLE, Role, Span, Style, cells
 from mcpproxy.sanitise import sanitise
 
 LINES: Final = 5
@@ -97,7 +97,7 @@ class Ranking:
             while tail and used + sum(2 + cells(cell) for cell in tail) > width:
                 del tail[0]
             told = "  ".join(tail)
-            head.append(Span(" " * (width - used - cells(told)) + told if tail else "", "dim"))
+            head.append(Span(" " * (2 if width >= WHOLE else width - used - cells(told)) + told if tail else "", "dim"))
             yield style.paint(head).rstrip()
 
     def _tails(self, first: list[_Broken], used: int, width: int) -> Iterator[list[str]]:

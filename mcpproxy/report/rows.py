@@ -13,12 +13,15 @@ from analysis.session import Seen
 from captures.frame import Frame
 from mcpproxy.report import units
 from mcpproxy.report.records import Remark
-from mcpproxy.report.text import Role, Span, cells, fit, fit_spans, ms_text
+from mcpproxy.report.text import WHOLE, Role, Span, cells, fit, fit_spans, ms_text
 from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 NARROWEST: Final = 40
 """Columns below which nothing fits; a terminal that has fewer wraps."""
+
+USUAL: Final = 96
+"""Where the numbers at the right end where nothing is cut, unless what stands before them is longer."""
 
 _TIME: Final = 10
 _GLYPH: Final = 3
@@ -73,7 +76,8 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     fits = used + cells(error) <= room
     if fits:
         body, used = [*body, Span(error)], used + cells(error)
-    gap = [Span(" " * (room - used + 2)), Span(tail, "dim")] if tail else []
+    spare = room - used - (WHOLE - USUAL if width >= WHOLE else 0)
+    gap = [Span(" " * (max(0, spare) + 2)), Span(tail, "dim")] if tail else []
     lines = [fit_spans([*head, *body, *problem, *gap], width)[0]]
     if not fits:
         lines.append([Span(" " * indent), Span(fit(row.error, width - indent))])
@@ -183,6 +187,7 @@ def _invalid(message: Invalid) -> Row:
 
 def _column(width: int) -> int:
     """Columns of what a row is about."""
+    width = USUAL if width > WHOLE // 2 else width
     return min(24 + max(-8, width - 80) // 4, 40)
 
 

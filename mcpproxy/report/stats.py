@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from analysis.store.figures import Abandoned, By, Count, Definition, Figures, Latency, Startup, Totals, Unanswered
 from captures.places import SUFFIX
 from mcpproxy.report.blocks import shape
-from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
+from mcpproxy.report.text import WHOLE, Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.report.units import duration, size
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
@@ -164,6 +164,8 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
     names = [_name(row, stats.by) for rows in groups.values() for row in rows]
     columns, has_shapes = _columns([heading, *names], width, has_blocks=has_blocks)
     label = width - sum(_COLUMNS[name] for name in columns) - (_SHAPE if has_shapes else 0)
+    if width >= WHOLE:
+        label = max(map(cells, [heading, *names])) + (3 if several else 1)
     head = "".join(f"{name:>{_COLUMNS[name]}}" for name in columns)
     yield style.paint([Span(f"{heading:<{label}}", "accent"), Span(head, "dim")])
     for server, rows in groups.items():

@@ -134,6 +134,10 @@ def fit_spans(spans: Iterable[Span], width: int) -> tuple[list[Span], int]:
     return fitting, used
 
 
+WHOLE: Final = 10_000
+"""The width of what is no terminal, in cells: layouts put no padding up to there, and cut nothing shorter."""
+
+
 def ms_text(ns: int) -> str:
     """A duration in milliseconds: `0.42 ms`, `41.2 ms`, `1,920 ms`."""
     ms = ns / 1_000_000
