@@ -89,10 +89,18 @@ def new_name(wall_ns: int) -> str:
     return f"{stamp}-{os.urandom(2).hex()}{SUFFIX}"
 
 
-def safe_name(name: str) -> str:
-    """A server's name as one harmless path component: letters, digits, `.`, `_` and `-`, at most 64, never hidden."""
+def slug(name: str) -> str:
+    """What is left of a name as a harmless path component: letters, digits, `.`, `_` and `-`, at most 64, not hidden.
+
+    Empty where nothing is left.
+    """
     plain = "".join([char if char in _LETTERS else " " for char in name])
-    return "-".join(plain.split()).strip("-.")[:64] or "server"
+    return "-".join(plain.split()).strip("-.")[:64]
+
+
+def safe_name(name: str) -> str:
+    """The same, for whoever must have a name: `server` where nothing is left."""
+    return slug(name) or "server"
 
 
 def segment_of(name: str) -> tuple[str, int] | None:

@@ -68,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--max-size", type=_size, metavar="SIZE", help="delete the oldest until the rest is no larger: 500M, 10G"
     )
+    made.add_argument("--yes", action="store_true", help="do not ask; without a terminal nothing is deleted otherwise")
     made.add_argument("--dry-run", action="store_true", help="tell what would go, and delete nothing")
     return made
 
@@ -79,8 +80,15 @@ def run(arguments: list[str]) -> int:
         return fail("prune needs --older-than, --keep or --max-size to know what may go; see mcpproxy prune --help")
     with selected(options.capture, newest_only=False) as paths:
         candidates = [candidate for path in paths if (candidate := _candidate(path)) is not None]
+    chosen = _chosen(candidates, options)
+    if chosen and not (options.yes or options.dry_run):
+        what = f"{count_text(len(chosen), 'capture')}, {size(sum(one.size for one in chosen))}"
+        if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+            return fail(f"prune would delete {what}: say --yes to have it done, or --dry-run to see which")
+        if not _is_wanted(chosen, what):
+            return int(Exit.FINE)
     code, freed, count = int(Exit.FINE), 0, 0
-    for candidate in _chosen(candidates, options):
+    for candidate in chosen:
         try:
             for file in () if options.dry_run else candidate.files:
                 file.unlink()
@@ -94,6 +102,15 @@ def run(arguments: list[str]) -> int:
     verb = "would be deleted" if options.dry_run else "deleted"
     sys.stdout.write(f"{count_text(count, 'capture')}, {size(freed)} {verb}\n")
     return code
+
+
+def _is_wanted(chosen: list[Candidate], what: str) -> bool:
+    """Ask whether these may go."""
+    for candidate in chosen:
+        sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
+    sys.stdout.write(f"Delete {what}? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _candidate(path: Path) -> Candidate | None:

@@ -17,7 +17,7 @@ from typing import Final
 from captures.errors import CaptureError, NotACapture
 from captures.identity import DIGITS, capture_id, path_id
 from captures.listing import find_captures, newest_first, real_path, search_roots
-from captures.places import SUFFIX, safe_name
+from captures.places import SUFFIX, slug
 from captures.reader import Capture
 from mcpproxy.sanitise import sanitise
 
@@ -80,7 +80,9 @@ def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
     if (path.exists() or path.is_symlink()) and not path.is_dir():
         return [path]
     known = all_captures()
-    if named := [found for found in known if found.parent.name == safe_name(argument)]:
+    # Of a name that is all punctuation nothing is left, and it must not mean the servers whose names were like that.
+    wanted = slug(argument)
+    if wanted and (named := [found for found in known if found.parent.name == wanted]):
         return named[:1] if newest_only else named
     if listed := [found for found in known if _is_called(found, argument)]:
         return listed

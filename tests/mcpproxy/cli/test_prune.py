@@ -10,7 +10,7 @@ import pytest
 from captures.file import CaptureFile
 from captures.record import members
 from tests.captures.samples import header, lines
-from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
 
 DAY_S = 86400
 
@@ -52,7 +52,7 @@ def left(root: Path) -> str:
 def test_what_goes_is_what_the_criteria_name(captures: Path, criteria: list[str], stays: str) -> None:
     dry = mcpproxy("prune", *criteria, "--dry-run", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
     assert left(captures) == "01234"
-    done = mcpproxy("prune", *criteria, MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    done = mcpproxy("prune", *criteria, "--yes", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
     assert (done.returncode, done.stderr, left(captures)) == (0, b"", stays)
     assert dry.stdout.replace(b"would be deleted", b"deleted") == done.stdout
     assert len(re.findall(rb"\.mcpcap  ", done.stdout)) == 5 - len(stays)
@@ -63,10 +63,32 @@ def test_nothing_goes_unasked(captures: Path) -> None:
     assert (done.returncode, done.stdout, left(captures)) == (2, b"", "01234")
 
 
+def test_a_script_has_to_say_yes(captures: Path) -> None:
+    done = mcpproxy("prune", "--keep", "1", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    assert (done.returncode, done.stdout, left(captures)) == (2, b"", "01234")
+    assert done.stderr.startswith(b"mcpproxy: prune would delete 3 captures, ")
+    assert b"say --yes" in done.stderr
+
+
+@pytest.mark.parametrize(("answer", "stays"), [("y", "01"), ("n", "01234"), ("", "01234")])
+def test_on_a_terminal_it_asks(captures: Path, answer: str, stays: str) -> None:
+    shown = on_terminal("prune", "--keep", "1", str(captures), typed=f"{answer}\n".encode())
+    assert b"Delete 3 captures, " in shown
+    assert left(captures) == stays
+
+
+def test_a_name_of_punctuation_means_no_server(captures: Path) -> None:
+    """A server whose name has no letter is recorded as `server`; that is no reason to delete all that are."""
+    (captures / "a").rename(captures / "server")
+    for name in ("*", "!!", "¿"):
+        done = mcpproxy("prune", "--keep", "0", "--yes", name, MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+        assert (done.returncode, done.stdout, left(captures)) == (2, b"", "01234")
+
+
 def test_what_is_being_recorded_stays(captures: Path) -> None:
     live = CaptureFile(captures / "a/20200101T000000Z-5555.mcpcap")
     live.append(lines([("header", header())])[0])
-    mcpproxy("prune", "--keep", "0", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    mcpproxy("prune", "--keep", "0", "--yes", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
     assert left(captures) == "5"
     live.close()
 
@@ -75,7 +97,7 @@ def test_all_segments_of_a_capture_go_together(captures: Path) -> None:
     segment = next(captures.glob("b/*-3333.mcpcap"))
     segment.with_name(segment.name.replace(".mcpcap", ".2.mcpcap")).write_bytes(segment.read_bytes())
     os.utime(segment.with_name(segment.name.replace(".mcpcap", ".2.mcpcap")), (0, 0))
-    mcpproxy("prune", "--keep", "1", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
+    mcpproxy("prune", "--keep", "1", "--yes", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
     assert left(captures) == "01"
     assert not list(captures.rglob("*.2.mcpcap"))
 
@@ -89,5 +111,5 @@ def test_marks_go_with_their_capture_and_stand_in_nobodys_way(captures: Path) ->
         assert mcpproxy(command, str(captures)).returncode == 0, command
     mcpproxy("prune", "--keep", "0", "--dry-run", str(captures))
     assert len(list(captures.rglob("*.marks.json"))) == 5
-    mcpproxy("prune", "--keep", "1", str(captures))
+    mcpproxy("prune", "--keep", "1", "--yes", str(captures))
     assert sorted(path.name.partition(".")[0][-1] for path in captures.rglob("*.marks.json")) == ["0", "1"]

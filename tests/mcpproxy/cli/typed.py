@@ -49,8 +49,10 @@ def started(*arguments: str | Path) -> Iterator["subprocess.Popen[bytes]"]:
             process.kill()
 
 
-def on_terminal(*arguments: str, columns: int = 80, cwd: Path | None = None, **environment: str) -> bytes:
-    """All that a command sends to a terminal of so many columns."""
+def on_terminal(
+    *arguments: str, columns: int = 80, cwd: Path | None = None, typed: bytes = b"", **environment: str
+) -> bytes:
+    """All that a command sends to a terminal of so many columns, on which something is typed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     variables = _environment({"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), **environment})
@@ -63,6 +65,7 @@ def on_terminal(*arguments: str, columns: int = 80, cwd: Path | None = None, **e
         env=variables,
     )
     os.close(theirs)
+    os.write(ours, typed)
     output = b""
     try:
         while True:
