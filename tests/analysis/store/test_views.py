@@ -63,6 +63,10 @@ class Call(NamedTuple):
         return self.outcome == "cancelled" or (self.exchange is not None and self.exchange.cancelled_ns is not None)
 
     @property
+    def is_abandoned(self) -> bool:
+        return self.outcome == "cancelled" and self.exchange is not None and self.exchange.abandoned_ns is not None
+
+    @property
     def state(self) -> str:
         if self.is_cancelled:
             return "cancelled"
@@ -96,6 +100,8 @@ class Told:
             self.records += [item] if isinstance(item, Record) else []
             for seen in (*fold.feed(item),):
                 self._take(seen, asked, ended)
+            if isinstance(item, Record) and item.rec == "exchange":
+                ended.update({exchange.request: exchange for exchange in fold.let_go})
         for seen in fold.rest():
             self._take(seen, asked, ended)
         self.findings += checker.finish("closed" if checker.fold.ending is not None else "killed")
@@ -422,7 +428,10 @@ def test_codes_have_the_meaning_that_their_number_gives_them(tmp_path: Path) -> 
 
 def test_unanswered_and_slowest_are_exactly_the_two_halves(base: Base) -> None:
     open_ = {(one.id, call.request.seq) for one in base.told for call in one.calls if call.outcome == "unanswered"}
-    assert {(row["capture"], row["request"]) for row in base.rows("unanswered")} == open_
+    abandoned = {(one.id, call.request.seq) for one in base.told for call in one.calls if call.is_abandoned}
+    rows = base.rows("unanswered")
+    assert {(row["capture"], row["request"]) for row in rows} == open_ | abandoned
+    assert {(row["capture"], row["request"]) for row in rows if row["why"] == "abandoned"} == abandoned
     answered = Counter(
         (one.id, call.request.seq, round(call.ms, 3)) for one in base.told for call in one.calls if call.ms is not None
     )
@@ -435,6 +444,33 @@ def test_unanswered_by_heart(written: Base) -> None:
     (row,) = written.rows("unanswered")
     assert (row["id"], row["name"], row["at_ms"], row["waited_ms"]) == ("91", "slow", 2090.0, 1010.0)
     assert (row["is_live"], row["may_be_lost"], row["may_be_unjudged"]) == (False, False, False)
+    assert (row["why"], row["reason"]) == ("open", None)
+
+
+def test_what_was_abandoned_by_heart(tmp_path: Path) -> None:
+    one = Written(tmp_path / "a.mcpcap", "s")
+    one.call(0, 1, "slow")
+    one.say(700, "c2s", method="notifications/cancelled", params={"requestId": 1, "reason": "timed out after 0.7s"})
+    one.call(1000, 2, "slow")
+    one.say(
+        2000,
+        "c2s",
+        method="notifications/cancelled",
+        params={"requestId": 2, "reason": "the user has changed his mind"},
+    )
+    one.call(3000, 3, "slow")
+    one.say(9000, "c2s", method="notifications/cancelled", params={"requestId": 3})
+    one.answer(9250, 3)
+    with loaded([one.close()]) as base:
+        (row,) = base.rows("unanswered")
+        calls = {call["request"]: call for call in base.rows("calls")}
+        (latency,) = base.rows("latency")
+        (figure,) = base.ask("select count(*), count(*) filter (is_abandoned) from exchanges")
+    assert (row["id"], row["waited_ms"], row["why"], row["reason"]) == ("1", 700.0, "abandoned", "timed out after 0.7s")
+    told = [(call["is_abandoned"], call["abandoned_ms"], call["late_ms"]) for _, call in sorted(calls.items())]
+    assert told == [(True, 700.0, None), (False, None, None), (True, 6000.0, 250.0)]
+    assert (latency["calls"], latency["cancelled"], latency["abandoned"], latency["unanswered"]) == (3, 3, 2, 0)
+    assert figure == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -454,6 +490,7 @@ def test_only_frames_of_who_was_asked_may_hold_the_answer(
         assert base.ask("select unjudged from captures") == [(1,)]
         (row,) = base.rows("unanswered")
     assert (row["may_be_lost"], row["may_be_unjudged"]) == (False, may_be)
+    assert row["why"] == ("lost" if may_be else "open")
 
 
 # ---- traffic

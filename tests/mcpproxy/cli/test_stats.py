@@ -45,7 +45,7 @@ def test_the_four_questions_are_answered(capture: Path) -> None:
     assert rows["tools/call forecast"][:6] == ["10", "10%", "6.5ms", "9.6ms", "9.9ms", "10.0ms"]
     assert rows["ERRORS"] == ["1", "tool", "error", "1"]
     assert rows["ID MISMATCHES"][:3] == ["1", "id/type-changed", "1"]
-    assert rows["UNANSWERED"][:4] == ["1", "tools/call", "slow", "#24"]
+    assert rows["UNANSWERED"][:4] == ["1", "tools/call", "slow", "(frame"]
     assert "\x1b" not in shown
 
 
