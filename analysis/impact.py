@@ -103,6 +103,7 @@ cancel by-server
 tasks created-unasked forbidden-tool invalid-shape missing-from-list not-created related-task-unknown required-tool
       result-shape unsupported-method
 resource template
+timeout abandoned-request
 http redirected
 auth dropped insufficient-scope-shape
 shutdown killed-first
@@ -141,7 +142,7 @@ batch empty-response
 capability undeclared-completions
 progress after-cancel flood
 cancel by-disconnect response-after-cancel
-timeout abandoned slow
+timeout never-cancelled slow
 subscribe unsubscribe-unknown
 listen abrupt-end empty-filter
 tasks poll-too-fast
