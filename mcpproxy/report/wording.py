@@ -134,8 +134,7 @@ def status_of(response: Response, exchange: Exchange | None, id_state: IdState |
         rest = " ".join(filter(None, (status.word, status.text)))
         return Status(which, rest, is_bad=True)
     if exchange.late_ns is not None:
-        late = f"{duration(exchange.late_ns)} after its cancellation"
-        return status._replace(word=f"{status.word}, late", text=f"{late}: {status.text}" if status.text else late)
+        return status._replace(word=f"{status.word}, {duration(exchange.late_ns)} late")
     return status
 
 

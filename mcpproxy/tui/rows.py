@@ -22,6 +22,7 @@ from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Role, Span, ms_text
 from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.tui import clock
 from mcpproxy.tui.found import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.reading import NONE, Reading
 from mcpproxy.tui.widgets.table import Column, Line
@@ -227,7 +228,7 @@ class TrafficRows:
         reading, wall_ns = self.reading, self.reading.fold.wall_ns
         waited_ns = reading.exchanges.abandoned_ns.get(number)
         if waited_ns is None and reading.outcome(number) is None and reading.is_live and wall_ns is not None:
-            waited_ns = max(0, time.time_ns() - wall_ns - reading.index.t_ns(row))
+            waited_ns = max(0, clock.since_ns(wall_ns) - reading.index.t_ns(row))
         return "" if waited_ns is None else latency_text(waited_ns)
 
     def _time(self, row: int) -> tuple[Span, ...]:
@@ -247,11 +248,11 @@ class TrafficRows:
         wall_ns = self.reading.fold.wall_ns
         if self.times == "abs" and wall_ns is not None:
             try:
-                clock = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))
+                shown = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))
             except (OverflowError, ValueError, OSError):
                 pass
             else:
-                return f"{clock}.{(wall_ns + t_ns) // 10_000_000 % 100:02}"
+                return f"{shown}.{(wall_ns + t_ns) // 10_000_000 % 100:02}"
         if self.times == "delta":
             t_ns -= index.t_ns(self.view[row - 1]) if row else 0
             t_ns = max(0, t_ns)

@@ -1,6 +1,5 @@
 """Sessions: every capture of every server, those being recorded on top; what is not known yet says `…` and fills in."""
 
-import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from analysis.summary import Summary
 from mcpproxy.report import units
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
+from mcpproxy.tui import clock
 from mcpproxy.tui.checking import Counting
 from mcpproxy.tui.entries import bind
 from mcpproxy.tui.found import Findings
@@ -134,8 +134,8 @@ def trouble(summary: Summary) -> Sequence[Span]:
     """What is wrong with it first: how it ended, that a request hangs, or that some were abandoned."""
     if summary.ending:
         return (Span(summary.ending, "bad"),)
-    waited_ns = summary.waited_ns
-    if waited_ns is not None and waited_ns >= ABANDONED_NS:
+    waited_ns = 0 if summary.waiting_since_ns is None else clock.since_ns(summary.wall_ns) - summary.waiting_since_ns
+    if waited_ns >= ABANDONED_NS:
         return (Span(f"…{units.duration(waited_ns)}", "bad"),)
     return (Span(f"{summary.abandoned:,} aband", "bad"),) if summary.abandoned else ()
 
@@ -143,18 +143,14 @@ def trouble(summary: Summary) -> Sequence[Span]:
 def age(summary: Summary, *, live: bool) -> str:
     """How long it has been going on, or how long ago it began."""
     if live:
-        return units.duration(max(summary.duration_ns, _since(summary.wall_ns)))
-    seconds = _since(summary.wall_ns) // 1_000_000_000
+        return units.duration(max(summary.duration_ns, clock.since_ns(summary.wall_ns)))
+    seconds = clock.since_ns(summary.wall_ns) // 1_000_000_000
     if summary.wall_ns is None or seconds < 0:
         return ""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
             return f"{seconds // size:,}{unit} ago"
     return f"{seconds}s ago"
-
-
-def _since(wall_ns: int | None) -> int:
-    return max(0, time.time_ns() - wall_ns) if wall_ns is not None else 0
 
 
 def sparkline(traffic: Sequence[int], width: int) -> str:

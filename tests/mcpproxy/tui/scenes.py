@@ -22,6 +22,7 @@ import orjson
 from captures.file import CaptureFile
 from captures.frame import Direction
 from captures.record import members, seal, stderr_members
+from mcpproxy.tui import clock
 from mcpproxy.tui.app import TheApp
 from mcpproxy.tui.messages import Told
 from mcpproxy.tui.screens import sessions
@@ -316,7 +317,7 @@ def app_of(scene: Scene, folder: Path) -> Iterator[TheApp]:
 
 def freeze(setattr_: Callable[[object, str, object], None]) -> None:
     """Have it be ten minutes after most captures began."""
-    setattr_(sessions, "_since", lambda wall_ns: max(0, NOW_NS - wall_ns) if wall_ns is not None else 0)
+    setattr_(clock, "since_ns", lambda wall_ns: max(0, NOW_NS - wall_ns) if wall_ns is not None else 0)
 
 
 def main(place: Path) -> None:

@@ -1,0 +1,8 @@
+"""The clock on the wall, for what grows older on the screen."""
+
+import time
+
+
+def since_ns(wall_ns: int | None) -> int:
+    """How long ago a moment was; 0 where that is not known, or is yet to come."""
+    return max(0, time.time_ns() - wall_ns) if wall_ns is not None else 0
