@@ -153,6 +153,8 @@ class TrafficRows:
             is_answer = True
         elif not is_answer and number is not None:
             status = self._open(entry)
+        if is_answer and status.text and latency_ns >= 0 and number in self.reading.exchanges.abandoned_ns:
+            status = Span(f"{status.text}, late", status.role)
         begun = self.reading.session_at(entry)
         what = told.what if begun is None else (Span(f"session {begun:,}  "), *told.what)
         found, note = (self._found(row),), self.marks.get(self.reading.index.entry(entry).seq)

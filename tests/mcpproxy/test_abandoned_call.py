@@ -1,8 +1,10 @@
 """A tool call that hangs until the SDK's client gives it up: every command says which, for how long, and why."""
 
 import json
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,11 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from captures.file import CaptureFile
+from captures.record import seal
+from tests.captures.samples import header
 from tests.mcpproxy.test_sdk import SERVER, recorded, text_of
+from tests.mcpproxy.tui.stage import CALL, said
 
 LIMIT_S = 0.7
 
@@ -77,3 +83,20 @@ def test_ls_marks_the_capture(hung: Path) -> None:
     (row,) = rows("ls", "--json", hung)
     assert (row["abandoned"], row["waiting_ms"]) == (1, None)
     assert "▲ 1 request abandoned" in mcpproxy("ls", hung)
+
+
+def test_a_call_that_hangs_now_has_an_age_that_grows(tmp_path: Path) -> None:
+    path = tmp_path / "live.mcpcap"
+    live = CaptureFile(path)
+    began_ns = time.time_ns() - 60_000_000_000
+    middles = [("header", header(wall_ns=began_ns)), said("c2s", CALL % (7, 7))]
+    for number, (rec, middle) in enumerate(middles):
+        live.append(seal(number, number * 1_000_000, rec, middle))
+    (row,) = rows("query", "--json", "select why, waited_ms from unanswered", path)
+    assert row["why"] == "open"
+    assert row["waited_ms"] > 59_000
+    (listed,) = rows("ls", "--json", path)
+    assert listed["waiting_ms"] > row["waited_ms"]
+    assert re.search(r"▲ a request has waited for \d+m\d\ds", mcpproxy("ls", path))
+    assert re.search(r"waiting for \d+m\d\ds", mcpproxy("stats", path))
+    live.close()

@@ -1,0 +1,74 @@
+"""Calls that hang, on the screens: abandoned ones are told with the time waited, open ones with one that grows."""
+
+import re
+import time
+from pathlib import Path
+
+from captures.file import CaptureFile
+from captures.record import seal
+from tests.captures.samples import header
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, play, record, said
+
+CANCELLED = (
+    b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"Request timed out"}}'
+)
+HUNG = [
+    *conversation(1),
+    said("c2s", CANCELLED % 99),
+    said("c2s", CALL % (7, 7)),
+    said("c2s", CANCELLED % 7),
+    said("s2c", FINE % (7, 7)),
+    END,
+]
+
+
+def hung(folder: Path) -> Path:
+    return record(folder / "library" / "20261121T101502Z-4f2a.mcpcap", HUNG)
+
+
+def line_with(text: str, shown: str) -> str:
+    return next((line for line in shown.splitlines() if text in line), "")
+
+
+def waited_s(shown: str) -> int:
+    found = re.search(r"(\d+)m(\d\d)s", line_with("waiting", shown))
+    return 0 if found is None else 60 * int(found[1]) + int(found[2])
+
+
+def test_an_abandoned_call_is_told_in_every_list(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.until(lambda: stage.app.shelf.has_looked)
+        await stage.see("2 aband")
+        await stage.open()
+        await stage.see("abandoned")
+        assert "99" in line_with("abandoned", stage.text())
+        assert re.search(r"\d+(\.\d+)? ms", line_with("abandoned", stage.text()))
+        abandoned = stage.traffic.reading.exchanges.abandoned_ns
+        assert len(abandoned) == 2, "the one with a late answer, too"
+        await stage.see("ok, late")
+        await stage.press("T")
+        await stage.see("✗ ")
+
+    play(act, hung(tmp_path), size=(140, 40))
+
+
+def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
+    path = tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap"
+    path.parent.mkdir()
+    live = CaptureFile(path)
+    began_ns = time.time_ns() - 60_000_000_000
+    middles = [("header", header(name="library", wall_ns=began_ns)), *conversation(1)[1:]]
+    for number, (rec, middle) in enumerate(middles):
+        live.append(seal(number, number * 1_000_000, rec, middle))
+
+    async def act(stage: Stage) -> None:
+        await stage.until(lambda: stage.app.shelf.has_looked)
+        await stage.until(lambda: re.search(r"…\d+m\d\ds", stage.text()))
+        await stage.press("enter")
+        await stage.see("waiting")
+        before = waited_s(stage.text())
+        assert before >= 60
+        await stage.until(lambda: waited_s(stage.text()) > before)
+
+    play(act, path, size=(140, 40))
+    live.close()
