@@ -242,7 +242,7 @@ def test_tab_completes_and_up_goes_back(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await enter(stage)
         editor = screen_of(stage).query_one(Editor)
-        await stage.press(*"FROM lat", "tab")
+        await stage.press(*"FROM laten", "tab")
         assert editor.text == "FROM latency"
         await stage.see("latency_histogram")
         await stage.press("ctrl+j", *"where me", "tab")
