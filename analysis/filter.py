@@ -60,6 +60,8 @@ class Facts:
     """Number of its session in the capture, from 1."""
     exchange: int | None = None
     """Number of the HTTP exchange that carried it."""
+    frames: tuple[int, int] | None = None
+    """Numbers of its first frame and of its last; of a record that is none, its own number."""
     is_marked: bool = False
     """Whether the user has marked it."""
     raw: bytes = b""
@@ -252,6 +254,21 @@ def _level(value: _Value) -> Test:
     return lambda facts: (level := _LEVELS.get(facts.level or "")) is not None and compare(level, bound)
 
 
+_FRAMES: Final = re.compile(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
+
+
+def _frame(value: _Value) -> Test:
+    """A number, which compares, or a first and a last one."""
+    found = None if value.is_quoted else _FRAMES.fullmatch(value.text)
+    if found is None or (found[2] is not None and value.operator not in (":", "=")):
+        raise _Unreadable("expected the number of a frame such as 38, or two such as 30..40 behind a colon")
+    first, last = int(found[1]), int(found[2] or found[1])
+    if value.operator in (":", "="):
+        return lambda facts: (own := facts.frames) is not None and own[0] <= last and first <= own[1]
+    compare = _OPERATORS[value.operator]
+    return lambda facts: (own := facts.frames) is not None and compare(own[0], first)
+
+
 def _words(tests: Mapping[str, Test]) -> Key:
     def read(value: _Value) -> Test:
         if value.text not in tests:
@@ -304,6 +321,7 @@ KEYS: Final[dict[str, Key]] = {
     "problem": _names("problem"),
     "rule": Key(_rule),
     "level": Key(_level, is_ordered=True),
+    "frame": Key(_frame, is_ordered=True),
     "session": _numbers("session", "the number of a session", {"": 1}),
     "exchange": _numbers("exchange", "the number of an exchange", {"": 1}),
 }
@@ -566,6 +584,7 @@ def facts_of(
         level=level,
         session=seen.session.number or None,
         exchange=frames[0].exchange,
+        frames=(frames[0].seq, frames[-1].seq),
         raw=raw,
     )
 
@@ -578,14 +597,19 @@ def facts_of_batch(frame: Frame) -> Facts:
         size=len(frame.raw),
         problem=frame.verdict.problem,
         exchange=frame.exchange,
+        frames=(frame.seq, frame.seq),
         raw=frame.raw,
     )
 
 
 def facts_of_record(record: Record) -> Facts:
-    """The facts of a record that is no message: the bytes in it, and the HTTP exchange that it is about."""
+    """The facts of a record that is no message: the bytes in it, its number, and the HTTP exchange that it is about."""
     exchange = record.members.get("exchange")
-    return Facts(raw=raw_bytes(record.members) or b"", exchange=exchange if type(exchange) is int else None)
+    return Facts(
+        raw=raw_bytes(record.members) or b"",
+        exchange=exchange if type(exchange) is int else None,
+        frames=(record.seq, record.seq),
+    )
 
 
 def _kind(message: Message) -> Kind:

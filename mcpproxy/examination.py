@@ -126,7 +126,9 @@ class Examination:
     def _is_selected(self, finding: Finding) -> bool:
         if self._wanted.only is None:
             return True
-        facts = self._onlooker.facts.get((finding.frame, finding.item), Facts(session=finding.session))
+        facts = self._onlooker.facts.get(
+            (finding.frame, finding.item), Facts(session=finding.session, frames=(finding.frame, finding.frame))
+        )
         return self._wanted.only.matches(replace(facts, rules=(finding.rule,), level=str(finding.level)))
 
     def _found(self, finding: Finding) -> Found:

@@ -38,13 +38,15 @@ FACTS = st.builds(
     level=st.sampled_from([None, "note", "warning", "error", "fatal"]),
     session=st.none() | st.integers(),
     exchange=st.none() | st.integers(),
+    frames=st.none() | st.tuples(st.integers(0, 9), st.integers(0, 9)),
     raw=st.binary(max_size=20),
 )
 OPERATORS = (":", "=", ">", ">=", "<", "<=")
 TERMS = st.sampled_from(
     [
         *(f"{key}{operator}{value}" for key in ("size", "latency") for operator in OPERATORS for value in ("0", "1.5")),
-        *(f"{key}{operator}3" for key in ("code", "session", "exchange") for operator in OPERATORS),
+        *(f"{key}{operator}3" for key in ("code", "session", "exchange", "frame") for operator in OPERATORS),
+        *("frame:3..5", "frame=0..0", "frame:7..2"),
         *(f"level{operator}warning" for operator in OPERATORS),
         *(f"{key}{value}" for key in ("method", "name", "rule", "problem", "id") for value in (":a*", ":?b", '="*"')),
         *(f"has:{word}" for word in ("id", "answer", "error", "problem", "finding")),
@@ -173,6 +175,14 @@ def test_an_id_is_written_as_json_would(text: str, id_: object, wanted: bool) ->
         ("code:1", "code", 10**400, False),
         ("session:3", "session", 3, True),
         ("exchange>=12", "exchange", 11, False),
+        ("frame:38", "frames", (38, 38), True),
+        ("frame:38", "frames", (37, 37), False),
+        ("frame=38", "frames", (36, 40), True),
+        ("frame:30..40", "frames", (40, 40), True),
+        ("frame:30..40", "frames", (41, 41), False),
+        ("frame:30..40", "frames", (25, 30), True),
+        ("frame>38", "frames", (38, 39), False),
+        ("frame>=38", "frames", (38, 38), True),
         ("level:warning", "level", "warning", True),
         ("level:warning", "level", "error", False),
         ("level>=warning", "level", "error", True),
@@ -517,7 +527,12 @@ def test_facts_of_a_request() -> None:
     seen = seen_of(CALL, exchange=12)
     raw = seen.message.frames[0].raw
     assert facts_of(seen) == Facts(
-        "tools/call", "add", Id("number", "7"), "c2s", "request", size=len(raw), session=3, exchange=12, raw=raw
+        *("tools/call", "add", Id("number", "7"), "c2s", "request"),
+        size=len(raw),
+        session=3,
+        exchange=12,
+        frames=(5, 5),
+        raw=raw,
     )
 
 
