@@ -17,8 +17,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -386,6 +386,22 @@ def _drop_older(folder: Path, path: Path, id_: str, newest: Path) -> None:
     for file in folder.glob(f"{_owner(path, id_)}-*{_SUFFIX}"):
         if file != newest:
             discard(file)
+
+
+@contextmanager
+def private_folder(place: Path, begun: str) -> Iterator[Path]:
+    """A folder that is gone afterwards. Its name is known before it is made, as a signal may come right behind that.
+
+    Args:
+        place: in which it is made.
+        begun: how its name begins.
+    """
+    folder = place / f"{begun}{os.urandom(8).hex()}"
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sweep(folder: Path, begun: str, older_s: float = LEFT_S) -> None:

@@ -9,7 +9,6 @@ is replaced only where that is asked for.
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.cache import is_utf8, quoted, sweep
+from analysis.store.cache import is_utf8, private_folder, quoted, sweep
 from analysis.store.figures import LOSSES, Loss
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
@@ -115,7 +114,7 @@ def _exported(
     with ExitStack() as undo:
         _make_folder(place, undo)
         sweep(place, _PRIVATE)
-        with tempfile.TemporaryDirectory(prefix=_PRIVATE, dir=place) as private:
+        with private_folder(place, _PRIVATE) as private:
             # DuckDB takes what is relative for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
             folder = os.path.abspath(private)
             limits = {"memory_limit": MEMORY, "temp_directory": folder}
@@ -145,8 +144,8 @@ def _make_folder(folder: Path, undo: ExitStack) -> None:
     """Make a folder and what is missing above it, each for its owner alone: `parents=True` would let others in."""
     for one in [*reversed(folder.parents), folder]:
         if not one.is_dir():
-            one.mkdir(mode=0o700, exist_ok=True)
             undo.callback(_remove, one.rmdir)
+            one.mkdir(mode=0o700, exist_ok=True)
 
 
 def _put(made: Path, target: Path, undo: ExitStack, *, force: bool) -> None:

@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -13,7 +12,7 @@ from typing import Final
 
 import duckdb
 
-from analysis.store.cache import is_utf8
+from analysis.store.cache import is_utf8, private_folder
 from analysis.store.messages import Column, QueryError, Value
 
 BATCH: Final = 2048
@@ -75,8 +74,8 @@ def _write(
     fields = [f"c{number}" for number in range(len(columns))]
     staged = [column.type if column.kind in _OWN else "VARCHAR" for column in columns]
     with (
-        tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=path.parent) as folder,
-        duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": folder}) as connection,
+        private_folder(path.parent, ".mcpproxy-") as folder,
+        duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": os.path.abspath(folder)}) as connection,
     ):
         declared = ", ".join(f"{field} {type_}" for field, type_ in zip(fields, staged, strict=True))
         connection.execute(f"create table answer ({declared})")
