@@ -154,6 +154,10 @@ class Fold:
         left.sort(key=lambda one: one.request.seq)
         return tuple(self.threads.chains.unanswered(self._closed(waiting, None)) for waiting in left)
 
+    def abandoned_by(self, record: Record) -> list[Exchange]:
+        """The requests that the record just fed shows as abandoned: their client closed the response (2026-07-28)."""
+        return [one for one in self.let_go if one.cancelled_seq == record.seq and one.abandoned_ns is not None]
+
     def is_waiting_in(self, exchange: int) -> bool:
         """Whether a request of the client that an HTTP exchange carried has no answer yet."""
         return any(self.tables["client"].get(key) is not None for key in self._addressing.asked_in(exchange))

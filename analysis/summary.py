@@ -113,8 +113,7 @@ class Summarizer:
             self._signal = signal if isinstance(signal, str) else self._signal
         told = self.fold.feed(found)
         if isinstance(found, Record) and found.rec == "exchange":
-            given_up = [one for one in self.fold.let_go if one.cancelled_seq == found.seq]
-            self.abandoned += sum(one.abandoned_ns is not None for one in given_up)
+            self.abandoned += len(self.fold.abandoned_by(found))
         for seen in told:
             exchange = seen.exchange
             self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None

@@ -135,10 +135,7 @@ class Conversation:
         late = tuple(Thing(one.message.t_ns, one) for one in seen if self._selects(one))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message has told of it.
-            given_up = [
-                one for one in self.session.let_go if one.cancelled_seq == item.seq and one.abandoned_ns is not None
-            ]
-            late += tuple(Thing(item.t_ns, one) for one in given_up if self._selects(one))
+            late += tuple(Thing(item.t_ns, one) for one in self.session.abandoned_by(item) if self._selects(one))
         remark = remark_on(item, ended=self._ended)
         if remark is None or (isinstance(item, Record) and self._is_told_otherwise(item)):
             return late
