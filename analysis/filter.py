@@ -603,7 +603,7 @@ def facts_of_batch(frame: Frame) -> Facts:
 
 
 def facts_of_record(record: Record) -> Facts:
-    """The facts of a record that is no message: the bytes in it, its number, and the HTTP exchange that it is about."""
+    """The facts of a record that is not a message: its bytes, its number, and its HTTP exchange."""
     exchange = record.members.get("exchange")
     return Facts(
         raw=raw_bytes(record.members) or b"",

@@ -48,7 +48,7 @@ class Row:
     size: int
     lost: int
     abandoned: int | None = None
-    """Requests that were abandoned; None where nobody has read the capture, and it is too large to be read for this."""
+    """Requests that were abandoned; None where the capture has no summary yet and is too large to read for one."""
     waited_ns: int | None = None
     """How long the oldest request without an answer has waited, while the capture is being recorded."""
 

@@ -1,7 +1,7 @@
--- one row per request that has no answer: open, or abandoned by whoever asked; not those that failed over HTTP
+-- one row per request without an answer: still open, or abandoned by its sender; HTTP failures are left out
 --
--- A call that times out is here: its client has cancelled it, and the answer, if any, came too late for it. Those that a
--- client cancelled at once, as when its user changes his mind, are not.
+-- A call that timed out is included: its client cancelled it and got no answer. A call that was cancelled early for
+-- another reason is not.
 --
 --     select server, method, name, why, count(*) as requests, max(waited_ms) from unanswered group by all
 create view unanswered as
@@ -29,7 +29,7 @@ from exchanges join captures using (capture)
     left join blind on blind.capture = exchanges.capture and blind.asked_by = exchanges.asked_by
 where outcome = 'unanswered' or (outcome = 'cancelled' and is_abandoned)
 order by exchanges.time, exchanges.capture, request;
-comment on view unanswered is 'one row per request that has no answer: open, or abandoned by whoever asked; not those that failed over HTTP';
+comment on view unanswered is 'one row per request without an answer: still open, or abandoned by its sender; HTTP failures are left out';
 comment on column unanswered.time is 'when it was sent, UTC';
 comment on column unanswered.server is 'name of the captured server';
 comment on column unanswered.capture is 'id of the capture';
