@@ -20,7 +20,7 @@ from typing import Any, Final
 from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
 
 from captures.early import kind_of
-from captures.exact import judge_exactly, nesting
+from captures.exact import is_too_much, judge_exactly, nesting
 from captures.frame import UNJUDGED, Direction, Envelope, Unit
 from captures.limits import (
     DEEP,
@@ -52,9 +52,9 @@ def judge(
         direction: who sent it; decides which rule a line breaks that is no JSON.
         unit: what delimits it; the rules about lines hold for `line` alone.
         whole: false where the stream ended before the delimiter.
-        limit: bytes above which the verdict is `unjudged`.
+        limit: bytes above which the verdict is `unjudged`; so is that on a frame of more than a million values.
     """
-    if len(raw) > limit:
+    if is_too_much(raw, limit):
         return UNJUDGED
     return (_judge_at_once(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
 
@@ -63,7 +63,7 @@ def judge_and_read(
     raw: bytes, direction: Direction, unit: Unit, *, whole: bool, limit: int
 ) -> tuple[Envelope, dict[str, Any] | None]:
     """The same, and the message itself where it is flawless and written as orjson writes; see `Frame.body`."""
-    if len(raw) > limit:
+    if is_too_much(raw, limit):
         return UNJUDGED, None
     return (_read_at_once(raw) if whole else None) or (
         judge_exactly(raw, direction, unit, whole=whole, limit=limit),
@@ -101,7 +101,8 @@ def _read_at_once(raw: bytes) -> tuple[Envelope, dict[str, Any] | None] | None:
     ident = read.get("id", "")
     if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT):
         return None
-    token = dumps(ident) if "id" in read else None
+    # What orjson writes keeps the kilobytes that it was written into, so what stays is a copy.
+    token = b"%b" % dumps(ident) if "id" in read else None
     kind = kind_of(read, is_identified=token is not None)
     # tuple.__new__ takes half the time of the named tuple's own.
     if kind is None:

@@ -2,7 +2,8 @@
 
     CaptureError                 one line for a person: what was tried, on what, what to do next
     ├── CannotCreate             the recorder could not open its capture; nothing was started
-    ├── NotACapture              there is no such file, or it holds no header of ours
+    ├── NotACapture              there is no such file, or it holds no header of a capture
+    │   └── NothingRecorded      it is empty, or its first record is incomplete
     └── NewerFormat              written by a later version: update
 
 Damage inside a capture is no exception: readers yield it between the records.
@@ -19,6 +20,17 @@ class CannotCreate(CaptureError):
 
 class NotACapture(CaptureError):
     """The path does not lead to a readable capture."""
+
+
+class NothingRecorded(NotACapture):
+    """The file ends before its first record does: the recorder was killed or has only just begun, or the file was cut.
+
+    `size` is the number of bytes in it.
+    """
+
+    def __init__(self, text: str, size: int) -> None:
+        super().__init__(text)
+        self.size = size
 
 
 class NewerFormat(CaptureError):

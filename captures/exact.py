@@ -20,6 +20,7 @@ from captures.limits import (
     DEEP,
     LONGEST,
     MEMBERS,
+    MOST_VALUES,
     NOTIFICATIONS,
     ODD_LIMIT,
     RECORD_LIMIT,
@@ -43,7 +44,7 @@ def judge_exactly(
     `error` at the top level); the last one counts, as with most parsers. The elements of a batch are messages of their
     own, and not looked into.
     """
-    if len(raw) > limit:
+    if is_too_much(raw, limit):
         return UNJUDGED
     try:
         text = raw.decode()
@@ -230,6 +231,32 @@ def nesting(raw: bytes) -> int:
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
     outside = b"".join(bare.replace(b'""', b"").split(b'"')[::2])  # two quotes less: the rest stays inside or outside
     return max(accumulate(memoryview(outside.translate(_STEPS)).cast("b")), default=0)
+
+
+_SIGNS: Final = b"[{,:"
+_NEITHER_SIGN_NOR_QUOTE: Final = bytes(set(range(256)) - set(_SIGNS + b'"'))
+_STRETCH: Final = 64 << 10
+
+
+def is_too_much(raw: bytes, limit: int) -> bool:
+    """Whether a frame is too large to be judged: it has more bytes than `limit`, or more values than `MOST_VALUES`."""
+    size = len(raw)
+    if size <= MOST_VALUES or size > limit:
+        return size > limit
+    return sum(map(raw.count, _SIGNS)) > MOST_VALUES and _has_too_many(raw)
+
+
+def _has_too_many(raw: bytes) -> bool:
+    """The same of the signs outside of strings alone: JSON that stands in a string is one value."""
+    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_SIGN_NOR_QUOTE)
+    left, is_inside = MOST_VALUES, False
+    for at in range(0, len(bare), _STRETCH):  # as all pieces at once may take forty times as much
+        pieces = bare[at : at + _STRETCH].split(b'"')
+        left -= sum(map(len, pieces[is_inside::2]))
+        if left < 0:
+            return True
+        is_inside ^= len(pieces) % 2 == 0
+    return False
 
 
 _NUMBER: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*))?")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 from captures.errors import CannotCreate
+from captures.ownership import is_readable_by_others, movable_by_others, refusal
 from captures.places import SUFFIX, new_name, segment_numbers, segment_of, segment_path
 
 TYPE_CHECKING = False
@@ -84,15 +85,25 @@ def _topmost(made: list[str]) -> str:
     return made[min(1, len(made) - 1)]
 
 
-def choose_path(wanted: str | None, default: PathLike, wall_ns: int) -> str:
+def choose_path(
+    wanted: str | None, default: PathLike, wall_ns: int, warn: Callable[[str], None] = lambda _: None
+) -> str:
     """The path of the new capture: `wanted` where it is a new file, else a new name in `wanted` or in `default`.
 
+    Args:
+        wanted: a file or a directory; None for the default.
+        default: a directory.
+        wall_ns: the time now.
+        warn: called with a warning if others can read a directory that is for captures; a file's own mode protects it.
+
     Raises:
-        CannotCreate: the path's name is no capture's, or segments of an earlier capture stand under it.
+        CannotCreate: the path's name is not that of a capture, segments of an earlier capture have the same name, or
+            others own its directory or can write to it.
     """
     folder = os.fspath(default) if wanted is None else wanted
     if wanted is None or wanted.endswith(os.sep) or os.path.isdir(folder):
         create_directory(folder)
+        _check_owner(folder, warn)
         path = os.path.join(folder, new_name(wall_ns))
         while os.path.lexists(path):
             path = os.path.join(folder, new_name(wall_ns))
@@ -108,7 +119,31 @@ def choose_path(wanted: str | None, default: PathLike, wall_ns: int) -> str:
         raise CannotCreate(
             f"cannot record to {path}: segments of an earlier capture of that name stand there; name another"
         )
+    _check_owner(folder or ".", lambda _: None)
     return path
+
+
+def _check_owner(folder: str, warn: Callable[[str], None]) -> None:
+    """Refuse a directory in which another user could remove captures or replace them.
+
+    Raises:
+        CannotCreate: it belongs to another user, or others can write to it.
+    """
+    try:
+        status = os.stat(folder)
+        why = refusal(status)
+        loose = movable_by_others(folder)
+    except OSError:  # creating the file will report what is wrong
+        return
+    if why is not None:
+        raise CannotCreate(f"cannot record into {folder}: it {why}; name a directory that only you can write to")
+    if loose is not None:
+        raise CannotCreate(
+            f"cannot record into {folder}: {loose} is writable by everyone, who could replace what is below it; "
+            "name a directory elsewhere"
+        )
+    if is_readable_by_others(status) and not status.st_mode & stat.S_ISVTX:
+        warn(f"others can list the captures in {folder}, but not read them; to prevent that: chmod 700 {folder}")
 
 
 def _has_other_segments(folder: str, stem: str) -> bool:

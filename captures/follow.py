@@ -5,15 +5,17 @@ by no more. Its reads are those of `aiofiles`, in a thread, so that a slow disk 
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 import aiofiles
 
+from captures.errors import NotACapture
 from captures.file import is_live
 from captures.listing import segment_number, segments
-from captures.reader import CHUNK, Capture, Damage, LineCutter
+from captures.reader import CHUNK, Capture, Damage, LineCutter, open_capture
 from captures.record import Record
 
 POLL_S: Final = 0.1
@@ -25,7 +27,7 @@ async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
     None is yielded whenever all that there is has been read: the moment to show it.
 
     Raises:
-        NotACapture, NewerFormat: as `Capture`.
+        NotACapture, NewerFormat: as `Capture`; also where a later segment cannot be read.
     """
     current: Path | None = Capture(path).segments[0]
     while current is not None:
@@ -40,6 +42,8 @@ async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
 async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
     """One file to its end, when no recorder holds it any more."""
     cutter = LineCutter(path)
+    if not _is_there(path):
+        return
     try:
         file = await aiofiles.open(path, "rb")
     except FileNotFoundError:
@@ -59,3 +63,18 @@ async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
             yield item
     finally:
         await file.close()
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file to read.
+
+    Raises:
+        NotACapture: it cannot be opened, or is no regular file: one would wait for a FIFO without an end.
+    """
+    try:
+        open_capture(path).close()
+    except NotACapture:
+        if os.path.lexists(path):
+            raise
+        return False
+    return True

@@ -58,12 +58,19 @@ class Entry(NamedTuple):
 class Index:
     """The entries of one capture. One thread may let it grow while others read."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, limit: int = _MOST) -> None:
         """An empty one.
+
+        Args:
+            path: the capture.
+            limit: entries that it has at most.
 
         Raises:
             NotACapture, NewerFormat: as `Capture`.
         """
+        self.left_out = 0
+        """Records and damage behind the last entry that it may have."""
+        self._limit = limit
         self.tail = Tail(path)
         self.frames = 0
         """How many entries are frames."""
@@ -129,7 +136,9 @@ class Index:
         """
         for item in items:
             before = len(self)
-            if isinstance(item, Record):
+            if before >= self._limit:
+                self.left_out += not (isinstance(item, Record) and item.rec == "part")
+            elif isinstance(item, Record):
                 self._take(item, segment)
             else:
                 side = len(_SIDES) + _CAUSES.index(item.cause)
@@ -319,7 +328,8 @@ class Index:
 
     def _finish(self) -> None:
         for giant in (*self._abandoned, *self._open.values()):
-            self._append_unfinished(giant)
+            if len(self) < self._limit:
+                self._append_unfinished(giant)
         self._abandoned, self._open = [], {}
         self.has_ended = True
 

@@ -12,8 +12,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from captures.errors import NothingRecorded
 from captures.file import is_live
 from captures.reader import Capture, Damage
 from captures.record import Record
@@ -193,6 +195,20 @@ def inspect(capture: Capture) -> Inspection:
     found = tally(capture)
     found.live = is_live(capture.segments[-1])
     return found
+
+
+def inspect_file(path: Path) -> Inspection:
+    """Inspect a file; one that holds no whole record yet counts as incomplete.
+
+    Raises:
+        CaptureError: it cannot be read, or is not a capture.
+    """
+    try:
+        return inspect(Capture(path))
+    except NothingRecorded as error:
+        found = tally([Damage(path, 0, error.size, "torn")] if error.size else [])
+        found.live = is_live(path)
+        return found
 
 
 def tally(items: Iterable[Record | Damage]) -> Inspection:

@@ -13,7 +13,11 @@ ODD_LIMIT: Final = 32 * 1024
 """Bytes. What is judged exactly while it waits to be forwarded; the worst text of this size takes some 12 ms."""
 
 READER_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes. What a reader, for whom nobody waits, judges at most: `{},` again and again takes twenty times as much."""
+"""Bytes. What a reader, for whom nobody waits, judges at most."""
+
+MOST_VALUES: Final = 1_000_000
+"""Brackets that open, commas and colons outside of strings. A frame with more of them is not judged: its values would
+take twenty times as much memory as its bytes, which `{"a":0},` again and again does."""
 
 DEEP: Final = 200
 """Levels of arrays and objects. More of them are `framing/too-deep`."""

@@ -18,7 +18,8 @@ from zlib import crc32
 import orjson
 
 from captures.envelope import READER_LIMIT, judge_and_read
-from captures.errors import NewerFormat, NotACapture
+from captures.errors import NewerFormat, NotACapture, NothingRecorded
+from captures.file import is_live
 from captures.frame import UNJUDGED, Frame, Unit
 from captures.listing import segments
 from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, decode, raw_bytes
@@ -223,7 +224,18 @@ class Capture:
             for item in chain.from_iterable(_cut(file, LineCutter(self.segments[0]), FIRST)):
                 if isinstance(item, Record):
                     return self._understood(item)
-        raise NotACapture(f"cannot read {self.path}: no record of a capture stands in it")
+                if item.cause == "torn" and item.offset == 0:
+                    raise self._nothing("its first record is incomplete", item.size)
+            if file.tell() == 0:
+                raise self._nothing("it is empty", 0)
+        raise NotACapture(f"cannot read {self.path}: it holds no record of a capture")
+
+    def _nothing(self, why: str, size: int) -> NothingRecorded:
+        if is_live(self.segments[0]):
+            text = f"cannot read {self.path}: its recorder has only just begun; try again"
+        else:
+            text = f"cannot read {self.path}: {why}; its recorder was probably killed as it started"
+        return NothingRecorded(text, size)
 
     def _understood(self, first: Record) -> Record:
         if first.rec != "header":

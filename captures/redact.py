@@ -12,10 +12,12 @@ password, so it is not kept.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Callable, Iterable, Mapping
 
 from captures.addresses import clean_address, is_web_address
 from captures.file import make_directory
+from captures.ownership import is_readable_by_others, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,34 +93,56 @@ def _is_package(word: str) -> bool:
     )
 
 
-def load_key(directory: PathLike | None) -> bytes | None:
-    """This user's redaction key, made at the first use; None where there is no place that keeps one.
+def load_key(directory: PathLike | None, warn: Callable[[str], None] = lambda _: None) -> bytes | None:
+    """This user's redaction key, created at the first use; None if it cannot be kept, or must not be used.
 
     The key appears under its name complete or not at all (written aside, then linked), so two first starts at once
-    agree on one key.
+    agree on one key. `warn` is called if the key is damaged, cannot be read, or may be known to or chosen by others; it
+    is used only in the case that others know it.
     """
     if directory is None:
         return None
     path = os.path.join(directory, "key")
     try:
-        return _read_key(path) or _make_key(path)
+        return _read_key(path, warn) or _make_key(path, warn)
+    except _Unusable as error:
+        warn(
+            f"ignoring the redaction key {path}: it {error}; this capture gets a key of its own; "
+            "remove that file to get a new lasting one"
+        )
+        return None
     except OSError:
         return None
 
 
-def _read_key(path: str) -> bytes | None:
+class _Unusable(Exception):
+    """Why a key is not used, as the end of a sentence about it."""
+
+
+def _read_key(path: str, warn: Callable[[str], None]) -> bytes | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
+        # A link is followed: what counts is who owns its target.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    with os.fdopen(fd, "rb") as file:
-        key = file.read(KEY_BYTES + 1)
+    except OSError as error:  # such as for a key that root created in this user's home
+        raise _Unusable(f"cannot be read ({error.strerror})") from error
+    try:
+        status = os.fstat(fd)
+        why = refusal(status) or (None if stat.S_ISREG(status.st_mode) else "is not a regular file")
+        if why is not None:
+            raise _Unusable(why)
+        key = os.read(fd, KEY_BYTES + 1)
+    finally:
+        os.close(fd)
     if len(key) != KEY_BYTES:
-        raise OSError(f"{path} is no key")
+        raise _Unusable(f"is not {KEY_BYTES} bytes long")
+    if is_readable_by_others(status):
+        warn(f"others can read the redaction key {path} and guess what it hides; to prevent that: chmod 600 {path}")
     return key
 
 
-def _make_key(path: str) -> bytes | None:
+def _make_key(path: str, warn: Callable[[str], None]) -> bytes | None:
     folder = os.path.dirname(path)
     _make_directory(folder)
     aside = os.path.join(folder, f".key-{os.urandom(6).hex()}")
@@ -134,7 +158,10 @@ def _make_key(path: str) -> bytes | None:
             pass
     finally:
         os.unlink(aside)
-    return _read_key(path)
+    key = _read_key(path, warn)
+    if key is None and os.path.islink(path):
+        raise _Unusable("is a link to a file that does not exist")
+    return key
 
 
 def _make_directory(path: str) -> None:

@@ -53,6 +53,8 @@ class Tail:
         self._cutter = LineCutter(path)
         self._at = 0
         self._is_over = False
+        # That of the segment before: who stops at an end would stop between two.
+        self.is_at_end = False
 
     def step(self, size: int = STEP) -> list[Record | Damage]:
         """The next items, all of one segment: those that so many bytes complete, none where no more have come."""

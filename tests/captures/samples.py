@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
+
 from captures.envelope import judge
 from captures.file import CaptureFile
 from captures.frame import UNJUDGED, Direction, Frame
@@ -18,6 +20,8 @@ from captures.record import Record, frame_members, members, part_members, seal, 
 PAGE = Path(__file__).parents[2] / "captures/FORMAT.md"
 CAPTURE = "0d3f6a5e9b1c4d7280aa55ff13579bdf"
 WALL_NS = 1_795_000_000_000_000_000
+STRANGER = 4321
+"""The id of a user, and of a group, that do not exist."""
 
 REQUEST = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"n":%d}}}'
 RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
@@ -167,3 +171,12 @@ class Full:
     def __call__(self, number: int) -> int | None:
         has_room = self.file is not None and self.file._reserve is None
         return self.code if self.full and not has_room else None
+
+
+def give_to_strangers(path: Path, mode: int) -> None:
+    """Give a file or directory a mode and, where possible, a group that is not this user's alone."""
+    if os.getuid() == 0:
+        os.chown(path, -1, STRANGER)
+    elif mode & 0o070 and not mode & 0o007:
+        pytest.skip("only root can give a file to a group at will")
+    path.chmod(mode)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from captures.errors import CaptureError
+from captures.errors import CaptureError, NewerFormat
 from captures.frame import Frame
 from captures.integrity import inspect
 from captures.listing import first_segment
@@ -33,7 +33,7 @@ def seen(path: Path) -> dict[str, Any]:
     try:
         capture = Capture(path)
     except CaptureError as error:
-        return {"refused": type(error).__name__}
+        return {"refused": "NewerFormat" if isinstance(error, NewerFormat) else "NotACapture"}
     items = list(capture)
     frames = [item for item in read_frames(items) if isinstance(item, Frame)]
     found = inspect(capture)

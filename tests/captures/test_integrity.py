@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from captures.file import CaptureFile
-from captures.integrity import KEPT, Inspection, inspect, tally
+from captures.integrity import KEPT, Inspection, inspect, inspect_file, tally
 from captures.reader import Capture, Damage
 from captures.record import Record, members, seal
 from tests.captures.samples import conversation, every_type, frame, header, lines, lost, whole_records
@@ -61,6 +61,17 @@ class TestState:
             [*whole[:4], whole[5], whole[4], *whole[6:]],
         ):
             assert self.state(tmp_path, b"".join(wrong)) == "damaged"
+
+    @pytest.mark.parametrize("size", [0, 1, 60])
+    def test_of_one_in_which_no_record_is_whole_yet(self, tmp_path: Path, size: int) -> None:
+        path = tmp_path / "x.mcpcap"
+        path.write_bytes(seal(0, 0, "header", header())[:size])
+        found = inspect_file(path)
+        assert (found.state, found.records, found.torn, found.damaged_bytes) == ("incomplete", 0, size > 0, size)
+        path.unlink()
+        made = CaptureFile(path)
+        assert inspect_file(path).state == "recording"
+        made.close()
 
     def test_of_one_that_is_being_recorded(self, tmp_path: Path) -> None:
         made = CaptureFile(tmp_path / "x.mcpcap")

@@ -6,7 +6,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.errors import NewerFormat, NotACapture
+from captures.errors import NewerFormat, NotACapture, NothingRecorded
+from captures.file import create, let_go
 from captures.frame import UNJUDGED, Frame
 from captures.reader import CHUNK, PIECE_COST, Capture, Damage, FrameAssembler, read_frames
 from captures.record import LINE_START, MAX_LINE, Record, frame_members, members, part_members, seal
@@ -271,10 +272,28 @@ def write(folder: Path, data: bytes, name: str = "x.mcpcap") -> Path:
 class TestCaptures:
     """Files, headers and segments."""
 
-    @pytest.mark.parametrize("data", [b"", b"\n", b"x", b"\0" * 100_000, b'{"seq":0}\n', LINE_START, SMALL[:50]])
+    @pytest.mark.parametrize("data", [b"\n", b"x", b"\0" * 100_000, b'{"seq":0}\n'])
     def test_a_file_without_a_record_is_no_capture(self, tmp_path: Path, data: bytes) -> None:
-        with pytest.raises(NotACapture, match="no record of a capture"):
+        with pytest.raises(NotACapture, match="no record of a capture") as refused:
             Capture(write(tmp_path, data))
+        assert refused.type is NotACapture
+
+    @pytest.mark.parametrize("data", [b"", LINE_START[:1], LINE_START, SMALL[:50], SMALL[:200]])
+    def test_a_capture_that_was_cut_in_its_first_record_says_so(self, tmp_path: Path, data: bytes) -> None:
+        with pytest.raises(NothingRecorded, match="killed as it started") as refused:
+            Capture(write(tmp_path, data))
+        assert refused.value.size == len(data)
+
+    @pytest.mark.parametrize("data", [b"", SMALL[:50]])
+    def test_a_capture_that_has_only_just_begun_says_so(self, tmp_path: Path, data: bytes) -> None:
+        fd = create(os.fspath(tmp_path / "x.mcpcap"))
+        try:
+            os.write(fd, data)
+            with pytest.raises(NothingRecorded, match="its recorder has only just begun; try again") as refused:
+                Capture(tmp_path / "x.mcpcap")
+            assert refused.value.size == len(data)
+        finally:
+            let_go(fd)
 
     def test_what_is_no_regular_file_is_no_capture(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "fifo.mcpcap")
@@ -495,15 +514,13 @@ class TestFrames:
             assert isinstance(found, Frame)
             assert (found.raw, found.whole) == (held, whole)
 
-    @pytest.mark.parametrize(
-        "name", ["dir", "conn", "exchange", "part", "size", "raw", "parts", "delim", "unit", "event_id"]
-    )
-    @pytest.mark.parametrize("value", [None, True, -1, 2**63, 1.5, "", "x", [], {}, [{}], "\x00"])
-    @pytest.mark.parametrize("rec", ["frame", "part", "gap"])
-    def test_members_of_a_wrong_type_raise_nothing(self, rec: str, name: str, value: Any) -> None:
+    def test_members_of_a_wrong_type_raise_nothing(self) -> None:
         good = {"dir": "s2c", "kind": "request", "part": 1, "parts": 1, "size": 1, "raw": "x", "lost": lost(s2c=(1, 1))}
-        hostile = (rec, members(**{**good, name: value}))
-        self.read(("part", members(**good)), hostile, hostile, ("gap", members(**{**good, "lost": {"s2c": value}})))
+        names = ["dir", "conn", "exchange", "part", "size", "raw", "parts", "delim", "unit", "event_id"]
+        values: list[Any] = [None, True, -1, 2**63, 1.5, "", "x", [], {}, [{}], "\x00"]
+        for rec, name, value in product(["frame", "part", "gap"], names, values):
+            hostile = (rec, members(**{**good, name: value}))
+            self.read(("part", members(**good)), hostile, hostile, ("gap", members(**{**good, "lost": {"s2c": value}})))
 
 
 hostile_values = st.recursive(

@@ -4,7 +4,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.redact import KEY_BYTES, Redactor, load_key, package_index, server_name
+from tests.captures.samples import STRANGER, give_to_strangers
 
 CANARY = "s3cret-c4nary"
 HASH = r"hmac:[0-9a-f]{16}"
@@ -26,6 +27,14 @@ def no_umask() -> Iterator[None]:
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def ignored(folder: Path, why: str) -> str:
+    """What is said of a key that is not used."""
+    return (
+        f"ignoring the redaction key {folder}/key: it {why}; this capture gets a key of its own; "
+        "remove that file to get a new lasting one"
+    )
 
 
 class TestKey:
@@ -68,17 +77,73 @@ class TestKey:
     @pytest.mark.parametrize("content", [b"", b"short", b"x" * (KEY_BYTES + 1)])
     def test_what_is_no_key_is_neither_used_nor_replaced(self, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "key").write_bytes(content)
-        assert load_key(tmp_path) is None
+        (tmp_path / "key").chmod(0o600)
+        said: list[str] = []
+        assert load_key(tmp_path, said.append) is None
         assert (tmp_path / "key").read_bytes() == content
+        assert said == [ignored(tmp_path, f"is not {KEY_BYTES} bytes long")]
 
-    def test_a_link_or_a_fifo_in_its_place_is_not_followed(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("make", [lambda path: os.mkfifo(path, 0o600), lambda path: path.mkdir(0o700)])
+    def test_what_is_no_file_is_told_and_not_waited_for(self, tmp_path: Path, make: Callable[[Path], None]) -> None:
+        make(tmp_path / "key")
+        said: list[str] = []
+        opened = len(os.listdir("/dev/fd"))
+        assert load_key(tmp_path, said.append) is None
+        assert len(os.listdir("/dev/fd")) == opened
+        assert said == [ignored(tmp_path, "is not a regular file")]
+
+    def test_a_key_that_cannot_be_opened_is_told(self, tmp_path: Path) -> None:
+        (tmp_path / "key").symlink_to("key")
+        said: list[str] = []
+        assert load_key(tmp_path, said.append) is None
+        assert said == [ignored(tmp_path, "cannot be read (Too many levels of symbolic links)")]
+
+    def test_a_link_that_leads_nowhere_is_told(self, tmp_path: Path) -> None:
+        (tmp_path / "key").symlink_to("nowhere")
+        said: list[str] = []
+        assert load_key(tmp_path, said.append) is None
+        assert said == [ignored(tmp_path, "is a link to a file that does not exist")]
+        assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+    def test_a_link_to_a_key_of_ones_own_is_followed(self, tmp_path: Path) -> None:
+        folder = tmp_path / "config"
+        folder.mkdir()
         (tmp_path / "elsewhere").write_bytes(b"x" * KEY_BYTES)
-        for name in ("link", "fifo"):
-            (tmp_path / name).mkdir()
-        (tmp_path / "link/key").symlink_to(tmp_path / "elsewhere")
-        os.mkfifo(tmp_path / "fifo/key")
-        assert load_key(tmp_path / "link") is None
-        assert load_key(tmp_path / "fifo") is None
+        (tmp_path / "elsewhere").chmod(0o600)
+        (folder / "key").symlink_to(tmp_path / "elsewhere")
+        assert load_key(folder, pytest.fail) == b"x" * KEY_BYTES
+
+    @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+    @pytest.mark.parametrize("name", ["key", "elsewhere"], ids=["itself", "by a link"])
+    def test_a_key_of_another_user_is_not_used(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).write_bytes(b"x" * KEY_BYTES)
+        (tmp_path / name).chmod(0o600)
+        os.chown(tmp_path / name, STRANGER, -1)
+        if name != "key":
+            (tmp_path / "key").symlink_to(tmp_path / name)
+        said: list[str] = []
+        assert load_key(tmp_path, said.append) is None
+        why = f"the redaction key {tmp_path}/key: it belongs to user {STRANGER}"
+        hint = "this capture gets a key of its own; remove that file to get a new lasting one"
+        assert said == [f"ignoring {why}; {hint}"]
+
+    @pytest.mark.parametrize("others", [0o002, 0o020, 0o022])
+    def test_a_key_that_others_can_write_is_not_used(self, tmp_path: Path, others: int) -> None:
+        (tmp_path / "key").write_bytes(b"x" * KEY_BYTES)
+        give_to_strangers(tmp_path / "key", 0o600 | others)
+        said: list[str] = []
+        assert load_key(tmp_path, said.append) is None
+        assert f"is writable by others (mode {0o600 | others:o})" in "".join(said)
+
+    def test_a_key_that_others_can_read_is_used_with_a_warning(self, tmp_path: Path) -> None:
+        (tmp_path / "key").write_bytes(b"x" * KEY_BYTES)
+        (tmp_path / "key").chmod(0o604)
+        said: list[str] = []
+        assert load_key(tmp_path, said.append) == b"x" * KEY_BYTES
+        key = f"{tmp_path}/key"
+        assert said == [
+            f"others can read the redaction key {key} and guess what it hides; to prevent that: chmod 600 {key}"
+        ]
 
     def test_without_a_lasting_key_nothing_can_be_compared(self) -> None:
         one, two = Redactor(None), Redactor(None)

@@ -1,0 +1,84 @@
+"""Who owns a directory or file, and who else can read or write it; checked before it is trusted with traffic or a key.
+
+Promises: what another user owns or can write to is refused, and so is a link to it: links are judged by their target.
+Root is trusted, as it can do all of this anyway. A sticky directory such as /tmp is fine: there, users cannot remove
+each other's files. On the recorder's path, so modules that most starts do not need are imported where they are used.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+_READ: Final = 0o044
+_WRITE: Final = 0o022
+_EVERYONE: Final = 0o002
+_GROUP: Final = 0o070
+_STICKY: Final = 0o1000
+
+
+def is_of_user(status: os.stat_result) -> bool:
+    """Whether something belongs to this user or to root; always true where users have no ids."""
+    return not hasattr(os, "getuid") or status.st_uid in (os.getuid(), 0)
+
+
+def refusal(status: os.stat_result) -> str | None:
+    """Why something must not be trusted, as the end of a sentence about it; None if it may be."""
+    if not is_of_user(status):
+        return f"belongs to {_user(status.st_uid)}"
+    if _of_others(status) & _WRITE and not status.st_mode & _STICKY:
+        return f"is writable by others (mode {status.st_mode & 0o777:o})"
+    return None
+
+
+def movable_by_others(folder: str) -> str | None:
+    """Of the directories above one, links resolved, the nearest in which everyone can rename entries, if any.
+
+    Only those that everyone can write to count: above a directory, groups and other owners are the system's business.
+
+    Raises:
+        OSError: one of them cannot be looked at.
+    """
+    above = os.path.realpath(folder)
+    while (above := os.path.dirname(above)) != os.sep:
+        mode = os.stat(above).st_mode
+        if mode & _EVERYONE and not mode & _STICKY:
+            return above
+    return None
+
+
+def is_readable_by_others(status: os.stat_result) -> bool:
+    """Whether its mode lets others read it."""
+    return bool(_of_others(status) & _READ)
+
+
+def _of_others(status: os.stat_result) -> int:
+    """The bits of the mode that apply to others, with those of the group unless it is this user's alone."""
+    if not hasattr(os, "getuid"):
+        return 0
+    mode = status.st_mode
+    return mode & 0o077 & ~(_GROUP if mode & _GROUP & (_READ | _WRITE) and _is_private(status.st_gid) else 0)
+
+
+def _is_private(gid: int) -> bool:
+    """Whether a group is the one that many systems create for each user: same name, and no other member."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return f"{pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"
