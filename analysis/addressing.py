@@ -8,14 +8,14 @@ with the same announced address. A wrong link is worse than none: where neither 
 nothing outside its exchange, and one of the client only a request of that id that is open.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from analysis.limited import Limited
 from analysis.message import Id, Side
 from captures.frame import Frame
 
-KEPT: Final = 100_000
+KEPT: Final = 50_000
 """Exchanges, and ids of a session, that are remembered; the oldest are forgotten first."""
 _SESSION: Final = "mcp-session-id"
 
@@ -32,9 +32,9 @@ class Addressing:
     """Learns from exchanges and requests what answers can mean."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[int, str] = OrderedDict()
-        self._asked: OrderedDict[tuple[Side, str, Id], list[int]] = OrderedDict()
-        self._of_client: OrderedDict[int, list[Key]] = OrderedDict()
+        self._sessions: Limited[int, str] = Limited(KEPT)
+        self._asked: Limited[tuple[Side, str, Id], list[int]] = Limited(KEPT)
+        self._of_client: Limited[int, list[Key]] = Limited(KEPT)
 
     def note(self, members: dict[str, Any]) -> None:
         """An `exchange` record: perhaps it tells of which session it is."""
@@ -45,23 +45,25 @@ class Addressing:
         if session is None and number not in self._sessions:
             session = members.get("uri_key")
         if isinstance(session, str) and self._sessions.get(number) != session:
-            self._sessions[number] = session
-            if len(self._sessions) > KEPT:
-                self._sessions.popitem(last=False)
+            self._sessions.keep(number, session)
 
     def request(self, side: Side, frame: Frame, id_: Id) -> Key:
         """The key of a request that a frame holds."""
         number = frame.exchange
         if number is not None:
-            asked = self._asked.setdefault((side, self._sessions.get(number, ""), id_), [])
-            asked.append(number)
-            del asked[:-8]
-            if len(self._asked) > KEPT:
-                self._asked.popitem(last=False)
+            name = side, self._sessions.get(number, ""), id_
+            asked = self._asked.get(name)
+            if asked is None:
+                self._asked.keep(name, [number])
+            else:
+                asked.append(number)
+                del asked[:-8]
             if side == "client":
-                self._of_client.setdefault(number, []).append(Key(number, id_))
-                if len(self._of_client) > KEPT:
-                    self._of_client.popitem(last=False)
+                carried = self._of_client.get(number)
+                if carried is None:
+                    self._of_client.keep(number, [Key(number, id_)])
+                else:
+                    carried.append(Key(number, id_))
         return tuple.__new__(Key, (number, id_))  # half the time of the named tuple's own
 
     def asked_in(self, exchange: int | None) -> Sequence[Key]:

@@ -1,17 +1,19 @@
 """Baseline: findings that were looked at and accepted, so that only new ones count.
 
-A file of JSON lines, as `mcpproxy check --format json` prints them. A finding is known again by its fingerprint: the
-rule, the method of the message, the place in it and the words, without what differs from session to session (ids,
-times, counts). Records, sessions and captures are no part of it, so a baseline of yesterday's capture serves today's.
+A file of JSON lines, as `mcpproxy check --update-baseline` writes and `--format json` prints them. A finding is known
+again by its fingerprint: the rule, the method of the message, the place in it and the words, without what differs from
+session to session (ids, times, counts, guesses). Records, sessions and captures are no part of it, so a baseline of
+yesterday's capture serves today's.
 """
 
 import json
 import re
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from analysis.catalogue import today
+from analysis.finding import GUESS
 
 MOST: Final = 1_000_000
 """Fingerprints that one baseline holds."""
@@ -36,7 +38,7 @@ def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
         pointer: the place in the message.
         message: the words of the finding.
     """
-    words = _NUMBER.sub("N", _UUID.sub("N", message))
+    words = _NUMBER.sub("N", _UUID.sub("N", message.partition(GUESS)[0]))
     text = f"{rule}\0{method}\0{pointer}\0{words}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -57,22 +59,23 @@ class Baseline:
         return len(self._accepted)
 
 
-def read(lines: Iterable[bytes]) -> Baseline:
-    """The baseline in the lines of a file; blank ones are passed over.
+def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
+    """The findings in the lines of a file, by their fingerprints; blank lines are passed over.
 
     Raises:
         BaselineError: one is no finding.
     """
-    accepted: set[str] = set()
+    found: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            accepted.add(_fingerprint_in(line, number))
-            if len(accepted) > MOST:
+            mark, row = _entry(line, number)
+            found.setdefault(mark, row)
+            if len(found) > MOST:
                 raise BaselineError(f"line {number}: expected at most {MOST:,} different findings")
-    return Baseline(accepted)
+    return found
 
 
-def _fingerprint_in(line: bytes, number: int) -> str:
+def _entry(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
     try:
         # Not by orjson: a peer's half of a surrogate pair may stand in a finding, and must not spoil the others.
         row = json.loads(line)
@@ -83,4 +86,4 @@ def _fingerprint_in(line: bytes, number: int) -> str:
     rule, method, pointer, message = (text if isinstance(text, str) else None for text in texts)
     if rule is None or method is None or pointer is None or message is None:
         raise BaselineError(f"line {number}: expected a finding, with `rule` and `message`")
-    return fingerprint(today(rule), method, pointer, message)
+    return fingerprint(today(rule), method, pointer, message), values

@@ -158,7 +158,7 @@ capability
   client | ≤2025-11-25 | error, warning ≤2025-03-26 | - | undeclared-subscribe undeclared-logging
   client | ≥2025-03-26 | error, warning 2025-03-26 and ≥2026-07-28 | - | undeclared-completions
   server | all | error | - | served-undeclared undeclared-log-messages
-  server | all | error, warning ≤2025-11-25 | - | declared-not-served
+  either | all | error, warning ≤2025-11-25 | - | declared-not-served
   server | all | warning | - | undeclared-list-changed undeclared-resource-updates
   server | all | error, warning ≤2025-03-26 | - | undeclared-roots
   client | ≤2025-11-25 | warning | - | undeclared-roots-changed
@@ -183,6 +183,7 @@ schema
   server | all | error | - | completion-values
 error
   either | all | note | - | seen internal
+  either | ≤2025-11-25 | error | - | ping-refused
   either | all | warning | - | unknown-method-code parse-error-for-valid-json reserved-code
   either | ≥2026-07-28 | error | - | undefined-mcp-code retired-code
   either | ≥2026-07-28 | note | - | legacy-range
@@ -193,6 +194,7 @@ error
   server | 2025-11-25 only | error | - | url-elicitation-shape url-elicitation-unsupported
   server | ≥2025-11-25 | warning | L | tool-input-as-protocol-error
   server | all | note | L | unknown-tool-as-result
+  server | all | warning, note ≤2025-11-25 | L | unknown-tool-code
   server | all | note | - | prompt-args-code
   client | 2025-11-25 only | note | - | sampling-code
   client | ≤2025-11-25 | warning | - | roots-unsupported-code
@@ -293,6 +295,7 @@ tool
   server | ≥2025-06-18 | warning | O | structured-not-mirrored resource-without-capability
   server | ≥2025-06-18 | note | LO | structured-without-schema
   server | all | note | - | failed
+  client | all | note | E | repeated-call
   server | ≥2026-07-28 | warning | O | list-order
   server | ≥2026-07-28 | error | - | header-annotation
   client | ≥2026-07-28 | error | HL | header-annotation-called

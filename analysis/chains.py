@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = 10_000
 """Interim results that are remembered, and retries under way; the oldest are forgotten first."""
-KEPT_BYTES: Final = 64 << 20
+KEPT_BYTES: Final = 8 << 20
 """Bytes in the frames of these interim results and their requests, at most; those of a single one may be more."""
 ALIKE: Final = 100
 """Interim results of one session, method and target that wait at the same time."""

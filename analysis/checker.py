@@ -96,6 +96,7 @@ class Checker:
             rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
         self._plans: dict[tuple[object, ...], _Plan] = {}
         self._exchange_plans: dict[tuple[object, ...], Calls] = {}
+        self._with_hook: dict[str, list[Rule]] = {}
         self._timers: list[tuple[int, int, Rule, Later]] = []
         self._timer_count = 0
         self._watching: dict[int, dict[Rule, None]] = {}
@@ -338,14 +339,16 @@ class Checker:
         )
 
     def _hooks(self, hook: str, started: bool, is_http: bool) -> list[tuple[Rule, Hook]]:
-        name = f"on_{hook}"
+        asked = self._with_hook.get(hook)
+        if asked is None:
+            # Most rules have one hook or two; looking at all of them for each kind of message takes half of a check.
+            name = f"on_{hook}"
+            own = getattr(Rule, name)
+            asked = self._with_hook[hook] = [rule for rule in self._rules if getattr(type(rule), name) is not own]
         return [
             (rule, self._hook(rule, hook))
-            for rule in self._rules
-            if rule.id not in self.faults
-            and getattr(type(rule), name) is not getattr(Rule, name)
-            and (started or not rule.needs_start)
-            and (is_http or not rule.needs_http)
+            for rule in asked
+            if rule.id not in self.faults and (started or not rule.needs_start) and (is_http or not rule.needs_http)
         ]
 
     def _hook(self, rule: Rule, name: str) -> Hook:
@@ -397,8 +400,9 @@ class Checker:
             return True
         who = finding.blames + finding.message if rule.once_each else finding.blames
         key = (finding.rule, finding.session, who)
-        self.counts[key] += 1
-        return self.counts[key] == 1
+        before = self.counts[key]
+        self.counts[key] += finding.stands_for
+        return not before
 
 
 class _Plan:

@@ -12,9 +12,11 @@ import re
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from analysis.addressing import Key
+from analysis.limited import Limited
 from analysis.message import Request, Response
 from analysis.revisions import Era
 
@@ -23,10 +25,18 @@ if TYPE_CHECKING:
     from analysis.http import HttpExchange
     from analysis.session import Session
 
-OPEN_LIMIT: Final = 100_000
+OPEN_LIMIT: Final = 50_000
 """Requests of one side that wait for an answer; the oldest are forgotten first."""
-OPEN_BYTES: Final = 64 << 20
+OPEN_HTTP_LIMIT: Final = 15_000
+"""The same of those over HTTP, each of which may have an exchange and a session of its own."""
+OPEN_BYTES: Final = 16 << 20
 """Bytes in the frames of these, at most; a single one may be larger."""
+CROWD: Final = 1_000
+CROWD_BYTES: Final = 1 << 20
+"""From so many open requests of one side on, or so many bytes in their frames, the older ones are packed."""
+WHOLE: Final = 100
+WHOLE_BYTES: Final = 1 << 20
+"""The last ones, which are not."""
 ABANDONED_NS: Final = 5_000_000_000
 """A request that waited so long when its sender cancelled it was abandoned, whatever the reason that was given."""
 REASON: Final = 1000
@@ -88,6 +98,20 @@ ENDLESS: Final = frozenset({"subscriptions/listen"})
 _TIMED_OUT: Final = re.compile(r"tim(?:e|ed)[\s_-]?out|deadline|-32001", re.IGNORECASE)
 
 
+class ProbableAnswer(NamedTuple):
+    """An answer that fits no request: what is kept of it where one was probably meant."""
+
+    seq: int
+    """Number of its frame."""
+    id: str | None
+    """Its id as JSON writes it, cut; None where it has none, or null. Foreign text."""
+
+    @property
+    def text(self) -> str:
+        """What it means for the request, in a clause."""
+        return f"probably answered by frame {self.seq} {'without an id' if self.id is None else f'with id {self.id}'}"
+
+
 @dataclass(slots=True, eq=False)
 class Exchange:
     """A request and its end, as far as it is known."""
@@ -114,6 +138,8 @@ class Exchange:
     """Which round of which chain it is; None where it is a call of its own."""
     cancel_reason: str | None = None
     """What that cancellation gave as its reason. Foreign text."""
+    probable_answer: ProbableAnswer | None = None
+    """Of a request without an answer: the first one that fits no request, and was probably meant for this."""
 
     @property
     def duration_ns(self) -> int | None:
@@ -157,6 +183,8 @@ class Waiting:
     cancelled_ns: int | None = None
     cancelled_seq: int | None = None
     cancel_reason: str | None = None
+    probable_answer: ProbableAnswer | None = None
+    """The first answer that fits no request, and was probably meant for this one."""
 
     @property
     def state(self) -> IdState:
@@ -187,6 +215,7 @@ class Waiting:
             self.era,
             None,
             self.cancel_reason,
+            self.probable_answer if response is None else None,
         )
 
 
@@ -220,17 +249,21 @@ class RequestTable:
         """
         self.evicted = 0
         """Open requests that had to be forgotten: their answers pair with nothing."""
-        self.forgotten = 0
-        """Answered ids that had to be forgotten: from then on NEVER_SEEN is no proof."""
         self._limit, self._bytes_limit = limit, bytes_limit
-        self._open: OrderedDict[Key, deque[Waiting]] = OrderedDict()
+        self._losses = 0
+        self._open: OrderedDict[Key, Waiting] = OrderedDict()
+        # Those under the same key that were sent after it: rarely used, so other keys have no such queue.
+        self._later: dict[Key, deque[Waiting]] = {}
         # How many under a key are cancelled: always the first, as answers and cancellations both go in order.
         self._cancelled: dict[Key, int] = {}
-        self._answered: OrderedDict[Key, tuple[int, int]] = OrderedDict()
+        self._answered: Limited[Key, tuple[int, int]] = Limited(ANSWERED_LIMIT)
         # Keys of requests that may have been answered by what is lost.
         self._doubtful: set[Key] = set()
         # Those of them whose id was used again: no answer can mean them any more.
         self._given_up: deque[Waiting] = deque(maxlen=GIVEN_UP_LIMIT)
+        # Those of which the values are kept, while there are many; the last was sent last.
+        self._whole: deque[Request] = deque()
+        self._whole_bytes = 0
         # Of frames that hold several requests, by number: how many of these are open. They share the frame's bytes.
         self._frames: dict[int, int] = {}
         self._count = self._bytes = 0
@@ -238,6 +271,11 @@ class RequestTable:
     def __len__(self) -> int:
         """Requests that wait."""
         return self._count
+
+    @property
+    def forgotten(self) -> int:
+        """Counts forgotten ids, open or answered, and losses of records; above 0, NEVER_SEEN proves nothing."""
+        return self._answered.forgotten + self._losses + self.evicted
 
     def open(
         self,
@@ -264,11 +302,14 @@ class RequestTable:
                 self._given_up.append(self._release(key))
         waiting = Waiting(request, revision, era, http, session)
         if key in self._open:
-            self._open[key].append(waiting)
+            self._later.setdefault(key, deque()).append(waiting)
         else:
-            self._open[key] = deque((waiting,))
+            self._open[key] = waiting
         self._hold(request)
-        while self._count > 1 and (self._count > self._limit or self._bytes > self._bytes_limit):
+        if self._count > CROWD or self._bytes > CROWD_BYTES:
+            self._pack(request)
+        limit = self._limit if http is None else min(self._limit, OPEN_HTTP_LIMIT)
+        while self._count > 1 and (self._count > limit or self._bytes > self._bytes_limit):
             self._release(next(iter(self._open)))
             self.evicted += 1
         return state
@@ -281,10 +322,7 @@ class RequestTable:
         if self._doubtful:
             self._doubtful.discard(key)
         if key not in self._open:
-            self._answered[key] = waiting.request.seq, t_ns
-        if len(self._answered) > ANSWERED_LIMIT:
-            self._answered.popitem(last=False)
-            self.forgotten += 1
+            self._answered.keep(key, (waiting.request.seq, t_ns))
         return waiting
 
     def fail(self, key: Key) -> None:
@@ -294,18 +332,17 @@ class RequestTable:
 
     def cancel(self, key: Key, t_ns: int, seq: int | None = None, reason: str | None = None) -> Waiting | None:
         """A cancellation named it: the request that it means, which stays open. None where it means none."""
-        queue, before = self._open.get(key), self._cancelled.get(key, 0)
-        if queue is None or before == len(queue):
+        first, later, before = self._open.get(key), self._later.get(key, ()), self._cancelled.get(key, 0)
+        if first is None or before > len(later):
             return None
-        waiting = queue[before]
+        waiting = later[before - 1] if before else first
         waiting.cancelled_ns, waiting.cancelled_seq, waiting.cancel_reason = t_ns, seq, reason
         self._cancelled[key] = before + 1
         return waiting
 
     def get(self, key: Key) -> Waiting | None:
         """The request that an answer would answer now."""
-        queue = self._open.get(key)
-        return queue[0] if queue else None
+        return self._open.get(key)
 
     def answered(self, key: Key) -> int | None:
         """Number of the frame of the last request under a key, where that has been answered."""
@@ -322,15 +359,25 @@ class RequestTable:
 
         Answers to what is open are still taken. Nothing else that was known proves anything from now on.
         """
-        self.forgotten += 1
+        self._losses += 1
         self._answered.clear()
         self._doubtful = set(self._open)
 
     def clear(self) -> None:
         """Nothing is known and nothing waits. What waits names its session, and that the table: a reference cycle."""
-        for known in (self._open, self._cancelled, self._answered, self._doubtful, self._given_up, self._frames):
+        tables = (
+            self._open,
+            self._later,
+            self._cancelled,
+            self._answered,
+            self._doubtful,
+            self._given_up,
+            self._frames,
+        )
+        for known in tables:
             known.clear()
-        self._count = self._bytes = 0
+        self._whole.clear()
+        self._count = self._bytes = self._whole_bytes = 0
 
     def state(self, key: Key) -> IdState:
         """What is known about a key."""
@@ -341,7 +388,21 @@ class RequestTable:
 
     def waiting(self) -> list[Waiting]:
         """All that wait, or did when records were lost, in the order in which they were sent."""
-        return sorted([*self._given_up, *(one for queue in self._open.values() for one in queue)], key=_order)
+        later = (one for queue in self._later.values() for one in queue)
+        return sorted([*self._given_up, *self._open.values(), *later], key=_order)
+
+    def oldest(self, count: int) -> list[Waiting]:
+        """Those under the first `count` ids that wait, about in the order in which they were sent; one of each id."""
+        return [*islice(self._open.values(), count)]
+
+    def _pack(self, request: Request) -> None:
+        """Of very many requests keep the values of the last ones only."""
+        self._whole.append(request)
+        self._whole_bytes += len(request.frames[0].raw)
+        while len(self._whole) > 1 and (len(self._whole) > WHOLE or self._whole_bytes > WHOLE_BYTES):
+            oldest = self._whole.popleft()
+            self._whole_bytes -= len(oldest.frames[0].raw)
+            oldest.pack()
 
     def _hold(self, request: Request) -> None:
         frame, users = request.frames[0], 0
@@ -353,13 +414,16 @@ class RequestTable:
 
     def _release(self, key: Key) -> Waiting:
         """Take the oldest request under `key` out."""
-        queue = self._open[key]
-        waiting = queue.popleft()
+        waiting, later = self._open[key], self._later.get(key)
         if waiting.cancelled_ns is not None:
             self._cancelled[key] -= 1
-        if not queue:
+        if later is None:
             del self._open[key]
             self._cancelled.pop(key, None)
+        else:
+            self._open[key] = later.popleft()
+            if not later:
+                del self._later[key]
         frame, users = waiting.request.frames[0], 1
         if waiting.request.index is not None:
             users = self._frames.pop(frame.seq)

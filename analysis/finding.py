@@ -1,10 +1,18 @@
 """Finding: what a rule has to say about frames of a capture. Derived, never stored in a capture."""
 
 from enum import IntEnum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from analysis.exchange import ProbableAnswer
+    from analysis.guesses import Meant
 
 Blames: TypeAlias = Literal["client", "server", "transport", "unknown"]
 """Whose doing it is."""
+
+
+GUESS: Final = "; probably "
+"""How a guess at the end of a message begins: it explains the fault, and is not part of it."""
 
 
 class Level(IntEnum):
@@ -47,3 +55,15 @@ class Finding(NamedTuple):
     """The place of the message in its batch, or on its line."""
     method: str = ""
     """The method of the message; of an answer, that of its request; empty where there is none. Cut, and foreign."""
+    more: int = 0
+    """Findings of the rule about the message that are only counted; the last one that is not says how many."""
+
+    @property
+    def stands_for(self) -> int:
+        """How many findings this is in a sum: itself, and those that are only counted."""
+        return 1 + self.more
+
+
+def with_guess(message: str, guess: "Meant | ProbableAnswer | None") -> str:
+    """The message of a finding, followed by a guess that explains it; unchanged where there is no guess."""
+    return message if guess is None else f"{message}; {guess.text}"

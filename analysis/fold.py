@@ -12,9 +12,22 @@ from typing import Final
 
 from analysis.addressing import Addressing, Key
 from analysis.assembly import Assembly
-from analysis.exchange import REASON, Exchange, IdState, Outcome, RequestTable, Waiting
+from analysis.chains import KEPT as CHAINS_KEPT
+from analysis.exchange import (
+    OPEN_BYTES,
+    OPEN_HTTP_LIMIT,
+    OPEN_LIMIT,
+    REASON,
+    Exchange,
+    IdState,
+    Outcome,
+    RequestTable,
+    Waiting,
+)
+from analysis.guesses import guess
 from analysis.handshake import answering, asking, is_modern, step, text_of
-from analysis.http import HttpExchange, HttpExchanges, Mark
+from analysis.http import LASTING_KEPT, HttpExchange, HttpExchanges, Mark
+from analysis.limited import Forgotten
 from analysis.message import (
     Id,
     Invalid,
@@ -30,9 +43,12 @@ from analysis.message import (
 )
 from analysis.resumption import EventIds
 from analysis.revisions import Era
+from analysis.routing import KEPT as SESSIONS_KEPT
 from analysis.routing import Routing
 from analysis.session import MODERN_CODES, Earlier, Peer, Seen, Session, era_in_force
 from analysis.stalls import Stalls
+from analysis.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
+from analysis.tasks import KEPT as TASKS_KEPT
 from analysis.threads import Threads
 from captures.frame import Frame
 from captures.reader import Damage
@@ -43,7 +59,6 @@ _ERROR: Final = Outcome.ERROR
 _FAILED: Final = Outcome.FAILED
 _CANCELLED: Final = Outcome.CANCELLED
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
-_USED: Final = 100_000
 _ALIKE: Final = 100
 """Requests of one batch among which the one that is still open is looked for."""
 
@@ -116,6 +131,34 @@ class Fold:
         evicted = any(table.evicted for table in self.tables.values())
         return not (self.unjudged or self.lost or evicted)
 
+    @property
+    def forgotten(self) -> list[Forgotten]:
+        """What had to be forgotten because there was too much of it at once; nothing where all is remembered."""
+        chains, tasks, subscriptions = self.threads.chains, self.threads.tasks, self.threads.subscriptions
+        requests = sum(table.evicted for table in self.tables.values())
+        found = []
+        if requests:
+            most = OPEN_HTTP_LIMIT if self.transport == "http" else OPEN_LIMIT
+            limit = f"more than {most:,}, or {OPEN_BYTES >> 20} MiB, were open at once"
+            found.append(Forgotten("requests", requests, limit, "answers to them read as unknown"))
+        if self.exchanges.forgotten:
+            limit = f"more than {LASTING_KEPT:,} were open at once"
+            effect = "what comes in them reads as if it were of others"
+            found.append(Forgotten("exchanges of HTTP", self.exchanges.forgotten, limit, effect))
+        if self.routing.forgotten:
+            limit = f"there are more than {SESSIONS_KEPT:,}"
+            effect = "what only their end shows is not told of these"
+            found.append(Forgotten("sessions", self.routing.forgotten, limit, effect))
+        for what, count, most in (
+            ("calls of several rounds", chains.forgotten, CHAINS_KEPT),
+            ("tasks", tasks.forgotten, TASKS_KEPT),
+            ("subscriptions", subscriptions.forgotten, SUBSCRIPTIONS_KEPT),
+        ):
+            if count:
+                limit = f"more than {most:,}, or 8 MiB, were remembered at once"
+                found.append(Forgotten(what, count, limit, "what goes on with them reads as new"))
+        return found
+
     def feed(self, item: object) -> tuple[Seen, ...]:
         """Take the next item of a capture.
 
@@ -184,7 +227,6 @@ class Fold:
         if http is not None:
             http.add(seen)
             session.last_ns = message.t_ns
-            session.is_legacy = session.is_legacy or (http.method == "GET" and http.uri_key is not None)
         if session is not self._last:
             self._client, self._server, self._revision = self.client, self.server, self.revision
             self._last = session
@@ -210,11 +252,9 @@ class Fold:
         is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
         if request.method == "initialize" and is_again and not session.is_http:
             session.used.clear()  # a second handshake on a pipe starts afresh
-        before = session.used.get((request.sender, request.id))
+        before = session.used.get((session.number, request.sender, request.id))
         earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
-        session.used[request.sender, request.id] = request.seq, request.frames[0].conn, key
-        if len(session.used) > _USED:
-            session.used.popitem(last=False)
+        session.used.keep((session.number, request.sender, request.id), (request.seq, request.frames[0].conn, key))
         session.last_request[request.sender] = request.seq
         state = table.open(request, key, revision, era, http, session)
         return Seen(
@@ -251,7 +291,9 @@ class Fold:
             waiting = table.answer(key, response.t_ns)
         if waiting is None:
             revision, era = self._around(response, session)
-            return Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
+            posted = self._addressing.asked_in(response.frames[0].exchange)
+            meant = guess(response, session, http, posted) if state is _NEVER_SEEN else None
+            return Seen(response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant)
         if response.id is not None:
             state = waiting.state
         if waiting.request.seq > session.received[response.sender]:
@@ -360,6 +402,8 @@ class Fold:
         if "unjudged" in (frame.verdict.kind, message.reason) and not is_beside:
             self.unjudged += 1
             session.unjudged[message.sender] = message.seq
+        if not is_beside:
+            session.unread[message.sender] = session.unread.get(message.sender, 0) + 1
         revision, era = self._around(message, session)
         return Seen(message, session, None, None, revision, state=session.state, era=era, http=http)
 
@@ -383,7 +427,8 @@ class Fold:
             if waiting is None:
                 continue
             is_refused = status is not None and status >= 300
-            is_closed = waiting.era == "modern" and members.get("ended_by") == "client"
+            is_older = waiting.session is not None and waiting.session.is_legacy
+            is_closed = waiting.era == "modern" and not is_older and members.get("ended_by") == "client"
             is_cancelled = not is_refused and (is_closed or waiting.cancelled_ns is not None)
             self.failed += not is_cancelled
             ended = self._closed(waiting, None)
@@ -403,7 +448,7 @@ class Fold:
         elif record.rec == "stream":
             self._note_stream(record)
         elif record.rec == "stall" and members.get("dir") == "c2s":
-            self._stalls.add(members)
+            self._stalls.add(members, record.t_ns)
         elif record.rec == "gap":
             first, last = _integer(members.get("first")), _integer(members.get("last"))
             self.lose(max(1, last - first + 1) if first is not None and last is not None else 1)
@@ -465,7 +510,7 @@ class Fold:
                 http.is_retry_known = True
                 self.event_ids.sent(http, id_, record.seq)
             elif http.event_id is not None:
-                self.event_ids.forgotten += 1  # an earlier version does not tell of an event without data at the end
+                self.event_ids.unseen += 1  # an earlier version does not tell of an event without data at the end
 
     def _open(self, record: Record) -> None:
         members = record.members

@@ -33,7 +33,7 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
         session.is_modern = False
         session.eras.add("handshake")
         session.introduced.clear()
-        session.client = _peer(params.get("clientInfo")) or session.client
+        session.client = peer_of(params.get("clientInfo")) or session.client
         session.asked = session.handshake = text_of(params.get("protocolVersion"))
         return session.asked, "handshake"
     is_bare = not is_modern(request, http)
@@ -49,7 +49,7 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
     info = meta.get(CLIENT_INFO)
     if info != session.introduced.get("client"):
         session.introduced["client"] = info
-        session.client = _peer(info) or session.client
+        session.client = peer_of(info) or session.client
     revision = text_of(meta.get(PROTOCOL_VERSION)) or (text_of(http.fields.get(VERSION_FIELD)) if http else None)
     session.asked = revision or session.asked
     return revision, "modern"
@@ -63,13 +63,13 @@ def answering(waiting: Waiting, response: Response, session: Session) -> str | N
         session.introduced.clear()
         info, session.agreed_seq = result.get("serverInfo"), response.seq
         session.handshake = session.agreed = text_of(result.get("protocolVersion")) or waiting.revision
-        session.server = _peer(info) or session.server
+        session.server = peer_of(info) or session.server
         session.server_capabilities = _object(result.get("capabilities"))
         _declare(session, "handshake", response, result, is_awaited=not session.has_initialized)
         return session.agreed
     if info != session.introduced.get("server"):
         session.introduced["server"] = info
-        session.server = _peer(info) or session.server
+        session.server = peer_of(info) or session.server
     if waiting.era == "modern" and (isinstance(result.get("resultType"), str) or "supportedVersions" in result):
         session.server_is_modern = True
     if waiting.request.method == "server/discover":
@@ -122,7 +122,7 @@ def text_of(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _peer(info: object) -> Peer | None:
+def peer_of(info: object) -> Peer | None:
     """An `Implementation` of MCP; None where it is not one."""
     if not isinstance(info, dict) or not text_of(info.get("name")):
         return None

@@ -1,9 +1,10 @@
 """HttpExchange: what the `exchange` records of a capture tell of one request over HTTP and its response."""
 
-from collections import Counter, OrderedDict
+from collections import Counter, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from analysis.limited import Limited
 from analysis.revisions import era_of, rank_of
 from analysis.session_ids import FIELD as _SESSION_FIELD
 from analysis.session_ids import SessionIds
@@ -18,7 +19,7 @@ VERSION_FIELD: Final = "mcp-protocol-version"
 """The header field that names the revision."""
 KEPT: Final = 10_000
 """Exchanges that are over and remembered; the oldest are forgotten first."""
-LASTING_KEPT: Final = 100_000
+LASTING_KEPT: Final = 15_000
 """The same of those that last: a stream may be opened first and closed last."""
 PATHS_KEPT: Final = 64
 """Paths at which MCP was spoken that are remembered."""
@@ -26,6 +27,10 @@ OLDER_KEPT: Final = 100
 """Streams of the older transport among which that of a client is looked for."""
 SEEN_KEPT: Final = 16
 """Messages of each body that are remembered."""
+SEEN_BYTES: Final = 32 << 20
+"""Bytes of the frames of these; exchanges that were over first are forgotten first."""
+WHOLE_BYTES: Final = 1 << 20
+"""The last of these messages keep their values; of the others the bytes are read again."""
 
 _STREAM: Final = "text/event-stream"
 _CHALLENGE: Final = "www-authenticate"
@@ -69,6 +74,27 @@ class Mark(NamedTuple):
 
 class HttpExchange:
     """One exchange, as far as it is known."""
+
+    __slots__ = (
+        "__weakref__",
+        *("_is_streamable", "_losses_before", "_others", "announced", "announced_again", "answer_fields"),
+        *(
+            "answered",
+            "asked",
+            "challenges",
+            "conn",
+            "doubled",
+            "ended_by",
+            "endpoints",
+            "event_id",
+            "facts",
+            "held_bytes",
+        ),
+        *("fields", "is_ours", "is_retry_known", "is_surely_unknown", "last_event_id", "latest", "let_go"),
+        *("metadata", "method", "number", "order", "over", "peer", "reason", "received", "repeats", "replays"),
+        *("request_size", "response_size", "resumed", "resumed_order", "resumption", "retry", "sent"),
+        *("session", "settled", "status", "strays", "stream", "target", "uri_key"),
+    )
 
     def __init__(self, number: int, others: "HttpExchanges", order: int) -> None:
         self.number = number
@@ -154,6 +180,13 @@ class HttpExchange:
         """Whether that would be told; of streams without ids, and in captures of earlier versions, it is not."""
         self.latest: Seen | None = None
         """The last message of the server."""
+        self.held_bytes = 0
+        """Bytes of the frames of the messages that it remembers."""
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether it was opened to hear again what was said on a stream that broke off."""
+        return "last-event-id" in self.fields
 
     def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
         """Learn from an `exchange` record, which is `at` its number and stamp."""
@@ -248,8 +281,11 @@ class HttpExchange:
             if VERSION_FIELD in self.fields:
                 return True
             return self._others.is_whole and not self._others.has_legacy and self.path in self._others.paths
-        if _STREAM in self.fields.get("accept", "").lower() or self.media == _STREAM or self.is_modern:
+        if self.accepts_stream or self.media == _STREAM:
             return True
+        if self.is_modern:
+            # The request is lost: it may have gone to the address of a stream of the older transport.
+            return self.asked is not None or not self._others.has_legacy
         return bool(self.sent) and self._others.is_whole and not self._others.has_legacy
 
     @property
@@ -261,6 +297,16 @@ class HttpExchange:
     def announced_by(self) -> "HttpExchange | None":
         """Of a POST: the stream of the older transport that has announced its address."""
         return None if self.uri_key is None else self._others.announced.get(self.uri_key)
+
+    @property
+    def is_for_stream(self) -> bool:
+        """Whether it is a POST to such an address whose answer is due on that stream, not in its own response."""
+        return self.announced_by is not None and not self.accepts_stream
+
+    @property
+    def accepts_stream(self) -> bool:
+        """Whether the request accepts an event stream as its response."""
+        return _STREAM in self.fields.get("accept", "").lower()
 
     @property
     def older(self) -> "list[HttpExchange]":
@@ -320,10 +366,15 @@ class HttpExchange:
         kept = self.sent if seen.message.sender == "client" else self.received
         if len(kept) < SEEN_KEPT:
             kept.append(seen)
+            self._others.hold(self, seen)
         if kept is self.received:
             self.latest = seen
             if seen.exchange is not None:
                 self.settled = seen
+
+    def forget(self) -> None:
+        """Let its messages go: each names its exchange, and garbage in such circles stays for long."""
+        self.sent, self.received, self.latest, self.settled, self.held_bytes = [], [], None, None, 0
 
 
 class HttpExchanges:
@@ -336,16 +387,41 @@ class HttpExchanges:
         """Whether the recording began before the first exchange, and nothing is lost since."""
         self.has_legacy = False
         """Whether there was a stream of the older transport."""
-        self.announced: OrderedDict[str, HttpExchange] = OrderedDict()
+        self.announced: Limited[str, HttpExchange] = Limited(KEPT)
         """The streams of that by the keys of the addresses that they announced."""
         self.upstream = ""
         """Origin and path of the server, where the recorder knew it."""
         self.paths: dict[str, None] = {}
         """Where messages were POSTed with success: the first 64."""
         self.session_ids = SessionIds()
-        self._lasting: OrderedDict[int, HttpExchange] = OrderedDict()
-        self._ended: OrderedDict[int, HttpExchange] = OrderedDict()
+        self._lasting: Limited[int, HttpExchange] = Limited(LASTING_KEPT)
+        self._ended: Limited[int, HttpExchange] = Limited(KEPT)
         self._count = 0
+        # The messages that exchanges remember: those of the last ones with their values, and the bytes of all of them.
+        self._whole: deque[tuple[Seen, int]] = deque()
+        self._whole_bytes = self._held_bytes = 0
+
+    def hold(self, http: HttpExchange, seen: "Seen") -> None:
+        """An exchange remembers a message; the values of older ones are given up, as their bytes hold them."""
+        size = sum([len(frame.raw) for frame in seen.message.frames])
+        http.held_bytes += size
+        self._held_bytes += size
+        self._whole.append((seen, size))
+        self._whole_bytes += size
+        while self._whole_bytes > WHOLE_BYTES and len(self._whole) > 1:
+            oldest, size = self._whole.popleft()
+            self._whole_bytes -= size
+            oldest.pack()
+
+    def _forget(self, http: HttpExchange | None) -> None:
+        if http is not None:
+            self._held_bytes -= http.held_bytes
+            http.forget()
+
+    @property
+    def forgotten(self) -> int:
+        """Exchanges that had to be forgotten while they lasted."""
+        return self._lasting.forgotten
 
     def take(self, members: dict[str, Any], at: Mark | None = None) -> HttpExchange | None:
         """Learn from an `exchange` record, which is `at` its number; the exchange that it names, if any."""
@@ -353,19 +429,19 @@ class HttpExchanges:
         if type(number) is not int:
             return None
         found = self.of(number)
-        is_news, key = found.answered is None, found.uri_key
+        is_asked, is_news, key = found.asked is not None, found.answered is None, found.uri_key
         found.take(members, at)
+        if not is_asked and found.asked is not None:
+            self.session_ids.asked(found)
         if found.uri_key != key and found.uri_key is not None and found.method == "GET":
             self.has_legacy = True
-            self.announced[found.uri_key] = found
-            if len(self.announced) > KEPT:
-                self.announced.popitem(last=False)
+            self.announced.keep(found.uri_key, found)
         if is_news and found.answered is not None:
             self._answered(found)
         if found.ended_by is not None and self._lasting.pop(number, None) is not None:
-            self._ended[number] = found
-            if len(self._ended) > KEPT:
-                self._ended.popitem(last=False)
+            self._forget(self._ended.keep(number, found))
+            while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
+                self._forget(self._ended.popitem(last=False)[1])
         return found
 
     def _answered(self, http: HttpExchange) -> None:
@@ -379,9 +455,8 @@ class HttpExchanges:
         found = self.known(number)
         if found is None:
             self._count += 1
-            found = self._lasting[number] = HttpExchange(number, self, self._count)
-            if len(self._lasting) > LASTING_KEPT:
-                self._lasting.popitem(last=False)
+            found = HttpExchange(number, self, self._count)
+            self._forget(self._lasting.keep(number, found))
         return found
 
     def known(self, number: int) -> HttpExchange | None:

@@ -75,7 +75,7 @@ framing lsp-header stdin-not-json stdout-not-json too-deep
 id echoed-frame
 lifecycle initialize-failed initialized-missing server-frame-before-initialize
 capability not-an-object
-error unsupported-version-data unsupported-version-shape
+error ping-refused unsupported-version-data unsupported-version-shape
 cancel initialize
 timeout initialize-unanswered ping-unanswered
 http initialize-with-session-id missing-session-not-400 not-found-without-error origin-status session-id-changed
@@ -150,7 +150,7 @@ ext-tasks poll-too-fast
 mrtr many-rounds responses-missing state-not-echoed
 page loop
 cache invalid-hints refetched-while-fresh
-tool list-order
+tool list-order repeated-call
 logging flood
 roots duplicate
 http buffering-header delete-without-session session-not-deleted stream-kept-open

@@ -180,6 +180,33 @@ class _Message:
 class _Object(_Message):
     body: dict[str, Any] = field(repr=False)
     """All its members."""
+    _packed: bytes | None = field(default=None, init=False, repr=False)
+
+    def pack(self) -> None:
+        """Keep its bytes instead of its values, which take twenty times as much: they are read again when asked for.
+
+        For a message that waits among very many. One that would not be read as the same again stays as it is.
+        """
+        if self._packed is not None:
+            return
+        frame = self.frames[0]
+        if self.index is None and len(self.frames) == 1:
+            self._packed, self.frames = frame.raw, (frame._replace(body=None) if frame.body is not None else frame,)
+        else:
+            try:
+                self._packed = b"%b" % orjson.dumps(self.body)
+            except orjson.JSONEncodeError:
+                return
+        self._meta = None
+        del self.body
+
+    def __getattr__(self, name: str) -> Any:
+        """The values, where they were packed; nothing else is ever missing."""
+        if name != "body" or self._packed is None:
+            raise AttributeError(name)
+        if self.index is None and len(self.frames) == 1:
+            return _parse(self.frames[0])
+        return orjson.loads(self._packed)
 
     @property
     def params(self) -> Any:

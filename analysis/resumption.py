@@ -9,10 +9,10 @@ resumes on a POST, on the older transport, or since 2026-07-28. Memory is bounde
 remembered; how many had to be forgotten is counted, as from then on an unknown id proves nothing.
 """
 
-from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from analysis.http import VERSION_FIELD, HttpExchange, Oddity, Repeat, Stray
+from analysis.limited import Limited
 from analysis.message import Id, id_of
 from analysis.revisions import MODERN, rank_of
 
@@ -50,11 +50,15 @@ class EventIds:
 
     def __init__(self, limit: int = KEPT) -> None:
         """No event yet. `limit`: ids that are remembered."""
-        self.forgotten = 0
-        """Ids that had to be forgotten."""
-        self._limit = limit
+        self.unseen = 0
+        """Ids that recorders of an earlier version did not tell."""
         self._count = 0
-        self._sent: OrderedDict[tuple[str, Id], _Sent] = OrderedDict()
+        self._sent: Limited[tuple[str, Id], _Sent] = Limited(limit)
+
+    @property
+    def forgotten(self) -> int:
+        """Ids that had to be forgotten, or are not known: from then on an unknown one proves nothing."""
+        return self._sent.forgotten + self.unseen
 
     def __len__(self) -> int:
         """Ids that are remembered."""
@@ -81,10 +85,7 @@ class EventIds:
         known = self._sent.pop(key, None)
         if known is None:
             self._count += 1
-            self._sent[key] = _Sent(http.stream, http.number, seq, self._count, data, http.losses)
-            if len(self._sent) > self._limit:
-                self._sent.popitem(last=False)
-                self.forgotten += 1
+            self._sent.keep(key, _Sent(http.stream, http.number, seq, self._count, data, http.losses))
             return
         kind = _oddity(http, known, data)
         if kind is not None and len(http.repeats) < STRAYS:

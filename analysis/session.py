@@ -4,19 +4,20 @@ Its own key is a number; the session id of MCP exists in some revisions only. Wh
 all that one connection (stdio) or one peer (HTTP, inferred) says.
 """
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.addressing import Key
 from analysis.capabilities import Declared
 from analysis.exchange import Exchange, IdState, RequestTable
 from analysis.http import HttpExchange
+from analysis.limited import Limited
 from analysis.message import Id, Invalid, Message, Notification, Request, Side
 from analysis.revisions import Era, era_of, rank_of
 from analysis.threads import Threads
 
 if TYPE_CHECKING:
     from analysis.chains import Chain, Round
+    from analysis.guesses import Meant
     from analysis.subscriptions import Subscription
     from analysis.tasks import Task
 
@@ -24,6 +25,10 @@ State: TypeAlias = Literal["new", "init-sent", "init-answered", "ready"]
 """How far the handshake has come: nothing, `initialize` sent, answered with a result, `initialized` sent."""
 Delimited: TypeAlias = Literal["session", "connection", "peer"]
 """By what it is told from others: a handshake or session id, a process run, or a guess."""
+
+USED: Final = 100_000
+"""Ids that are remembered as used; those used for the first time longest ago are forgotten first."""
+Used: TypeAlias = Limited[tuple[int, Side, Id], tuple[int, int, Key]]
 
 META: Final = "io.modelcontextprotocol/"
 PROTOCOL_VERSION: Final = META + "protocolVersion"
@@ -46,6 +51,14 @@ class Peer(NamedTuple):
 class Session:
     """What is known of one conversation so far."""
 
+    __slots__ = (
+        *("agreed", "agreed_seq", "asked", "client", "client_capabilities", "closed_ns", "declared"),
+        *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
+        *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lost_seq", "memory"),
+        *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
+        *("server_is_modern", "state", "tables", "threads", "transport", "unjudged", "unread", "used"),
+    )
+
     def __init__(
         self,
         number: int,
@@ -53,6 +66,7 @@ class Session:
         tables: dict[Side, RequestTable],
         opened_ns: int,
         threads: Threads | None = None,
+        used: "Used | None" = None,
     ) -> None:
         self.number = number
         """From 1, in the order in which they began."""
@@ -107,6 +121,8 @@ class Session:
         """That of the last `initialize`."""
         self.unjudged: dict[Side, int] = {}
         """By side, that of the last one that could not be looked into: it may be any answer."""
+        self.unread: dict[Side, int] = {}
+        """By side, messages of it that are none, and that no error without an id has answered yet."""
         self.last_ns = 0
         """Over HTTP: when something was said at last."""
         self.is_legacy = False
@@ -115,8 +131,9 @@ class Session:
         """When a side closed its stream."""
         self.process: dict[str, Any] | None = None
         """The record of how the server's process ended."""
-        self.used: OrderedDict[tuple[Side, Id], tuple[int, int, Key]] = OrderedDict()
-        """The last request of a side with an id: number, connection, key; since the last `initialize` on a pipe."""
+        self.used: Used = used if used is not None else Limited(USED)
+        """The last request with an id, by session and side: number, connection, key; since the last `initialize` on a
+        pipe. Of all sessions of the capture."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""
         self.lost_seq = -1
@@ -174,6 +191,7 @@ class Seen:
     __slots__ = (
         *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "cancelled", "state", "era"),
         *("is_converted", "earlier", "http", "body", "request", "round", "task", "subscription", "digest"),
+        "meant",
     )
 
     def __init__(
@@ -191,6 +209,7 @@ class Seen:
         is_converted: bool = False,
         earlier: Earlier | None = None,
         http: HttpExchange | None = None,
+        meant: "Meant | None" = None,
     ) -> None:
         self.message = message
         self.session = session
@@ -227,8 +246,22 @@ class Seen:
         """The task that it is about, or creates."""
         self.subscription: Subscription | None = None
         """The subscription that it begins, ends or belongs to."""
+        self.meant = meant
+        """Of a response that fits no request: the open one that it was probably meant for; None where none is known."""
         self.digest: bytes | None = None
         """Where `analysis.repeats` keeps what identifies its result."""
+
+    def pack(self) -> None:
+        """Keep the bytes of the message instead of its values; see `Request.pack`."""
+        if not isinstance(self.message, Invalid):
+            self.message.pack()
+            del self.body
+
+    def __getattr__(self, name: str) -> Any:
+        """The members of a message that was packed; nothing else is ever missing."""
+        if name != "body":
+            raise AttributeError(name)
+        return {} if isinstance(self.message, Invalid) else self.message.body
 
     @property
     def chain(self) -> "Chain | None":

@@ -4,8 +4,9 @@ A server gives one out with its answer to `initialize`. It dies by a DELETE that
 does not know it any more. In captures ids are mostly hashes: which are equal can be told of them, and nothing else.
 """
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
+
+from analysis.limited import Limited
 
 if TYPE_CHECKING:
     from analysis.http import HttpExchange, Mark
@@ -57,11 +58,14 @@ class SessionIds:
     """The session ids of a capture."""
 
     def __init__(self) -> None:
-        self.forgotten = 0
+        self._known: Limited[str, SessionId] = Limited(KEPT)
+        self._of_session: Limited[int, str] = Limited(KEPT)
+        self._of_client: Limited[str, list[SessionId]] = Limited(KEPT)
+
+    @property
+    def forgotten(self) -> int:
         """Ids that had to be forgotten."""
-        self._known: OrderedDict[str, SessionId] = OrderedDict()
-        self._of_session: OrderedDict[int, str] = OrderedDict()
-        self._of_client: OrderedDict[str, list[SessionId]] = OrderedDict()
+        return self._known.forgotten
 
     def of(self, id_: str) -> SessionId | None:
         """What is known of an id."""
@@ -84,6 +88,12 @@ class SessionIds:
         """The last ids that were given to a client; its fingerprint is that of `HttpExchange.client`."""
         return self._of_client.get(client, [])
 
+    def asked(self, http: "HttpExchange") -> None:
+        """The request of an exchange has begun: from now on, a DELETE may be why the server ends its streams."""
+        named = http.fields.get(FIELD)
+        if named and http.method == "DELETE":
+            (self._known.get(named) or self._made(named)).tried = True
+
     def answered(self, http: "HttpExchange") -> None:
         """The response of an exchange has begun."""
         asked, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
@@ -98,16 +108,13 @@ class SessionIds:
             known.is_of_opening = http.is_opening
             self._remember(known, http.client)
         if known.exchange is http and http.session is not None and http.is_opening and given:
-            self._of_session[http.session.number] = given
-            if len(self._of_session) > KEPT:
-                self._of_session.popitem(last=False)
+            self._of_session.keep(http.session.number, given)
 
     def _remember(self, given: SessionId, client: str) -> None:
-        own = self._of_client.setdefault(client, [])
+        own = self._of_client.get(client, [])
         own.append(given)
         del own[:-OF_CLIENT_KEPT]
-        if len(self._of_client) > KEPT:
-            self._of_client.popitem(last=False)
+        self._of_client.keep(client, own)
 
     def _asked(self, asked: str, http: "HttpExchange") -> None:
         is_over = not http.is_ours and not http.is_modern
@@ -129,8 +136,6 @@ class SessionIds:
             known.deleted = known.deleted or http.answered
 
     def _made(self, id_: str) -> SessionId:
-        made = self._known[id_] = SessionId()
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
-            self.forgotten += 1
+        made = SessionId()
+        self._known.keep(id_, made)
         return made

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = 10_000
 """Subscriptions that are remembered, ended ones among them; the oldest are forgotten first."""
-KEPT_BYTES: Final = 64 << 20
+KEPT_BYTES: Final = 8 << 20
 """Bytes in the frames that asked for them or acknowledged them, at most; those of a single one may be more."""
 LONGEST: Final = 512
 """Characters of a URI that can stand for all that begins with it; a longer one stands for itself alone."""
@@ -330,9 +330,9 @@ class Subscriptions:
         return found
 
     def stream_ended(self, http: "HttpExchange", t_ns: int) -> None:
-        """An exchange of HTTP is over, and with it what was listened to in it."""
+        """An HTTP exchange is over, and with it what was listened to in it, except on the older transport."""
         for listening in self._by_exchange.get(http.number, ()):
-            if listening.stream_ended_ns is None:
+            if listening.stream_ended_ns is None and not listening.session.is_legacy:
                 listening.stream_ended_ns, listening.stream_ended_by = t_ns, http.ended_by
 
     def _subscribe(
@@ -390,6 +390,12 @@ class Subscriptions:
     def _of_message(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
         exchange = message.frames[0].exchange
         by_key = self._by_key.get(session.number)
+        if session.is_legacy:
+            # Everything comes on one stream, and only the id tells subscriptions apart.
+            if by_key is None or SUBSCRIPTION_ID not in meta:
+                return None
+            named = subscription_id(message, meta)
+            return next((one for one in islice(reversed(by_key.values()), LATEST) if one.id == named), None)
         if exchange is not None:
             here = self._by_exchange.get(exchange, ())
             if len(here) < 2 or by_key is None:

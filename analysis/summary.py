@@ -22,6 +22,7 @@ from analysis.histogram import Histogram
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
+from captures.ownership import refusal
 from captures.places import cache_directory
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record
@@ -127,13 +128,8 @@ class Summarizer:
         Args:
             live: whether it is being recorded.
         """
-        fold, ending = self.fold, None
-        if not live and fold.ending is None:
-            ending = "killed"
-        elif fold.ending == "server" and self._signal:
-            ending = self._signal[:20]
-        elif fold.ending == "server" and self._status:
-            ending = f"exit {self._status}"
+        fold = self.fold
+        ending = None if live else bad_ending(fold.ending, self._status, self._signal)
         last = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)
         return Summary(
             name=_short(fold.name),
@@ -168,6 +164,25 @@ class Summarizer:
             self._traffic = [one + two for one, two in pairs] + [0] * (BUCKETS // 2)
             self._bucket_ns *= 2
         self._traffic[t_ns // self._bucket_ns] += 1
+
+
+def bad_ending(ending: object, status: object, signal: object) -> str | None:
+    """How a finished capture ended, where it did not end well: `exit 1`, `SIGKILL`, `killed` (not closed).
+
+    None where it did. What becomes of a server whose client is gone already is no bad ending.
+
+    Args:
+        ending: as the `close` record says; None where there is no such record.
+        status: of the server, as that record says.
+        signal: the same.
+    """
+    if ending is None:
+        return "killed"
+    if ending == "server" and isinstance(signal, str) and signal:
+        return signal[:20]
+    if ending == "server" and type(status) is int and status != 0:
+        return f"exit {status}"
+    return None
 
 
 def summarise(path: Path | str) -> Summary:
@@ -210,7 +225,10 @@ def cached(path: Path) -> Summary | None:
     if file is None or key is None:
         return None
     try:
-        with file.open("rb") as opened:
+        # Opening a FIFO would wait until someone opens it to write.
+        with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
+            if refusal(os.fstat(opened.fileno())):
+                return None
             kept = json.loads(opened.read(LARGEST + 1)[:LARGEST])
     except (OSError, ValueError, RecursionError):
         return None
@@ -230,6 +248,8 @@ def put(file: Path, value: object) -> bool:
     made: str | None = None
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if refusal(file.parent.stat()):
+            return False
         fd, made = tempfile.mkstemp(prefix=".making-", dir=file.parent)
         with open(fd, "w", encoding="utf-8", errors="replace") as opened:
             json.dump(value, opened)

@@ -32,10 +32,10 @@ class Tally(NamedTuple):
         """Without the notes, which tell of what is legal."""
         return self.warnings + self.errors
 
-    def plus(self, level: Level) -> "Tally":
-        """With one more."""
+    def plus(self, level: Level, count: int = 1) -> "Tally":
+        """With so many more."""
         counts = list(self)
-        counts[level - 1] += 1
+        counts[level - 1] += count
         return Tally(*counts)
 
 

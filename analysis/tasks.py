@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = 10_000
 """Tasks that are remembered; the oldest are forgotten first."""
-KEPT_BYTES: Final = 64 << 20
+KEPT_BYTES: Final = 8 << 20
 """Bytes in the frames of the requests that created them, at most; a single one may be larger."""
 REPORTS: Final = 100
 """Statuses of a task that are kept one by one; more are counted."""

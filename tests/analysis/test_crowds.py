@@ -30,11 +30,12 @@ class Tape:
 
     def __init__(self, transport: str) -> None:
         self.items: list[Frame | Record | Damage] = []
+        self.late_ns = 0  # how much later everything from now on is
         self.record("header", format=1, capture="0" * 32, transport=transport, observed_start=True)
 
     def record(self, rec: str, **members: Any) -> None:
         seq = len(self.items)
-        self.items.append(Record(seq, rec, seq * 1_000_000, members))
+        self.items.append(Record(seq, rec, seq * 1_000_000 + self.late_ns, members))
 
     def say(self, direction: Direction, exchange: int | None = None, **members: Any) -> None:
         self.raw(direction, json.dumps({"jsonrpc": "2.0", **members}).encode(), exchange)
@@ -43,7 +44,8 @@ class Tape:
         seq, unit = len(self.items), "line" if exchange is None else "http_body"
         delim = b"\n" if exchange is None else b""
         verdict = judge(raw, direction, unit, limit=1 << 24)  # type: ignore[arg-type]
-        self.items.append(Frame(seq, seq * 1_000_000, direction, raw, verdict, delim, True, 0, exchange, unit))  # type: ignore[arg-type]
+        t_ns = seq * 1_000_000 + self.late_ns
+        self.items.append(Frame(seq, t_ns, direction, raw, verdict, delim, True, 0, exchange, unit))  # type: ignore[arg-type]
 
     def post(self, exchange: int, *, session: str | None = "hmac:1", ended: bool = True, **members: Any) -> None:
         """A POST, with an answer where it has ended."""

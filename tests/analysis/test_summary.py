@@ -1,6 +1,7 @@
 """A summary says what the capture says; what is kept of it is true, or made again."""
 
 import json
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,16 @@ from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, LineCutter, read_frames
 from captures.record import members, seal
-from tests.captures.samples import conversation, every_type, frame, header, lines, lost
+from tests.captures.samples import (
+    STRANGER,
+    conversation,
+    every_type,
+    frame,
+    give_to_strangers,
+    header,
+    lines,
+    lost,
+)
 
 INITIALIZE = (
     b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
@@ -86,6 +96,20 @@ def test_what_is_kept_is_used_until_the_capture_changes(tmp_path: Path, monkeypa
     assert cached(path) is not None
     monkeypatch.setattr(module, "version", lambda: "another")
     assert cached(path) is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_what_others_may_have_written_is_not_believed(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.mcpcap", *said(INITIALIZE, CALL), closed())
+    summarise(path)
+    folder = tmp_path / "cache/mcpproxy/summaries"
+    (file,) = folder.iterdir()
+    os.chown(file, STRANGER, -1)
+    assert cached(path) is None
+    file.unlink()
+    give_to_strangers(folder, 0o770)
+    assert summarise(path).frames == 2
+    assert list(folder.iterdir()) == []
 
 
 def test_what_is_being_recorded_is_not_kept(tmp_path: Path) -> None:
@@ -167,3 +191,12 @@ def test_frames_are_those_of_the_reader(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.mcpcap"
     path.write_bytes(data)
     assert summarise(path).frames == sum(isinstance(item, Frame) for item in read_frames(Capture(path)))
+
+
+def test_all_segments_are_summed_up(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.mcpcap", *said(INITIALIZE, CALL), closed(ending="segment"))
+    rest = [("header", header(2)), *said(WRONG), closed()]
+    (tmp_path / "a.2.mcpcap").write_bytes(b"".join(lines(rest, 4)))
+    summary = summarise(first)
+    assert summary is not None
+    assert (summary.state, summary.frames) == ("ended", 3)

@@ -7,7 +7,8 @@ be among the findings; `silent`, rules that must not be. A case passes when erro
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,9 +121,16 @@ def stdio(name: str, *frames: Any, start_observed: bool = True, **more: Any) -> 
     return made
 
 
-def corpus() -> Iterator[tuple[str, Case]]:
+@cache
+def corpus() -> tuple[tuple[str, Case], ...]:
     """Every case of the corpus, with the name of its file."""
-    for path in sorted(CORPUS.glob("*.ndjson")):
-        if path.stem != "import":
-            for case in read(path):
-                yield path.stem, case
+    paths = [path for path in sorted(CORPUS.glob("*.ndjson")) if path.stem != "import"]
+    return tuple((path.stem, case) for path in paths for case in read(path))
+
+
+def by_group(told: Iterable[tuple[str, Case]]) -> dict[str, list[Case]]:
+    """Cases by the name of their file: a test for each file, as thousands of tests cost more than their cases."""
+    groups: dict[str, list[Case]] = {}
+    for group, case in told:
+        groups.setdefault(group, []).append(case)
+    return groups
