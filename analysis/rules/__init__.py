@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
+from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -57,6 +58,10 @@ RACE_NS: Final = 2_000_000_000
 UNTYPED: Final[frozenset["ResultKind"]] = frozenset({"untyped", "failed", "task"})
 """Results whose `resultType` need not be one that the revision knows."""
 
+TOLD: Final = 20
+"""The most findings of one rule about one message that are reported one by one."""
+COUNTED: Final = 1_000
+"""The most that are counted, so that a hostile list has a bounded cost however long it is."""
 LONGEST_METHOD: Final = 256
 """Characters of a method that a finding keeps."""
 
@@ -307,6 +312,24 @@ class Rule:
             at.message.index,
             at.method[:LONGEST_METHOD],
         )
+
+    @staticmethod
+    def most(found: Iterable[Finding], told: int = TOLD) -> list[Finding]:
+        """The first findings about a message; the last of these counts the others, up to `COUNTED` in all.
+
+        Args:
+            found: the findings, best a generator: what is beyond the limit is not even made.
+            told: how many are reported one by one.
+        """
+        kept, rest = list[Finding](), 0
+        for one in islice(found, COUNTED):
+            if len(kept) < told:
+                kept.append(one)
+            else:
+                rest += 1
+        if rest:
+            kept[-1] = kept[-1]._replace(more=rest)
+        return kept
 
     @classmethod
     def level_at(cls, rank: int | None, era: Era | None = None) -> Level:

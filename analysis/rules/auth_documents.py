@@ -10,8 +10,8 @@ from analysis.revisions import Span, only, since
 from analysis.rules import ERROR, NOTE, WARNING
 from analysis.rules.auth_challenge import document_of
 from analysis.rules.auth_exchanges import RESOURCE, SINCE_2025_06_18, Learning
-from analysis.rules.elicitation_url import is_local
 from analysis.rules.eras import Everywhere
+from analysis.rules.origins import is_inside, is_local, is_own
 from analysis.session import Session
 
 _SERVER: Final = "/.well-known/oauth-authorization-server"
@@ -27,7 +27,9 @@ class MetadataDocument(Learning):
 
     **On the wire.** `< HTTP/1.1 200 OK` `{"resource":"https://example.com/mcp","authorization_servers":[]}`
 
-    **Instead.** `{"resource":"https://example.com/mcp","authorization_servers":["https://login.example.com"]}`
+    **Instead.** `{"resource":"https://example.com/mcp","authorization_servers":["https://login.example.com"]}`. If the
+    server runs on the recorder's own machine, a public https name is only a note: clients may know the server by a
+    different address.
     """
 
     id = "auth/metadata-document"
@@ -50,8 +52,11 @@ class MetadataDocument(Learning):
         found: list[Finding] = []
         if not isinstance(servers, list) or not servers:
             found += self.in_response(http, session, "the document names no authorization server", ERROR)
-        if isinstance(resource, str) and not _is_here(resource, http):
-            found += self.in_response(http, session, "the document is about a resource of another origin", ERROR)
+        if isinstance(resource, str) and not is_own(resource, http):
+            text, level = "the document is about a resource of another origin", ERROR
+            if is_inside(resource, http):
+                text, level = f"{text}, which may be the public address of this server", NOTE
+            found += self.in_response(http, session, text, level)
         return found
 
 
@@ -141,15 +146,3 @@ def _is_safe(address: str) -> bool:
     except ValueError:
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and is_local(host))
-
-
-def _is_here(resource: str, http: HttpExchange) -> bool:
-    """Whether a resource is of the origin that is recorded, or of the name by which the client knows it."""
-    try:
-        told = urlsplit(resource)
-        ours = urlsplit(http.upstream)
-        if (told.scheme, told.netloc.lower()) == (ours.scheme, ours.netloc.lower()):
-            return True
-        return told.netloc.lower() == http.fields.get("host", told.netloc).lower()
-    except ValueError:
-        return False

@@ -12,7 +12,7 @@ from analysis.finding import Finding
 from analysis.http import VERSION_FIELD, HttpExchange
 from analysis.revisions import ALL, MODERN, Span
 from analysis.rules.eras import Everywhere
-from analysis.rules.exchanges import ANY, STREAM, OverHttp
+from analysis.rules.exchanges import ANY, OverHttp
 from analysis.session import Session
 
 PAGE: Final = "basic/authorization"
@@ -70,7 +70,7 @@ def is_endpoint(http: HttpExchange) -> bool:
         return True
     if http.method != "GET" or http.path.startswith("/.well-known/"):
         return False
-    return STREAM in http.fields.get("accept", "").lower() or (http.uri_key is not None and http.status == 200)
+    return http.accepts_stream or (http.uri_key is not None and http.status == 200)
 
 
 def challenges_of(http: HttpExchange) -> list[Challenge] | None:

@@ -13,9 +13,9 @@ from analysis.message import Id, Request
 from analysis.revisions import since
 from analysis.rules import NOTE, WARNING
 from analysis.rules.auth_exchanges import AtEndpoint, scheme_of
-from analysis.rules.elicitation_url import is_local
 from analysis.rules.eras import member
 from analysis.rules.exchanges import SUCCESS
+from analysis.rules.origins import is_local
 from analysis.session import CLIENT_INFO, Session
 
 KEPT: Final = 1_000

@@ -277,7 +277,10 @@ class ReceiveUnsupported(RefusalRule):
 
     id = "batch/receive-unsupported"
     versions = _BATCHES
-    replaces = ("batch/empty-response", "jsonrpc/notification-answered", "jsonrpc/error-without-id")
+    replaces = (
+        *("batch/empty-response", "jsonrpc/notification-answered", "jsonrpc/error-without-id"),
+        "error/ping-refused",
+    )
     source = "2025-03-26 basic/index"
     text = "an array is refused, though it is in order"
 

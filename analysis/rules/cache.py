@@ -1,13 +1,10 @@
 """The group `cache`: how long a result may be kept, and for whom, since 2026-07-28."""
 
-import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
 from typing import Any, ClassVar, Final, NamedTuple
 
-import orjson
-
+from analysis.digests import json_digest
 from analysis.finding import Finding
 from analysis.message import Message, Number, Side
 from analysis.methods import METHODS
@@ -305,7 +302,7 @@ class _Fresh:
         before = self._kept.pop(key, None) if key is not None else None
         if key is None or (not ttl and before is None):
             return None
-        digest = _digest({name: value for name, value in result.items() if name not in (*_HINTS, "_meta")})
+        digest = json_digest({name: value for name, value in result.items() if name not in (*_HINTS, "_meta")})
         if digest is None:
             return None
         if ttl:
@@ -331,21 +328,8 @@ def _key(seen: Seen) -> _Key | None:
     params = request.params
     rest = {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
     who = seen.http.fields.get("authorization", "") if seen.http is not None else ""
-    digest = _digest([rest, who])
+    digest = json_digest([rest, who])
     return None if digest is None else (request.method, digest)
-
-
-def _digest(value: object) -> bytes | None:
-    """Equal values have equal ones. None where that cannot be told."""
-    try:
-        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:
-        # Numbers beyond 64 bits, lone surrogates.
-        try:
-            text = json.dumps(value, sort_keys=True).encode()
-        except (TypeError, ValueError, RecursionError):
-            return None
-    return blake2b(text, digest_size=16).digest()
 
 
 def _ttl(value: object) -> float | None:

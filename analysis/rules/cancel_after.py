@@ -152,6 +152,8 @@ class Posted(Rule):
     source = "2026-07-28 basic/transports/streamable-http"
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if seen.session.is_legacy:
+            return ()  # the older transport has no other way to cancel
         return [self.finding(seen, "a cancellation is posted, where closing the stream cancels", pointer="/method")]
 
 

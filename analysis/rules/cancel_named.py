@@ -18,8 +18,6 @@ CANCELLED: Final = "notifications/cancelled"
 PAGE: Final = "2024-11-05 basic/utilities/cancellation"
 KEPT: Final = 10_000
 """Requests that created tasks which are remembered of a session."""
-USED: Final = 100_000
-"""Ids of a session that are remembered at most."""
 
 _POINTER: Final = "/params/requestId"
 # Members of an enumeration are slow to look up.
@@ -251,7 +249,7 @@ def named_id(seen: Seen) -> Id | None:
 
 def _named(seen: Seen, side: Side, id_: Id) -> Named | None:
     """The last request of a side that has an id in this session."""
-    found = seen.session.used.get((side, id_))
+    found = seen.session.used.get((seen.session.number, side, id_))
     return None if found is None else Named(found[0], found[2])
 
 
@@ -269,7 +267,7 @@ def _is_unknown(seen: Seen, id_: Id) -> bool:
         return False  # of those `cancel/by-server` tells
     if seen.cancels is not None or seen.id_state is not IdState.NEVER_SEEN or not is_of_session(seen):
         return False
-    is_sure = len(session.used) < USED and not session.tables[sender].forgotten
+    is_sure = len(session.used) < session.used.limit and not session.tables[sender].forgotten
     return is_sure and session.unjudged.get(sender) is None and _named(seen, sender, id_) is None
 
 

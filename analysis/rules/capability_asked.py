@@ -1,14 +1,15 @@
 """Capabilities of the server: what clients ask it for, and what it serves."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final
 
 from analysis.capabilities import Declared, has
 from analysis.finding import Finding, Level
+from analysis.message import Request
 from analysis.methods import METHODS
 from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
 from analysis.rules import RACE_NS, WARNING, Rule
-from analysis.rules.error_codes import code_of
+from analysis.rules.error_codes import code_of, params_of, text_of
 from analysis.session import Seen
 
 _METHOD_NOT_FOUND: Final = -32601
@@ -173,45 +174,83 @@ class ServedUndeclared(Rule):
         return [self.finding(seen, text, pointer="/result", related=(told.seq, request.seq))]
 
 
-class DeclaredNotServed(Rule):
-    """A server has no method for what it declared.
+_SERVED: Final = frozenset(
+    {
+        *("tools/list", "prompts/list", "resources/list"),
+        *("completion/complete", "logging/setLevel", "resources/subscribe"),
+        *("prompts/get", "resources/read", "resources/unsubscribe"),
+    }
+)
+_SERVED_BY_CLIENTS: Final = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
 
-    **Why it matters.** The client shows its user a feature that fails whenever it is used.
+
+class DeclaredNotServed(Rule):
+    """A server or a client has no method for what it declared.
+
+    **Why it matters.** A client shows its user a feature that fails whenever it is used. A server asks for roots, for a
+    completion or for input of the user in the middle of a call, and the call fails.
 
     **On the wire.** `< {…,"capabilities":{"prompts":{}}}` … `> {"id":3,"method":"prompts/list"}`
-    `< {"id":3,"error":{"code":-32601,…}}`
+    `< {"id":3,"error":{"code":-32601,…}}`; or `> {…,"capabilities":{"roots":{}}}` … `< {"id":1,"method":"roots/list"}`
+    `> {"id":1,"error":{"code":-32601,…}}`
 
-    **Instead.** Answer with an empty list, or do not declare it.
+    **Instead.** Answer, with an empty list where there is nothing, or do not declare it.
     """
 
     id = "capability/declared-not-served"
-    who = "server"
     levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: WARNING}
-    sender = "server"
-    methods = frozenset(
-        {
-            *("tools/list", "prompts/list", "resources/list"),
-            *("completion/complete", "logging/setLevel", "resources/subscribe"),
-        }
-    )
-    source = "2026-07-28 server/tools; 2024-11-05 basic/lifecycle"
+    methods = _SERVED | _SERVED_BY_CLIENTS
+    source = "2026-07-28 server/tools; 2024-11-05 basic/lifecycle, client/roots, client/sampling"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
         if not METHODS[method].is_defined(like.rank):
             return False
-        return method != "completion/complete" or like.rank != 0
+        if like.message.sender == "client":
+            # Clients of the modern era are asked in results, and answer in the next request.
+            return method in _SERVED_BY_CLIENTS and like.era == "handshake"
+        return method in _SERVED and (method != "completion/complete" or like.rank != 0)
 
-    def on_error(self, seen: Seen) -> Iterator[Finding]:
-        told, request = seen.session.declared.get(seen.era), seen.request
-        if told is None or request is None or code_of(seen) != _METHOD_NOT_FOUND:
-            return
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or code_of(seen) != _METHOD_NOT_FOUND:
+            return ()
+        if seen.message.sender == "client":
+            session = seen.session
+            declared, told = session.client_capabilities or {}, session.last_initialize
+            is_refused = not _asks_for_more(request, declared) and told < request.seq
+        else:
+            by_server = seen.session.declared.get(seen.era)
+            if by_server is None:
+                return ()
+            declared, told = by_server.capabilities, by_server.seq
+            is_refused = not _is_about_one(seen, request) and told < seen.message.seq
         gate = METHODS[request.method].gate
-        if has(told.capabilities, gate) and told.seq < seen.message.seq:
-            text = f"{request.method} is refused with -32601, and {gate} was declared"
-            yield self.finding(seen, text, pointer="/error/code", related=(told.seq, request.seq))
+        if not is_refused or not has(declared, gate):
+            return ()
+        text = f"{request.method} is refused with -32601, and {gate} was declared"
+        return [self.finding(seen, text, pointer="/error/code", related=(told, request.seq))]
 
 
 # ---- what the rules ask
+
+_NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
+"""Requests for a single item → the member that names it, and the word for it."""
+
+
+def _is_about_one(seen: Seen, request: Request) -> bool:
+    """Whether an error is about the item that was requested, not about the method."""
+    if request.method not in _NAMED:
+        return False
+    (member, kind), text = _NAMED[request.method], text_of(seen).replace(request.method, "")
+    name = params_of(request).get(member)
+    return kind in text or (isinstance(name, str) and bool(name) and name.casefold() in text)
+
+
+def _asks_for_more(request: Request, declared: dict[str, Any]) -> bool:
+    """Whether a request needs more of a client than the capability by which it can be asked at all."""
+    params = params_of(request)
+    wants_tools = request.method == "sampling/createMessage" and not {"tools", "toolChoice"}.isdisjoint(params)
+    return "task" in params or (wants_tools and not has(declared, "sampling.tools"))
 
 
 def knows(seen: Seen, told: Declared) -> bool:

@@ -139,7 +139,8 @@ class FlagNotBoolean(_Declaration):
 class UnknownCapability(_Declaration):
     """A capability is declared that the revision in force does not define.
 
-    **Why it matters.** The other side passes over it. That is legal; a typing mistake looks just the same.
+    **Why it matters.** The other side passes over it. That is legal; a typing mistake looks just the same. Capabilities
+    that only another revision defines are reported here, and not as `version/newer-member` as well.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
 

@@ -126,7 +126,7 @@ class HttpSse(Rule):
     versions = since("2025-03-26")
     level = NOTE
     once = True
-    methods = frozenset({"initialize"})
+    methods = frozenset({"initialize", "server/discover"})
     source = "2025-03-26 basic/transports; 2026-07-28 deprecated"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:

@@ -16,8 +16,6 @@ from analysis.session import Seen
 CREATE: Final = "elicitation/create"
 FIELDS: Final = 1_000
 """Fields of one form that are looked at."""
-MOST: Final = 20
-"""Findings of one rule about one form."""
 TEXT: Final = 10_000
 """Characters of a text that are looked at."""
 PAGE: Final = "2025-06-18 client/elicitation"
@@ -25,9 +23,21 @@ MODES: Final = REVISIONS.index("2025-11-25")
 
 _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 _PRIMITIVES: Final = ("number", "integer", "boolean")
-_SENSITIVE: Final = re.compile(
+_NAMES: Final = (
     r"\b(?:pass ?words?|pass ?phrases?|secrets?|api ?keys?|access ?tokens?|private ?keys?|card ?numbers?|cvv|pin)\b"
-).search
+)
+_SENSITIVE: Final = re.compile(_NAMES).search
+_CLAUSES: Final = re.compile(r"[.;!?\n]|\bbut\b|, (?=(?:please )?(?:enter|type|give|use|provide)\b)").split
+_VERBS: Final = (
+    "add|ask|contain|disclos|enter|fill|giv|includ|past|provid|put|reveal|send|shar|stor|submit|tell|typ|us|writ"
+)
+# "Never enter your PIN here" takes the rest of its clause with it; "not your password" only itself.
+_FORBIDDEN: Final = re.compile(
+    rf"\b(?:never|avoid|not|do ?nt|\w+n['’]t)(?: \w+){{0,3}}? (?:{_VERBS})(?:e|s|es|ed|ing|ting)?\b.*"
+).sub
+_LACKING: Final = re.compile(
+    rf"\b(?:no|not|without|except|other than|instead of)(?: (?:an?|any|the|your|my|real|actual))* {_NAMES}"
+).sub
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
 _URL: Final = re.compile(r"(?i)\bhttps?://\S").search
 
@@ -44,8 +54,7 @@ class Form(Asked):
 
     def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if not is_url(seen, params):
-            for _, one in zip(range(MOST), self.form(seen, params, pointer), strict=False):
-                yield one
+            yield from self.most(self.form(seen, params, pointer))
 
     def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """One form."""
@@ -116,7 +125,8 @@ class Sensitive(Form):
 
     **On the wire.** `…"requestedSchema":{"type":"object","properties":{"password":{"type":"string"}}}`
 
-    **Instead.** Send the user to a page of your own, by an elicitation with `"mode":"url"`, or by OAuth.
+    **Instead.** Send the user to a page of your own, by an elicitation with `"mode":"url"`, or by OAuth. A text that
+    warns against entering a secret is not reported, nor is a checkbox or a choice.
     """
 
     id = "elicitation/sensitive"
@@ -126,8 +136,10 @@ class Sensitive(Form):
 
     def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         for name, field in fields_of(params):
+            if member(field, "type") == "boolean" or isinstance(member(field, "enum") or member(field, "oneOf"), list):
+                continue
             texts = (name, member(field, "title"), member(field, "description"))
-            if any(isinstance(text, str) and _SENSITIVE(_words(text)) for text in texts):
+            if any(isinstance(text, str) and _asks_for_secret(text) for text in texts):
                 at = f"{pointer}/requestedSchema/properties/{step(name, 200)}"
                 yield self.finding(seen, "a field of a form asks for what looks like a secret", pointer=at)
 
@@ -232,6 +244,14 @@ def _fault(field: object, rank: int | None) -> str | None:
 
 def _is_choice(items: object) -> bool:
     return isinstance(member(items, "enum"), list) or isinstance(member(items, "anyOf"), list)
+
+
+def _asks_for_secret(text: str) -> bool:
+    """Whether a text names a secret without saying that it must not be entered."""
+    words = _words(text)
+    if not _SENSITIVE(words):
+        return False
+    return any(_SENSITIVE(_FORBIDDEN("", _LACKING("", clause))) for clause in _CLAUSES(words))
 
 
 def _words(text: str) -> str:

@@ -1,6 +1,5 @@
 """Pages that a server sends the user to, and whether it says when they are done."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -11,9 +10,9 @@ from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.elicitation_form import Asked, is_url
 from analysis.rules.eras import member
 from analysis.rules.error_codes import URL_ELICITATION, code_of, data_of
+from analysis.rules.origins import is_local
 from analysis.session import Seen
 
-_LOOPBACK: Final = re.compile(r"127(?:\.[0-9]{1,3}){3}").fullmatch
 KEPT: Final = 10_000
 """Elicitations of a session that are remembered."""
 LISTED: Final = 100
@@ -242,8 +241,3 @@ def _split(text: str) -> SplitResult | None:
     if not url.scheme or not (url.netloc or url.scheme.lower() not in ("http", "https")):
         return None
     return url
-
-
-def is_local(host: str) -> bool:
-    """Whether a host, in lower case, is the machine itself."""
-    return host in ("localhost", "::1") or host.endswith(".localhost") or _LOOPBACK(host) is not None

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from analysis.exchange import Outcome
 from analysis.http import VERSION_FIELD
-from analysis.message import Request, Response
+from analysis.message import Message, Request, Response
 from analysis.revisions import MODERN, Era, Span, rank_of
 from analysis.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Seen
 
@@ -62,6 +62,16 @@ def speaks_modern(seen: Seen) -> bool:
     if rank is not None:
         return rank >= MODERN
     return request.method != "subscriptions/listen" or seen.session.is_modern is not False
+
+
+def modern_initialize(message: Message) -> str | None:
+    """The version that an `initialize` names only in `_meta`, as modern requests do, and not as a handshake does."""
+    if not isinstance(message, Request) or message.method != "initialize":
+        return None
+    version: object = message.meta.get(PROTOCOL_VERSION)
+    if not isinstance(version, str) or (rank_of(version) or 0) < MODERN:
+        return None
+    return version if member(message.params, "protocolVersion") is None else None
 
 
 def version_of(request: Request) -> str | None:

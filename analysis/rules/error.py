@@ -2,6 +2,7 @@
 
 from analysis.rules.error_answers import (
     ElicitationModeCode,
+    PingRefused,
     ResourceNotFoundCode,
     RootsUnsupportedCode,
     SamplingCode,
@@ -21,7 +22,7 @@ from analysis.rules.error_codes import (
     UndefinedMcpCode,
     UnknownMethodCode,
 )
-from analysis.rules.error_lists import PromptArgsCode, ToolInputAsProtocolError, UnknownToolAsResult
+from analysis.rules.error_lists import PromptArgsCode, ToolInputAsProtocolError, UnknownToolAsResult, UnknownToolCode
 
 __all__ = [
     "AnError",
@@ -30,6 +31,7 @@ __all__ = [
     "LegacyRange",
     "MisusedMcpCode",
     "ParseErrorForValidJson",
+    "PingRefused",
     "PromptArgsCode",
     "ReservedCode",
     "ResourceNotFoundCode",
@@ -40,6 +42,7 @@ __all__ = [
     "UndefinedMcpCode",
     "UnknownMethodCode",
     "UnknownToolAsResult",
+    "UnknownToolCode",
     "UnsupportedVersionData",
     "UnsupportedVersionShape",
     "UrlElicitationShape",

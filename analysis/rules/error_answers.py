@@ -1,15 +1,17 @@
 """Errors that answer a particular question: which code and data belong to it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.finding import Finding, Level
+from analysis.http import HttpExchange
 from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.error_codes import (
     NOT_FOUND,
     PARAMS,
+    PARSE,
     RESOURCE,
     URL_ELICITATION,
     VERSION,
@@ -19,7 +21,46 @@ from analysis.rules.error_codes import (
     shown,
     text_of,
 )
-from analysis.session import Seen
+from analysis.session import Seen, Session
+
+
+class PingRefused(Rule):
+    """A `ping` is answered with an error.
+
+    **Why it matters.** A peer that checks whether the other side is alive takes an error for a no: some hosts end the
+    session or restart the server.
+
+    **On the wire.** `> {"id":4,"method":"ping"}` `< {"id":4,"error":{"code":-32601,"message":"Method not found"}}`
+
+    **Instead.** `< {"id":4,"result":{}}`, at once and in any state, even before `initialize`.
+    """
+
+    id = "error/ping-refused"
+    versions = HANDSHAKE_ERA
+    methods = frozenset({"ping"})
+    source = "2024-11-05 basic/utilities/ping"
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        # The HTTP status of a message in a response body is known only when the response is over.
+        is_body = seen.message.sender == "server" and seen.message.frames[0].unit == "http_body"
+        return () if is_body else self._look(seen)
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message knows it
+        if http.status is None or http.status >= 400:
+            return ()  # HTTP refused it: the session has ended, or the credentials are not valid
+        said = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
+        return [one for seen in said if self._holds(seen) for one in self._look(seen)]
+
+    def _holds(self, seen: Seen) -> bool:
+        return seen.method == "ping" and self.versions.holds(seen.rank, seen.era)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        code, exchange = code_of(seen), seen.exchange
+        if code in (None, PARSE) or exchange is None or exchange.cancelled_ns is not None or "result" in seen.body:
+            return
+        if isinstance(exchange.request.body.get("params", {}), dict):
+            text = f"a ping is answered with error {shown(code)}; the answer must be an empty result"
+            yield self.finding(seen, text, pointer="/error", related=(exchange.request.seq,))
 
 
 class ResourceNotFoundCode(Rule):
@@ -42,10 +83,10 @@ class ResourceNotFoundCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code, request = code_of(seen), seen.request
-        if code is None or code in (NOT_FOUND, RESOURCE) or request is None or seen.message.sender != "server":
+        if code is None or code == RESOURCE or request is None or seen.message.sender != "server":
             return
         is_modern = seen.era == "modern"
-        if (is_modern and code == PARAMS) or not _says_missing(seen, params_of(request).get("uri")):
+        if (is_modern and code == PARAMS) or not says_missing(seen, params_of(request).get("uri")):
             return
         due = PARAMS if is_modern else RESOURCE
         text = f"a resource that does not exist is refused with {shown(code)}, not {due}"
@@ -234,6 +275,7 @@ class ElicitationModeCode(Rule):
     who = "client"
     versions = only("2025-11-25")
     methods = frozenset({"elicitation/create"})
+    replaces = ("capability/declared-not-served",)
     source = "2025-11-25 client/elicitation"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
@@ -254,7 +296,7 @@ _OTHERS: Final = re.compile(r"\b(?:session|method|handler|tool|prompt|client|ser
 _LONGEST: Final = 4096
 
 
-def _says_missing(seen: Seen, uri: object) -> bool:
+def says_missing(seen: Seen, uri: object) -> bool:
     """Whether an error says that there is no such resource."""
     data = data_of(seen)
     if isinstance(data, dict) and isinstance(uri, str) and data.get("uri") == uri:

@@ -71,7 +71,8 @@ class UnknownMethodCode(Rule):
     **On the wire.** `> {"id":2,"method":"tools/lst"}` `< {"id":2,"error":{"code":-32600,…}}` is fine, as the server may
     have looked no further; `"code":-32000` is not
 
-    **Instead.** Answer methods that you do not have with -32601.
+    **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, may
+    exist and fail with any code.
     """
 
     id = "error/unknown-method-code"
@@ -370,6 +371,8 @@ def shown(code: int) -> str:
 _LONGEST: Final = 4096
 """Characters of a message that are looked into."""
 _DOUBTFUL: Final = 16
+_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
+"""What stands before the slash in the names of MCP's methods."""
 _WRONG_SIDE: Final = "is not for this side to answer"
 # These break off a line, or a value on it; all others leave it as JSON that a strict parser takes.
 _READABLE: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
@@ -408,7 +411,10 @@ def _impossible(request: Request, rank: int | None) -> str | None:
         return None
     method = METHODS.get(request.method)
     if method is None:
-        return "is a method of no revision"
+        # Outside MCP's groups it may be a method of an extension, and fail with a code of its own.
+        group, slash, _ = request.method.partition("/")
+        is_foreign = group not in _GROUPS if slash else "." in group
+        return None if is_foreign else "is a method of no revision"
     if request.sender not in method.senders(rank):
         return _WRONG_SIDE
     if rank is not None and not method.is_defined(rank) and any(method.is_defined(older) for older in range(rank)):

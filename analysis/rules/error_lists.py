@@ -1,15 +1,15 @@
 """Errors about tools and prompts by name, which need to know what the server has listed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from analysis.exchange import Outcome
-from analysis.finding import Finding
+from analysis.finding import Finding, Level
 from analysis.message import Request
-from analysis.revisions import since
+from analysis.revisions import HANDSHAKE_ERA, Span, since
 from analysis.rules import NOTE, WARNING, Rule
 from analysis.rules.eras import outcome_of
-from analysis.rules.error_codes import NOT_FOUND, PARAMS, code_of, has_envelope, params_of, shown
+from analysis.rules.error_codes import INTERNAL, NOT_FOUND, PARAMS, code_of, has_envelope, params_of, shown
 from analysis.rules.listings import Listing, prompts_of, tools_of
 from analysis.rules.prompt_known import missing_arguments
 from analysis.session import Seen
@@ -107,6 +107,37 @@ class UnknownToolAsResult(_Listed):
         if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
             text = "a call of a tool that is not listed gets a result with isError, not -32602"
             yield self.finding(seen, text, pointer="/result/isError", related=(request.seq,))
+
+
+class UnknownToolCode(_Listed):
+    """A call to a tool that does not exist is refused with -32601 or -32603.
+
+    **Why it matters.** -32601 says that the server has no tools at all, and -32603 that it has failed. -32602 lets the
+    caller know that the name is wrong, so that it fetches the list again.
+
+    **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"gone"}}` `< {"id":6,"error":{"code":-32601,…}}`
+
+    **Instead.** `< {"id":6,"error":{"code":-32602,"message":"Unknown tool: gone"}}`. Up to 2025-11-25 only
+    an example says so, and the finding is a note.
+    """
+
+    id = "error/unknown-tool-code"
+    who = "server"
+    level = WARNING
+    levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: NOTE}
+    needs_lists = True
+    replaces = ("error/internal",)
+    methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
+    source = "2024-11-05 server/tools; 2026-07-28 schema InvalidParamsError"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code, request = code_of(seen), seen.request
+        if request is None or request.method != "tools/call" or code not in (NOT_FOUND, INTERNAL):
+            return
+        name = params_of(request).get("name")
+        if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
+            text = f"a call to a tool that is not listed is refused with {shown(code)}, not -32602"
+            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
 class PromptArgsCode(_Listed):

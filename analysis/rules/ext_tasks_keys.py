@@ -1,13 +1,10 @@
 """What tasks of the extension ask for: each question has a key, under which it is answered once."""
 
-import json
 from collections.abc import Iterable
-from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final
 
-import orjson
-
+from analysis.digests import json_digest
 from analysis.finding import Finding
 from analysis.message import Message
 from analysis.pointer import step
@@ -171,11 +168,4 @@ def _digest(question: Any) -> bytes:
         params = question.get("params")
         if isinstance(params, dict):
             question["params"] = {name: value for name, value in params.items() if name != "_meta"}
-    try:
-        text = orjson.dumps(question, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # numbers beyond 64 bits, lone surrogates
-        try:
-            text = json.dumps(question, sort_keys=True).encode()
-        except (ValueError, RecursionError):
-            return b""
-    return blake2b(text, digest_size=16).digest()
+    return json_digest(question) or b""

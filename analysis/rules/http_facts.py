@@ -70,6 +70,8 @@ def _faults(seen: Seen, http: HttpExchange) -> list[Fault]:
     request = seen.message
     if not isinstance(request, Request) or request.index is not None or not speaks_modern(seen):
         return []
+    if seen.session.is_legacy:
+        return []  # only Streamable HTTP repeats in headers what the body says
     found: list[Fault] = []
     _look_at_method(request, http, found)
     wanted = member(request.params, NAMED.get(request.method, ""))

@@ -12,11 +12,11 @@ from analysis.revisions import ALL, since
 from analysis.rules import NOTE, WARNING
 from analysis.rules.eras import Everywhere, member, short
 from analysis.rules.exchanges import ANY, JSON, NOT_JUDGED, SESSIONS, STREAM, SUCCESS, Answered, Over, messages_of
+from analysis.rules.origins import is_local, is_own
 from analysis.session import Session
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
-_LOOPBACK: Final = frozenset({"localhost", "::1"})
 _UTF8: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
 _LONGEST: Final = 4096
 """Characters of a header that are looked at."""
@@ -173,9 +173,7 @@ class OriginAccepted(Answered):
         origin = http.fields.get("origin")
         if not origin or origin.startswith("hmac:"):
             return ()
-        host, place = _host(origin)
-        own = {http.fields.get("host", "").lower(), _host(http.upstream)[1]}
-        if _is_loopback(host) or (place and place in own):
+        if is_local(_host(origin)) or is_own(origin, http):
             return ()
         return self.in_response(http, session, f"a request with the origin {short(origin)} is served")
 
@@ -257,14 +255,9 @@ def _parameter(value: str, name: str) -> str:
     return ""
 
 
-def _host(origin: str) -> tuple[str, str]:
-    """The host of an address, and the same with its port; empty where there is none."""
+def _host(origin: str) -> str:
+    """The host of an address; empty where there is none."""
     try:
-        parts = urlsplit(origin)
-        return parts.hostname or "", parts.netloc.rpartition("@")[2].lower()
+        return urlsplit(origin).hostname or ""
     except ValueError:
-        return "", ""
-
-
-def _is_loopback(host: str) -> bool:
-    return host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost")
+        return ""

@@ -177,7 +177,8 @@ class JsonNotSingle(Over):
 class ResponseIdMismatch(Rule):
     """The JSON that answers a POST has the id of none of its requests.
 
-    **Why it matters.** The client drops it, or gives it to another call that happens to have that id.
+    **Why it matters.** The client drops it, or gives it to another call that happens to have that id. Other answers
+    whose id nobody used are reported as `id/unknown-response`: on a stream, and in answer to a POST without a request.
 
     **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `< {"id":5,"result":{…}}`
 

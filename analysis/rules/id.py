@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from analysis.addressing import Key
 from analysis.exchange import IdState
-from analysis.finding import Finding
+from analysis.finding import Finding, with_guess
 from analysis.message import Id, Number, Request, Response, number_text
 from analysis.methods import METHODS
 from analysis.revisions import HANDSHAKE_ERA
@@ -157,7 +157,9 @@ class DuplicateRequest(Rule):
 class UnknownResponse(Rule):
     """A response carries an id that the other side never used in a request.
 
-    **Why it matters.** The caller drops it, or pairs it with the wrong call; both look like a hang.
+    **Why it matters.** The caller drops it, or pairs it with the wrong call; both look like a hang. The finding names
+    the request that the answer was probably meant for: the only one, or the oldest, that was open in its session then.
+    Of JSON that answers a POST with a request, `http/response-id-mismatch` tells instead.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` where no request 7 was ever sent
 
@@ -170,7 +172,7 @@ class UnknownResponse(Rule):
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if _is_unknown(seen) and _own(seen) is IdState.NEVER_SEEN:
-            yield self.finding(seen, f"no request ever had the id {_id(seen)}", pointer="/id")
+            yield self.finding(seen, with_guess(f"no request ever had the id {_id(seen)}", seen.meant), pointer="/id")
 
 
 class SelfAnswered(Rule):
@@ -332,7 +334,9 @@ def _may_answer_lost(seen: Seen) -> bool:
     type_, opening = message.id.type, session.initialize
     if opening is not None and opening.sender == request.sender and opening.id.type == type_:
         return True
-    return any(side == request.sender and id_.type == type_ for side, id_ in islice(reversed(session.used), _LATEST))
+    latest = islice(reversed(session.used), 10 * _LATEST)  # of all sessions
+    own = ((side, id_) for number, side, id_ in latest if number == session.number)
+    return any(side == request.sender and id_.type == type_ for side, id_ in islice(own, _LATEST))
 
 
 def _id(seen: Seen) -> str:
@@ -373,4 +377,4 @@ def _answered(seen: Seen) -> int | None:
 
 def _is_replay(seen: Seen) -> bool:
     """Whether it came on a stream that was opened to hear again what was said."""
-    return seen.http is not None and "last-event-id" in seen.http.fields
+    return seen.http is not None and seen.http.is_replay

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.exchange import IdState
-from analysis.finding import Finding
+from analysis.finding import Finding, with_guess
 from analysis.http import HttpExchange
 from analysis.message import Id, Invalid, Notification, Request, Response, Side, id_of
 from analysis.rules import NOTE, WARNING, Ending, Rule
@@ -118,7 +118,9 @@ class ResultWithoutId(AnswerRule):
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
         if not answer.is_error and _is_nameless(answer):
             yield self.finding(
-                seen, "a result without an id answers nothing", pointer="" if answer.id is None else "/id"
+                seen,
+                with_guess("a result without an id answers nothing", seen.meant),
+                pointer="" if answer.id is None else "/id",
             )
 
 
@@ -217,7 +219,8 @@ class ErrorWithoutId(Rule):
                 yield from map(self._found, suspects)
 
     def _found(self, seen: Seen) -> Finding:
-        return self.finding(seen, "an error without an id, though all that had come could be read")
+        text = "an error without an id, though all that had come could be read"
+        return self.finding(seen, with_guess(text, seen.meant))
 
     def _doubts(self, session: Session) -> _Doubts:
         # What came before a capture that begins in the middle explains one error of each side, what is lost any number.

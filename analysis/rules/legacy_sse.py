@@ -15,6 +15,7 @@ from analysis.revisions import since
 from analysis.rules import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.exchanges import POST, STREAM, SUCCESS, OverHttp
 from analysis.rules.framing_text import reason
+from analysis.rules.origins import is_own
 from analysis.rules.sse_events import NOT_JSON, is_older
 from analysis.session import Seen, Session
 
@@ -101,7 +102,7 @@ class EndpointInvalid(_OfStream):
             is_valid = False
         if not is_valid:
             return [self._told(http, session, "the address of the event endpoint is no URI")]
-        if not parts.netloc or parts.netloc.lower() in _origins(http):
+        if not parts.netloc or is_own(address, http):
             return ()
         found = self._told(http, session, "the address of the event endpoint is of another origin")
         return [found._replace(level=WARNING)]
@@ -224,7 +225,7 @@ class AnswerInPost(OverHttp):
     source = _PAGE
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.received or http.announced_by is None or isinstance(http.received[0].message, Invalid):
+        if not http.received or not http.is_for_stream or isinstance(http.received[0].message, Invalid):
             return ()
         text = "a message comes in the response to a POST, and not on the stream"
         return self.in_response(http, session, text, self.level)
@@ -246,7 +247,7 @@ class PostAfterClose(_OfPost):
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
-        if stream is None or stream.over is None or http.asked is None:
+        if stream is None or stream.over is None or http.asked is None or not http.is_for_stream:
             return ()
         if http.asked.t_ns - stream.over.t_ns <= RACE_NS or not stream.is_unbroken:
             return ()
@@ -271,7 +272,7 @@ class NoVersionHeader(_OfPost):
     source = "2025-06-18 basic/lifecycle"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if VERSION_FIELD in http.fields or http.announced_by is None or http.is_opening:
+        if VERSION_FIELD in http.fields or not http.is_for_stream or http.is_opening:
             return ()
         if session is None or session.state not in ("init-answered", "ready"):
             return ()
@@ -283,20 +284,9 @@ class NoVersionHeader(_OfPost):
 
 def _is_newer(http: HttpExchange) -> bool:
     """Whether a POST shows that it is one of Streamable HTTP."""
-    if http.session_id is not None or http.is_modern or http.media == STREAM:
-        return True
-    return STREAM in http.fields.get("accept", "").lower()
+    return http.session_id is not None or http.is_modern or http.media == STREAM or http.accepts_stream
 
 
 def _is_older_place(http: HttpExchange) -> bool:
     """Whether the older transport was spoken at the path of an exchange."""
     return any(one.path == http.path for one in http.older)
-
-
-def _origins(http: HttpExchange) -> tuple[str, str]:
-    """The names by which clients and the recorder know the server."""
-    try:
-        upstream = urlsplit(http.upstream).netloc.lower()
-    except ValueError:
-        upstream = ""
-    return http.fields.get("host", "").lower(), upstream

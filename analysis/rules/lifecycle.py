@@ -9,7 +9,7 @@ from analysis.message import Message, Notification, Request
 from analysis.methods import MODERN_METHODS, UNPREFIXED
 from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.eras import Everywhere, code_of, listed, short
+from analysis.rules.eras import Everywhere, code_of, listed, modern_initialize, short
 from analysis.session import PROTOCOL_VERSION, Seen, Session, State
 
 _INITIALIZED: Final = "notifications/initialized"
@@ -403,6 +403,8 @@ class InitializeFailed(Rule):
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         if seen.exchange is None or seen.exchange.response is None or seen.session.server_is_modern:
             return
+        if modern_initialize(seen.exchange.request) is not None:
+            return  # version/modern-in-handshake has reported it
         code, versions = code_of(seen.exchange.response), listed(seen.exchange.response)
         text = f"initialize was refused with code {code}" if code is not None else "initialize was refused"
         if versions:

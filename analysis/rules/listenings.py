@@ -45,6 +45,8 @@ class OfStream(Rule):
         """Only of what the server itself has ended: a connection that breaks may be anybody's doing."""
         if http.ended_by != "complete" or http.status is None or http.status >= 300 or http.over is None:
             return ()
+        if session.is_legacy or not http.is_streamable:
+            return ()  # there, the response to a POST is not a stream
         return self._in_stream(http, session)
 
     def _in_stream(self, http: HttpExchange, session: Session) -> Iterator[Finding]:

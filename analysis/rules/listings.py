@@ -1,8 +1,14 @@
 """What a server lists: tools, resources, templates, page by page, for the rules that have to know it.
 
 A walk is a list with all its pages, each asked for by the cursor of the one before. It is complete with a page that has
-no next one, and holds until the server says that the list has changed. Whatever was asked for before that is of no use
-any more. All rules that look at one list share what is known of it; it does not matter which of them looks first.
+no next one, and holds until the server says that the list has changed.
+
+A list that was asked for before such a notice and answered after it counts: the server sent it last, and the client
+knows no other. Servers that register their tools as they start send the notice just there; if only the next list
+counted, a client that never asks again would not be compared with anything. Not known is a list of which a page came
+before the notice. One that was asked for after the notice is not replaced by one that was asked for before it.
+
+All rules that look at one list share what is known of it; it does not matter which of them looks first.
 """
 
 from collections import OrderedDict
@@ -99,7 +105,7 @@ class Listing:
         self._open: OrderedDict[Id, _Walk] = OrderedDict()
         self._walk: _Walk | None = None
         self._since, self._epoch = -1, 0
-        self._changed = -1
+        self._asked = self._changed = -1
         self._order: tuple[list[str], int] | None = None
         self._last: tuple[Message, Page] | None = None
         self._single: tuple[_Walk, Page, bytes | None] | None = None
@@ -140,7 +146,7 @@ class Listing:
             return again
         walk = self._walk_of(seen, request)
         page = Page(items, _add(walk, items, self._name, seen))
-        if not self._is_of_now(request, seen.session):
+        if not self._may_hold(request, seen.session):
             return page
         cursor = result.get("nextCursor")
         if cursor is not None:
@@ -151,7 +157,7 @@ class Listing:
         if not walk.is_whole:
             self._walk = None  # it may say other things than the one before
             return page
-        page.reordered = self._complete(walk, seen)
+        page.reordered = self._complete(walk, request, seen)
         is_plain = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
         self._single = (walk, page, result_digest(seen)) if is_plain and len(items) == len(page.items) else None
         return page
@@ -162,32 +168,34 @@ class Listing:
             return None
         _, page, digest = self._single
         is_single = "nextCursor" not in result and _cursor(request) is None
-        if not is_single or self._order is None or not self._is_of_now(request, seen.session):
+        if not is_single or self._order is None or not self._may_hold(request, seen.session):
             return None
         if (digest is None or digest != result_digest(seen)) and not _is_alike(page.items, items):
             return None
-        self._order = self._order[0], seen.message.seq
+        self._order, self._asked = (self._order[0], seen.message.seq), request.seq
         return page
 
-    def _is_of_now(self, request: Request, session: Session) -> bool:
-        """Whether nothing has changed since it was asked for, as far as is known."""
-        return request.seq > self._changed and request.seq > session.lost_seq
+    def _may_hold(self, request: Request, session: Session) -> bool:
+        """Whether what answers a request may be the list from now on."""
+        is_overtaken = self._walk is not None and request.seq < self._changed < self._asked
+        return not is_overtaken and request.seq > session.lost_seq
 
     def _walk_of(self, seen: Seen, request: Request) -> _Walk:
         cursor = _cursor(request)
         if cursor is None:
             return _Walk()
-        walk = self._open.pop(id_of(cursor), None) if self._is_of_now(request, seen.session) else None
+        walk = self._open.pop(id_of(cursor), None) if self._may_hold(request, seen.session) else None
         if walk is None:
             walk = _Walk()
             walk.is_whole = False
         return walk
 
-    def _complete(self, walk: _Walk, seen: Seen) -> int | None:
+    def _complete(self, walk: _Walk, request: Request, seen: Seen) -> int | None:
         known, order = self._walk, list(walk.entries)
         is_same = known is not None and self._epoch == seen.session.epoch and _is_same(known, walk)
         if not is_same:
             self._walk, self._since, self._epoch = walk, seen.message.seq, seen.session.epoch
+        self._asked = request.seq
         before, self._order = self._order, (order, seen.message.seq)
         if before is None or before[0] == order or set(before[0]) != set(order):
             return None

@@ -22,6 +22,7 @@ _SETTLED: Final = 3
 
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _is_key: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?").fullmatch
+_is_plain: Final = re.compile(r"[A-Za-z0-9]").fullmatch
 _IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 # What comes after the flags is for versions to come.
 _is_traceparent: Final = re.compile(rf"00{_IDS}|(?!00|ff)[0-9a-f]{{2}}{_IDS}(?:-.*)?").fullmatch
@@ -52,13 +53,13 @@ class _Anywhere(Rule):
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return islice(self.found(seen), TOLD)
+        return self.most(self.found(seen), TOLD)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return islice(self.found(seen), TOLD)
+        return self.most(self.found(seen), TOLD)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return islice(self.found(seen), TOLD)
+        return self.most(self.found(seen), TOLD)
 
     def found(self, seen: Seen) -> Iterator[Finding]:
         """What is wrong with a message."""
@@ -90,7 +91,7 @@ class NotObject(_Meta):
         odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if seen.era == "modern" and isinstance(seen.message, Request):
             odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # it lacks more than that
-        return [self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd[:TOLD]]
+        return self.most((self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd), TOLD)
 
 
 class InvalidKey(_Meta):
@@ -111,12 +112,12 @@ class InvalidKey(_Meta):
 
     def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
         found = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return islice((one for some in found for one in some), TOLD)
+        return self.most((one for some in found for one in some), TOLD)
 
     def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
             if not _is_key(key):
-                text = f"the key {short(key)!r} of _meta is not of the form prefix/name"
+                text = f"the key {short(key)!r} of _meta is not of the form prefix/name: {_fault(key)}"
                 yield self.finding(seen, text, pointer=f"{pointer}/{step(short(key))}")
 
 
@@ -137,7 +138,7 @@ class ReservedPrefix(_Meta):
 
     def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
         found = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return islice((one for some in found for one in some), TOLD)
+        return self.most((one for some in found for one in some), TOLD)
 
     def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
@@ -341,6 +342,34 @@ class ImplementationEmpty(Rule):
 
 _A: Final = {"image": "an image", "audio": "audio"}
 _TRACE: Final = frozenset({"tracestate", "baggage"})
+
+
+def _fault(key: str) -> str:
+    """Which part of an invalid key is at fault, and why."""
+    prefix, slash, name = key.partition("/") if "/" in key else ("", "", key)
+    for label in prefix.split(".") if slash else ():
+        if not label:
+            return "its prefix has an empty label" if prefix else "its prefix is empty"
+        fault = _fault_of(label, "-", "letter")
+        if fault:
+            return f"the label {short(label)!r} of its prefix {fault}"
+    return f"its name {_fault_of(name, '-_.', 'letter or digit') or 'is invalid'}"
+
+
+def _fault_of(part: str, inside: str, first: str) -> str:
+    """What is wrong with a label or a name; empty if nothing is.
+
+    Args:
+        part: the text.
+        inside: the characters that it may contain besides letters and digits, but not at its ends.
+        first: what it must begin with.
+    """
+    odd = next((one for one in part if not _is_plain(one) and one not in inside), None)
+    if odd is not None:
+        return f"contains {odd!r}"
+    if not _is_plain(part[0]) or (first == "letter" and part[0].isdigit()):
+        return f"begins with {part[0]!r}, not with a {first}"
+    return "" if _is_plain(part[-1]) else f"ends with {part[-1]!r}, not with a letter or digit"
 
 
 def _is_reserved(key: str, rank: int | None) -> bool:

@@ -14,6 +14,9 @@ from captures.record import Record
 
 ENDING_SIGNALS: Final = frozenset({"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGKILL"})
 """Signals that ask a process to end, or end it."""
+GRACE_NS: Final = 50_000_000
+"""How long after the server's end the client's may show and still be its cause: some hosts signal the server itself, or
+the whole process group, and only then close the pipe to the recorder."""
 
 _KEY: Final = "pipes"
 _NAMED: Final = 8
@@ -46,6 +49,8 @@ class Pipes:
         """When it was asked to end, at first and at last."""
         self.stderr: deque[int] = deque(maxlen=_LAST_WORDS)
         """Numbers of the last records of stderr."""
+        self.decided: set[str] = set()
+        """Rules that have already judged the end of the server."""
         self.has_gap = False
         """Whether records are lost."""
         self._seq = -1
@@ -58,7 +63,24 @@ class Pipes:
     @property
     def has_died(self) -> bool:
         """Whether the server ended although the client waited for it."""
-        return self.is_server_first and self.open_count > 0
+        return self.is_server_first and self.open_count > 0 and not self.is_ended_by_client
+
+    @property
+    def is_client_behind(self) -> bool:
+        """Whether the client's own end showed so soon after the server's that it may be its cause."""
+        gone_ns, left_ns = self.client_gone_ns, self.server_gone_ns
+        return gone_ns is not None and left_ns is not None and 0 <= gone_ns - left_ns <= GRACE_NS
+
+    @property
+    def is_signalled(self) -> bool:
+        """Whether a signal that asks for it ended the server; crashes and lack of memory show other signals."""
+        signal = self.exited.members.get("signal") if self.exited is not None else None
+        return signal in ENDING_SIGNALS and signal != "SIGKILL"
+
+    @property
+    def is_ended_by_client(self) -> bool:
+        """Whether the client probably ended the server past the recorder; with a request open, only by a signal."""
+        return self.is_client_behind and (self.is_signalled or self.open_count == 0)
 
     def gone_ns(self, side: Side) -> int | None:
         """Since when a side is gone; None while it is there."""

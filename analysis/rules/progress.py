@@ -327,7 +327,7 @@ class WrongStream(_OfToken):
 
 def is_replay(seen: Seen) -> bool:
     """Whether it came on a stream that was opened to hear again what was said."""
-    return seen.http is not None and "last-event-id" in seen.http.fields
+    return seen.http is not None and seen.http.is_replay
 
 
 def cancelled_seq(seen: Seen, token: Token) -> int | None:

@@ -38,7 +38,7 @@ class _Listed(Rule):
         request = seen.request
         if request is None or request.method != "prompts/get":
             return ()
-        return islice(self.asked(seen, request), _TOLD)
+        return self.most(self.asked(seen, request), _TOLD)
 
     def asked(self, seen: Seen, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules of the client
         """What is wrong with a request for a prompt."""
@@ -64,7 +64,7 @@ class DuplicateName(_Listed):
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         page = prompts_of(seen.session).take(seen)
-        return islice(self._found(seen, page.items, page.repeats), _TOLD)
+        return self.most(self._found(seen, page.items, page.repeats), _TOLD)
 
     def _found(self, seen: Seen, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         for index, seq in repeats:
@@ -196,7 +196,7 @@ class IncompleteResource(Rule):
     source = "2024-11-05 server/prompts"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return islice(self._found(seen), _TOLD)
+        return self.most(self._found(seen), _TOLD)
 
     def _found(self, seen: Seen) -> Iterator[Finding]:
         for pointer, place in places(seen):

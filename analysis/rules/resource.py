@@ -13,8 +13,6 @@ from analysis.rules.eras import member
 from analysis.rules.listings import resources_of, templates_of
 from analysis.session import Seen
 
-MOST: Final = 20
-"""Findings of one rule about one message."""
 LISTED: Final = 10_000
 """Items of one result that are looked at."""
 SIZES: Final = 10_000
@@ -37,7 +35,7 @@ class _OfServer(Rule):
         result = seen.body["result"]
         if not isinstance(result, dict):
             return ()
-        return [one for one, _ in zip(self.told(seen, result), range(MOST), strict=False)]
+        return self.most(self.told(seen, result))
 
     def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         """A result."""
@@ -67,7 +65,7 @@ class DuplicateUri(_OfServer):
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         listing = resources_of(seen.session) if seen.method == _LIST else templates_of(seen.session)
         repeats = listing.take(seen).repeats
-        return self._found(seen, repeats[:MOST]) if repeats else ()
+        return self.most(self._found(seen, repeats)) if repeats else ()
 
     def _found(self, seen: Seen, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         member_, name = ("resources", "uri") if seen.method == _LIST else ("resourceTemplates", "uriTemplate")

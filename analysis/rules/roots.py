@@ -13,8 +13,6 @@ from analysis.session import Seen, Session
 
 LISTED: Final = 1_000
 """Roots of one result that are looked at."""
-MOST: Final = 20
-"""Findings of one rule about one result."""
 
 _LIST: Final = "roots/list"
 _CHANGED: Final = "notifications/roots/list_changed"
@@ -43,12 +41,12 @@ class NotFile(_Roots):
     replaces = ("schema/uri",)
 
     def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        told = 0
-        for index, uri in enumerate(_uris(reply)):
-            if isinstance(uri, str) and not uri.startswith("file://") and told < MOST:
-                told += 1
-                text = "the URI of a root does not begin with file://"
-                yield self.finding(seen, text, pointer=f"{pointer}/roots/{index}/uri")
+        text = "the URI of a root does not begin with file://"
+        yield from self.most(
+            self.finding(seen, text, pointer=f"{pointer}/roots/{index}/uri")
+            for index, uri in enumerate(_uris(reply))
+            if isinstance(uri, str) and not uri.startswith("file://")
+        )
 
 
 class Duplicate(_Roots):

@@ -14,8 +14,6 @@ from analysis.session import Seen
 
 LISTED: Final = 10_000
 """Messages of one request, and blocks of one message, that are looked at."""
-MOST: Final = 20
-"""Findings of one rule about one request."""
 
 _CREATE: Final = "sampling/createMessage"
 _TOOLS: Final = since("2025-11-25")
@@ -32,8 +30,8 @@ class _Question(Question):
     def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         messages = params.get("messages")
         if isinstance(messages, list):
-            for _, (index, text) in zip(range(MOST), self.faults(messages[:LISTED]), strict=False):
-                yield self.finding(seen, text, pointer=f"{pointer}/messages/{index}")
+            found = self.faults(messages[:LISTED])
+            yield from self.most(self.finding(seen, text, pointer=f"{pointer}/messages/{at}") for at, text in found)
 
     def faults(self, _messages: list[Any]) -> Iterator[tuple[int, str]]:
         """What is wrong with which message."""

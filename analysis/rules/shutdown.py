@@ -8,7 +8,7 @@ from analysis.finding import Finding, Level
 from analysis.message import Invalid
 from analysis.revisions import HANDSHAKE_ERA, Span, rank_of
 from analysis.rules import NOTE, WARNING, Ending, Rule
-from analysis.rules.pipes import Pipes, pipes_of
+from analysis.rules.pipes import GRACE_NS, Pipes, pipes_of
 from analysis.session import Seen, Session, era_in_force
 from captures.record import Record
 
@@ -20,22 +20,39 @@ HASTY_NS: Final = 100_000_000
 """How long a client must wait at least after it has closed the server's stdin."""
 
 
-class _AtServersEnd(Rule):
-    """Those that are decided when the server has ended, or when nothing more will tell of it."""
+_KILLS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
+"""Signals by which a client ends a server; SIGHUP means that a terminal has gone."""
 
-    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+
+class _AtServersEnd(Rule):
+    """Rules that are decided when the server has ended, or when no more records can show its end.
+
+    If the server ended first, they wait a moment for the client, which may have been the cause.
+    """
+
+    def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
         pipes = pipes_of(session)
         pipes.take(record, session)
-        if record is pipes.exited:
-            yield from self._told(pipes, session)
+        if record is not pipes.exited:
+            return ()
+        if pipes.is_server_first and pipes.server_gone_ns is not None and not pipes.is_client_behind:
+            until_ns = max(pipes.server_gone_ns + GRACE_NS + 1, record.t_ns)
+            self.later(until_ns, lambda: self._decided(pipes, session))
+            return ()
+        return self._decided(pipes, session)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
-        pipes = pipes_of(session)
-        if pipes.exited is None:
-            yield from self._told(pipes, session)
+    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:  # noqa: ARG002 - however it ends
+        return self._decided(pipes_of(session), session)
+
+    def _decided(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
+        """The findings about its end, once."""
+        if self.id in pipes.decided:
+            return ()
+        pipes.decided.add(self.id)
+        return self._told(pipes, session)
 
     def _told(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
-        """What there is to say of it."""
+        """The findings about its end."""
         return ()
 
 
@@ -73,7 +90,8 @@ class ServerLeft(_AtServersEnd):
 
     **On the wire.** End of file from the server, while the client still holds its side open
 
-    **Instead.** Run until stdin is closed.
+    **Instead.** Run until stdin is closed. If the client closes or signals within 50 ms, nothing is reported: it
+    may have ended the server itself.
     """
 
     id = "shutdown/server-left"
@@ -82,11 +100,12 @@ class ServerLeft(_AtServersEnd):
     source = "2024-11-05 basic/lifecycle"
 
     def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
-        if pipes.is_server_first and not pipes.has_died and pipes.server_end is not None:
+        is_left = pipes.is_server_first and not pipes.open_count and not pipes.is_ended_by_client
+        if is_left and pipes.server_end is not None:
             yield self.finding(pipes.server_end, f"the server {_how(pipes)} before the client did", session=session)
 
 
-class ExitStatus(Rule):
+class ExitStatus(_AtServersEnd):
     """The server ends with a status other than 0, or by a signal that nobody sent through the recorder.
 
     **Why it matters.** Some hosts take it for a crash and start the server again, or give it up.
@@ -101,15 +120,13 @@ class ExitStatus(Rule):
     level = NOTE
     source = "2024-11-05 basic/lifecycle"
 
-    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
-        pipes = pipes_of(session)
-        pipes.take(record, session)
-        if record is not pipes.exited:
+    def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
+        if pipes.exited is None:
             return
-        status, signal = record.members.get("status"), record.members.get("signal")
-        is_odd = (type(status) is int and status != 0) or (isinstance(signal, str) and signal not in pipes.signals)
-        if is_odd:
-            yield self.finding(record, f"the server {_how(pipes)}", session=session)
+        status, signal = pipes.exited.members.get("status"), pipes.exited.members.get("signal")
+        is_sent = signal in pipes.signals or (pipes.is_client_behind and pipes.is_signalled)
+        if (type(status) is int and status != 0) or (isinstance(signal, str) and not is_sent):
+            yield self.finding(pipes.exited, f"the server {_how(pipes)}", session=session)
 
 
 class ServerLingers(Rule):
@@ -160,13 +177,13 @@ class ServerLingers(Rule):
 
 
 class KilledFirst(Rule):
-    """The client sends a signal to end before it has closed the server's stdin, or right after.
+    """The client signals the server to end before it has closed the server's stdin, or right after.
 
     **Why it matters.** The server has no time to finish its answers and to write what it holds.
 
-    **On the wire.** SIGTERM while stdin is open
+    **On the wire.** SIGTERM or SIGINT while stdin is open
 
-    **Instead.** Close stdin, wait for the process to end, and signal only where it does not.
+    **Instead.** Close stdin, wait for the process to end, and signal only if it does not.
     """
 
     id = "shutdown/killed-first"
@@ -180,12 +197,13 @@ class KilledFirst(Rule):
         members = record.members
         if record.rec != "signal" or members.get("event") != "received" or members.get("origin") == "terminal":
             return
-        is_first = pipes.ending_ns[:1] == [record.t_ns] and pipes.server_gone_ns is None
+        # The server may get the signal directly as well, and end before the recorder passes it on.
+        is_first = pipes.ending_ns[:1] == [record.t_ns] and (pipes.server_gone_ns is None or pipes.is_client_behind)
         closed = pipes.client_closed
-        if members.get("name") not in ("SIGTERM", "SIGKILL") or not is_first:
+        if members.get("name") not in _KILLS or not is_first:
             return
         if closed is None:
-            text = "the client signals the server to end, whose stdin it has not closed"
+            text = "the client signals the server to end before it has closed the server's stdin"
             yield self.finding(record, text, session=session)
         elif record.t_ns - closed.t_ns < HASTY_NS:
             text = f"the client waits {(record.t_ns - closed.t_ns) // 10**6} ms before it signals the server to end"

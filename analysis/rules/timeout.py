@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from analysis.addressing import Key
 from analysis.exchange import ENDLESS, Exchange, IdState, Outcome
-from analysis.finding import Finding
+from analysis.finding import Finding, with_guess
 from analysis.http import HttpExchange
 from analysis.message import Id, Request, Side, id_of, other_side
 from analysis.revisions import HANDSHAKE_ERA, since
@@ -99,7 +99,7 @@ class Unanswered(_AtEnd):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         if ending.reason == "open":
             for late in self.open(session, ending):
-                text = f"{_name(late.exchange.request)} is still pending"
+                text = with_guess(f"{_name(late.exchange.request)} is still pending", late.exchange.probable_answer)
                 yield self.finding(late.seen, text, level=NOTE, blames="unknown")
             return
         told = session.memory.get(PingUnanswered.id) or _Pings()
@@ -108,7 +108,7 @@ class Unanswered(_AtEnd):
             if request.method == "tasks/result" and not _is_over(session, request):
                 continue  # it waits for its task
             if request.seq not in told.told:
-                text = f"{_name(request)} has no answer after {_seconds(late.waited_ns)}"
+                text = _has_no_answer(late)
                 yield self.finding(late.seen, text, blames=other_side(request.sender))
 
 
@@ -132,7 +132,8 @@ class InitializeUnanswered(_AtEnd):
         for late in self.unanswered(session, ending):
             request = late.exchange.request
             if request.method == "initialize" and request.sender == "client" and _holds(self, late.seen):
-                yield self.finding(late.seen, f"initialize has no answer after {_seconds(late.waited_ns)}")
+                text = f"initialize has no answer after {_seconds(late.waited_ns)}"
+                yield self.finding(late.seen, with_guess(text, late.exchange.probable_answer))
 
 
 class _Pings:
@@ -196,7 +197,7 @@ class PingUnanswered(_AtEnd):
         for late in self.unanswered(session, ending):
             request = late.exchange.request
             if request.method == "ping" and request.seq not in told and _holds(self, late.seen):
-                text = f"{_name(request)} has no answer after {_seconds(late.waited_ns)}"
+                text = _has_no_answer(late)
                 yield self.finding(late.seen, text, blames=other_side(request.sender))
 
 
@@ -301,6 +302,7 @@ class AbandonedRequest(Rule):
         request, waited_ns = exchange.request, exchange.abandoned_ns
         if waited_ns is not None:
             text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
+            text = with_guess(text, exchange.probable_answer)
             related = (exchange.cancelled_seq,) if exchange.cancelled_seq is not None else ()
             yield self.finding(_asked(session, request), text, blames=other_side(request.sender), related=related)
 
@@ -365,6 +367,11 @@ def _is_over(session: Session, request: Request) -> bool:
 def _name(request: Request) -> str:
     texts = [text if len(text) <= 60 else f"{text[:57]}…" for text in (request.method, request.id.text)]
     return f"{texts[0]} (id {texts[1]})"
+
+
+def _has_no_answer(late: Late) -> str:
+    text = f"{_name(late.exchange.request)} has no answer after {_seconds(late.waited_ns)}"
+    return with_guess(text, late.exchange.probable_answer)
 
 
 def _call(request: Request) -> str:

@@ -85,7 +85,7 @@ class Tokens:
 
     def _carried(self, seen: Seen, request: Request, token: Id) -> Token:
         frame, sender = request.frames[0], request.sender
-        exchange = frame.exchange if seen.era == "modern" else None
+        exchange = frame.exchange if seen.era == "modern" and not seen.session.is_legacy else None
         made = Token(token, sender, exchange)
         made.seq, made.key, made.conn = frame.seq, Key(frame.exchange, request.id), frame.conn
         before = self._last.get((sender, token))
@@ -169,7 +169,7 @@ def is_open(token: Token, session: Session) -> bool:
 def is_of_session(seen: Seen) -> bool:
     """Whether it is certain to which session a message belongs; without an id of the session HTTP does not tell."""
     http = seen.http
-    return http is None or (seen.era != "modern" and (http.session_id is not None or seen.session.is_legacy))
+    return http is None or seen.session.is_legacy or (seen.era != "modern" and http.session_id is not None)
 
 
 def _is_of_one_peer(token: Token, seen: Seen) -> bool:

@@ -20,6 +20,7 @@ from analysis.rules.tool_lists import (
     SchemaDialect,
     SchemaInvalid,
 )
+from analysis.rules.tool_repeats import RepeatedCall
 from analysis.rules.tool_schemas import (
     HeaderAnnotation,
     HeaderAnnotationCalled,
@@ -38,6 +39,7 @@ __all__ = [
     "ListOrder",
     "Name",
     "OutputSchemaNotObject",
+    "RepeatedCall",
     "ResourceWithoutCapability",
     "SchemaDialect",
     "SchemaExternalRef",

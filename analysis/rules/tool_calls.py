@@ -43,7 +43,7 @@ class Unlisted(Known):
             return ()
         if not tools_of(seen.session).lacks(name, request, seen.session):
             return ()
-        return [self.finding(seen, "a tool is called that is not in the list", pointer="/params/name")]
+        return [self.finding(seen, f"the tool {short(name)!r} is called, but not listed", pointer="/params/name")]
 
 
 class ArgumentsInvalid(Known):
@@ -72,7 +72,8 @@ class ArgumentsInvalid(Known):
         if refusal is None:
             return ()
         pointer = f"/params/arguments{refusal.pointer}"
-        text = f"arguments do not fit the tool's inputSchema: {refusal.text}"
+        tool = short(member(request.params, "name"))
+        text = f"the arguments do not fit the inputSchema of {tool!r}: {refusal.text}"
         return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
 
 

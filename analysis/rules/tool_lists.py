@@ -11,9 +11,6 @@ from analysis.rules.listings import Page, tools_of
 from analysis.schemas import dialect
 from analysis.session import Seen
 
-MOST: Final = 20
-"""Findings of one rule about one page."""
-
 _NAME: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 128
 _SCHEMAS: Final = ("inputSchema", "outputSchema")
@@ -29,7 +26,7 @@ class Listed(Rule):
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         page = tools_of(seen.session).take(seen)
-        return [one for one, _ in zip(self.listed(seen, page), range(MOST), strict=False)] if page.items else ()
+        return self.most(self.listed(seen, page)) if page.items else ()
 
     def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
         """The findings about a page."""

@@ -208,7 +208,7 @@ class HeaderAnnotationCalled(Known):
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         entry, request = self.entry(seen), seen.request
         schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
-        if entry is None or schema is None or request is None:
+        if entry is None or schema is None or request is None or seen.session.is_legacy:
             return ()
         if all(one.fault is None for one in annotations_of(schema, entry.item["inputSchema"])):
             return ()

@@ -29,6 +29,7 @@ _METHOD_NOT_FOUND: Final = -32601
 _PROMPT_NS: Final = 1_000_000_000
 """An answer within this time was waited for: nobody gives up so soon."""
 _KEPT: Final = 1000
+_MIXED: Final = "version/mixed-on-connection of both eras"
 _SPARED: Final = frozenset({401, 403, 429})
 
 
@@ -107,6 +108,7 @@ class FallbackDespiteModern(Rule):
     who = "client"
     versions = Everywhere(*MODERN_ERA)
     level = WARNING
+    replaces = ("version/mixed-on-connection",)
     source = "2026-07-28 basic/transports/stdio, streamable-http (backward compatibility)"
 
     def __init__(self) -> None:
@@ -390,8 +392,8 @@ class RetryUnlisted(Rule):
 class MixedOnConnection(Rule):
     """The requests of one connection name different versions, or are of both eras.
 
-    **Why it matters.** It is legal: since 2026-07-28 every request stands for itself. Who reads the conversation has to
-    look at each one.
+    **Why it matters.** It is legal: since 2026-07-28 every request stands for itself. Whoever reads the conversation
+    has to look at each one. A failed probe followed by a handshake is reported as `version/fallback` alone.
 
     **On the wire.** `> …"io.modelcontextprotocol/protocolVersion":"2026-07-28"` and `> {"method":"initialize",…}`
 
@@ -413,13 +415,19 @@ class MixedOnConnection(Rule):
         return "envelope" if like.era == "modern" else None
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        if len(seen.session.eras) > 1:
+        if len(seen.session.eras) > 1 and not _is_fallen_back(seen) and not self._has_told(seen):
             return [self.finding(seen, "requests of both eras come over one connection")]
         if seen.era == "modern" and isinstance(seen.message, Request):
             version, memory = version_of(seen.message), seen.session.memory
             if version is not None and version != memory.setdefault(self.id, version):
                 return [self.finding(seen, "requests of one connection name different versions")]
         return ()
+
+    def _has_told(self, seen: Seen) -> bool:
+        """Whether this was found before, even if a finding of another rule has replaced it."""
+        has_told: bool = seen.session.memory.get(_MIXED, False)
+        seen.session.memory[_MIXED] = True
+        return has_told
 
 
 class StdioNoProbe(Rule):
@@ -474,6 +482,11 @@ def _client(seen: Seen) -> object:
     """Whose exchange it is, as far as that can be told: many clients may share an address, and say their names."""
     name = seen.session.client
     return (seen.http.client, name) if seen.http is not None and name is not None else _connection(seen)
+
+
+def _is_fallen_back(seen: Seen) -> bool:
+    """Whether the modern era only shows in a probe before the handshake, which no modern server has answered."""
+    return seen.era != "modern" and not seen.session.server_is_modern
 
 
 def _may_list(seen: Seen) -> bool:

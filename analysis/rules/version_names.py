@@ -10,7 +10,7 @@ from analysis.message import Request, Response
 from analysis.methods import METHODS, UNPREFIXED
 from analysis.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
 from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.eras import listed, member, short, version_of
+from analysis.rules.eras import listed, member, modern_initialize, short, version_of
 from analysis.session import PROTOCOL_VERSION, Seen
 
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
@@ -89,7 +89,7 @@ class Malformed(_Unpublished):
 
 
 class ModernInHandshake(Rule):
-    """`initialize` or its result names a revision that has no handshake.
+    """`initialize` or its result names a revision that has no handshake, even if only in `_meta`.
 
     **Why it matters.** Since 2026-07-28 every request says its version for itself. Two peers that agree on such a
     revision by a handshake have agreed on nothing that any text describes.
@@ -102,12 +102,18 @@ class ModernInHandshake(Rule):
     id = "version/modern-in-handshake"
     level = WARNING
     methods = frozenset({"initialize"})
+    replaces = ("schema/*", "version/fallback-despite-modern", "version/mixed-on-connection")
     source = "2026-07-28 basic/versioning"
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         for version, pointer in _named(seen):
             if pointer and (rank_of(version) or 0) >= MODERN:
                 yield self.finding(seen, f"{short(version)} has no initialize", pointer=pointer)
+                return
+        own = modern_initialize(seen.message)
+        if own is not None:
+            # All that a handshake needs is missing then, which is one mistake and not several.
+            yield self.finding(seen, f"{short(own)} has no initialize", pointer="/params")
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
         yield from self.on_request(seen)
@@ -197,6 +203,7 @@ class NewerMember(Rule):
     """A message has a member that only a newer revision defines.
 
     **Why it matters.** The peer does not know it and passes over it: what it says does not arrive. That is legal.
+    Capabilities of a newer revision are reported as `capability/unknown` alone, which names each of them.
 
     **On the wire.** under 2025-03-26 `< {"id":2,"result":{"content":[…],"structuredContent":{…}}}`
 
@@ -258,10 +265,7 @@ _ANY_RESULT: Final = {"": {"resultType": 4}}
 
 # Where → member → rank of the revision that brought it. A path ends in `*` where every item of a list is meant.
 _PARAMS: Final[dict[str, dict[str, dict[str, int]]]] = {
-    "initialize": {
-        "clientInfo": _ABOUT_SELF,
-        "capabilities": {"elicitation": 2, "tasks": 3, "extensions": 4},
-    },
+    "initialize": {"clientInfo": _ABOUT_SELF},
     "tools/call": {"": {"task": 3, **_AGAIN}},
     "prompts/get": {"": _AGAIN},
     "resources/read": {"": _AGAIN},
@@ -271,10 +275,7 @@ _PARAMS: Final[dict[str, dict[str, dict[str, int]]]] = {
     "notifications/progress": {"": {"message": 1}},
 }
 _RESULTS: Final[dict[str, dict[str, dict[str, int]]]] = {
-    "initialize": {
-        "serverInfo": _ABOUT_SELF,
-        "capabilities": {"completions": 1, "tasks": 3, "extensions": 4},
-    },
+    "initialize": {"serverInfo": _ABOUT_SELF},
     "tools/list": {
         "": _LIST,
         "tools*": {"annotations": 1, "title": 2, "outputSchema": 2, "icons": 3, "execution": 3},

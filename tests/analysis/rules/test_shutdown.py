@@ -89,6 +89,49 @@ def test_a_signal_while_stdin_is_open_is_one_too_early() -> None:
     assert (found[0].frame, found[0].blames) == (4, "client")
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGQUIT", "SIGKILL"])
+def test_any_signal_that_ends_is_one_too_early(name: str) -> None:
+    found = _session(_received(100, name), _received(200, "SIGTERM"), _sent(200), _ended(250, None, "SIGTERM"))
+    assert [(one.rule, one.frame) for one in found] == [("shutdown/killed-first", 4)]
+
+
+def test_a_hang_up_says_that_a_terminal_has_gone() -> None:
+    assert _session(_received(100, "SIGHUP"), _sent(100, "SIGHUP"), _ended(200, None, "SIGHUP")) == []
+
+
+def test_a_server_that_is_quicker_than_the_signal_to_the_recorder_was_signalled_too() -> None:
+    found = _session(_closed(100, "s2c"), _received(103), _sent(105), _ended(106, None, "SIGTERM"))
+    assert _rules(found) == [("killed-first", "warning")]
+
+
+@pytest.mark.parametrize(("closed_ms", "rules"), [(150, []), (151, ["server-left", "exit-status"])])
+def test_a_client_that_closes_at_once_may_have_ended_the_server_itself(closed_ms: int, rules: list[str]) -> None:
+    found = _session(_closed(100, "s2c"), _closed(closed_ms), _ended(closed_ms + 5, None, "SIGTERM"))
+    assert [name for name, _ in _rules(found)] == rules
+
+
+@pytest.mark.parametrize(("closed_ms", "rules"), [(149, []), (152, ["server-left", "exit-status"])])
+def test_the_end_of_the_process_waits_for_what_the_client_does(closed_ms: int, rules: list[str]) -> None:
+    found = _session(_closed(100, "s2c"), _ended(101, None, "SIGTERM"), _closed(closed_ms))
+    assert [name for name, _ in _rules(found)] == rules
+
+
+@pytest.mark.parametrize(
+    ("ended", "rules"),
+    [
+        ((None, "SIGTERM"), []),
+        ((None, "SIGSEGV"), ["exit-status", "server-died"]),
+        ((None, "SIGKILL"), ["exit-status", "server-died"]),
+        ((1, None), ["exit-status", "server-died"]),
+    ],
+)
+def test_a_server_that_crashes_in_a_call_is_not_excused_by_a_client_that_leaves(
+    ended: tuple[int | None, str | None], rules: list[str]
+) -> None:
+    found = _session(_said(50, "c2s", CALL), _closed(100, "s2c"), _closed(102), _ended(104, *ended))
+    assert sorted(name for name, _ in _rules(found)) == rules
+
+
 def test_a_signal_right_after_the_close_is_one_too_early() -> None:
     found = _session(_closed(100), _received(199), _sent(199), _ended(250, None, "SIGTERM"))
     assert _rules(found) == [("killed-first", "warning")]

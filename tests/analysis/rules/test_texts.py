@@ -45,6 +45,26 @@ def test_a_finding_names_what_it_is_about(group: str, name: str, rule: str, text
     assert any(found.startswith(text) for found in texts(case_of(group, name), rule))
 
 
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ("_fastmcp", "its name begins with '_', not with a letter or digit"),
+        ("com.example/cost.", "its name ends with '.', not with a letter or digit"),
+        ("com.example/a/b", "its name contains '/'"),
+        ("my key", "its name contains ' '"),
+        ("com..example/cost", "its prefix has an empty label"),
+        ("/cost", "its prefix is empty"),
+        ("com.1st/cost", "the label '1st' of its prefix begins with '1', not with a letter"),
+        ("com.ex-/cost", "the label 'ex-' of its prefix ends with '-', not with a letter or digit"),
+        ("com.ex_ample/cost", "the label 'ex_ample' of its prefix contains '_'"),
+        ("com.é/_", "the label 'é' of its prefix contains 'é'"),
+    ],
+)
+def test_a_key_of_meta_says_which_part_is_at_fault(key: str, fault: str) -> None:
+    found = texts(altered(case_of("meta", "key-of-another-form"), "_odd", key), "meta/invalid-key")
+    assert found == [f"the key {key!r} of _meta is not of the form prefix/name: {fault}"]
+
+
 def test_a_key_is_cut_and_no_character_of_it_acts() -> None:
     hostile = r"\\u202e\\n" + 1_000 * "x"
     (found,) = texts(altered(case_of("mrtr", "one-answer-missing"), "dirs", hostile), "mrtr/responses-missing")

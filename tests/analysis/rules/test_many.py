@@ -1,0 +1,56 @@
+"""Very many findings of one rule about one message: the first are told, the others counted, and that is bounded."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from analysis.checker import Checker
+from analysis.finding import Finding, Level
+from analysis.rules import COUNTED, TOLD, Rule, rules
+from tests.analysis.test_crowds import Tape
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+def found_in_list(rule: str, *tools: dict[str, Any]) -> list[Finding]:
+    """What a rule finds in a list of tools."""
+    tape = Tape("stdio")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+    tape.say("c2s", id=0, method="initialize", params=hello)
+    served = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": hello["clientInfo"]}
+    tape.say("s2c", id=0, result=served)
+    tape.say("c2s", method="notifications/initialized")
+    tape.say("c2s", id=1, method="tools/list")
+    tape.say("s2c", id=1, result={"tools": tools})
+    checker = Checker([rules()[rule]])
+    found = [one for item in tape.items for one in checker.feed(item)]
+    assert checker.faults == {}
+    return found
+
+
+def tools(count: int) -> list[dict[str, Any]]:
+    """Tools whose schemas are of an older draft, with odd names."""
+    return [{"name": f"tool {number}", "inputSchema": {"$schema": DRAFT, "type": "object"}} for number in range(count)]
+
+
+@pytest.mark.parametrize("rule", ["tool/schema-dialect", "tool/name"])
+@pytest.mark.parametrize(("count", "counted"), [(1, 1), (TOLD, TOLD), (TOLD + 1, TOLD + 1), (3 * COUNTED, COUNTED)])
+def test_what_is_beyond_those_that_are_told_is_counted(rule: str, count: int, counted: int) -> None:
+    found = found_in_list(rule, *tools(count))
+    assert len(found) == min(count, TOLD)
+    assert [one.more for one in found] == [0] * (len(found) - 1) + [counted - len(found)]
+    assert len({one.pointer for one in found}) == len(found)
+
+
+def test_no_more_findings_are_made_than_are_counted() -> None:
+    made = 0
+
+    def findings() -> Iterator[Finding]:
+        nonlocal made
+        while True:
+            made += 1
+            yield Finding("tool/name", Level.NOTE, "server", 1, made, "")
+
+    kept = Rule.most(findings(), 3)
+    assert ([one.frame for one in kept], kept[-1].more, made) == ([1, 2, 3], COUNTED - 3, COUNTED)

@@ -1,0 +1,101 @@
+"""Rules that ask whether an address is the server's own, behind a recorder that has another address."""
+
+import json
+
+import pytest
+from orjson import loads
+
+from analysis.checker import Checker
+from analysis.finding import Finding
+from captures.reader import FrameAssembler
+from captures.record import decode, members, seal
+from mcpproxy.importers.trace import Case, cases
+
+LISTEN = "127.0.0.1:37847"
+"""The `Host` that a client sends if it knows only the recorder."""
+
+
+def document(resource: str) -> str:
+    body = json.dumps({"resource": resource, "authorization_servers": ["https://login.example.com"]})
+    return f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+
+
+def found(upstream: str, *frames: dict[str, object], rule: str) -> list[Finding]:
+    """What a rule finds in exchanges that were recorded in front of a server."""
+    case = {"name": "origin", "version": "2025-11-25", "transport": "http", "frames": frames}
+    (made,) = cases([json.dumps(case).encode()])
+    assert isinstance(made, Case)
+    checker, assembler, findings = Checker(), FrameAssembler(), list[Finding]()
+    for _, line in made.records():
+        record = decode(line.rstrip(b"\n"), 0, loads)
+        assert record is not None
+        if record.rec == "header":
+            told = {**record.members, "upstream": upstream} if upstream else record.members
+            record = decode(seal(0, 0, "header", members(**told)).rstrip(b"\n"), 0, loads)
+            assert record is not None
+        item = assembler.feed(record)
+        findings += checker.feed(item) if item is not None else []
+    findings += checker.finish("closed")
+    assert checker.faults == {}
+    return [one for one in findings if one.rule == rule]
+
+
+def asked(target: str, host: str = LISTEN, **fields: str) -> dict[str, object]:
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return {"dir": "c2s", "k": "req", "x": 1, "raw": f"GET {target} HTTP/1.1\r\nHost: {host}\r\n{head}\r\n"}
+
+
+def answered(raw: str) -> dict[str, object]:
+    return {"dir": "s2c", "k": "res", "x": 1, "raw": raw}
+
+
+PATH = "/.well-known/oauth-protected-resource/mcp"
+
+
+@pytest.mark.parametrize(
+    ("upstream", "resource", "levels"),
+    [
+        ("https://example.com/mcp", "https://example.com/mcp", []),
+        ("https://example.com/mcp", "https://EXAMPLE.com:443/mcp", []),
+        ("http://example.com/mcp", "https://example.com/mcp", []),
+        ("http://127.0.0.1:8000/mcp", "http://localhost:8000/mcp", []),
+        ("http://[::1]:8000/mcp", "http://localhost:8000/mcp", []),
+        ("http://127.0.0.1:8000/mcp", f"http://{LISTEN}/mcp", []),
+        ("http://127.0.0.1:8000/mcp", "https://example.com/mcp", ["note"]),
+        ("http://127.0.0.1:8000/mcp", "http://example.com/mcp", ["error"]),
+        ("http://127.0.0.1:8000/mcp", "http://localhost:8001/mcp", ["error"]),
+        ("https://example.com/mcp", "https://other.example.com/mcp", ["error"]),
+        ("https://example.com/mcp", "http://127.example.com/mcp", ["error"]),
+        ("https://example.com/mcp", "/mcp", ["error"]),
+        ("https://example.com/mcp", "https://[/mcp", ["error"]),
+    ],
+)
+def test_a_document_is_about_the_server_by_any_of_its_names(upstream: str, resource: str, levels: list[str]) -> None:
+    told = found(upstream, asked(PATH), answered(document(resource)), rule="auth/metadata-document")
+    assert [str(one.level) for one in told] == levels
+
+
+def test_without_an_upstream_the_host_of_the_request_decides() -> None:
+    for resource, count in (("https://example.com/mcp", 0), ("https://other.example.com/mcp", 1)):
+        frames = asked(PATH, "example.com"), answered(document(resource))
+        assert len(found("", *frames, rule="auth/metadata-document")) == count
+
+
+@pytest.mark.parametrize(
+    ("upstream", "address", "count"),
+    [
+        ("http://127.0.0.1:8000/sse", "/messages?s=1", 0),
+        ("http://127.0.0.1:8000/sse", "http://localhost:8000/messages?s=1", 0),
+        ("https://example.com/sse", "https://example.com:443/messages?s=1", 0),
+        ("http://127.0.0.1:8000/sse", "http://localhost:8001/messages?s=1", 1),
+        ("https://example.com/sse", "https://other.example.com/messages?s=1", 1),
+    ],
+)
+def test_an_endpoint_is_of_the_server_by_any_of_its_names(upstream: str, address: str, count: int) -> None:
+    opened = [
+        asked("/sse", Accept="text/event-stream"),
+        {"dir": "s2c", "k": "head", "x": 1, "raw": "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"},
+        {"dir": "s2c", "k": "sse", "x": 1, "raw": f"event: endpoint\ndata: {address}\n\n"},
+        {"dir": "c2s", "k": "end", "x": 1, "by": "client"},
+    ]
+    assert len(found(upstream, *opened, rule="legacy-sse/endpoint-invalid")) == count
