@@ -91,6 +91,7 @@ class Account:
             self.lost + max(0, self.last + 1 - self._first - self.records),
             fold.unjudged,
             self.damage,
+            sum(one.times for one in fold.forgotten),
         )
 
 

@@ -30,6 +30,7 @@ from analysis.store.load import Loader, Progress
 from analysis.store.tables import creation
 from captures.file import is_live
 from captures.listing import segments
+from captures.ownership import is_of_user
 from captures.places import cache_directory
 
 STORAGE: Final = "v1.2.0"
@@ -38,9 +39,9 @@ BLOCK: Final = 16 << 10
 """Bytes: a capture of 50 frames takes 188 KiB, and 1.8 MiB with DuckDB's own 256 KiB."""
 SMALLEST: Final = 128 << 10
 """Bytes of a capture. A smaller one is read in less time than its file in the cache is opened."""
-MEMORY: Final = "512MB"
-"""What DuckDB holds of a file that is being made; the rest goes to the disk. Otherwise all rows would be held until
-they are committed: a kilobyte for each frame."""
+MEMORY: Final = 512_000_000
+"""Bytes that DuckDB holds of a file that is being made; the rest goes to the disk. Otherwise all rows would be held
+until they are committed: a kilobyte for each frame."""
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 LEFT_S: Final = 3600
@@ -116,7 +117,13 @@ def _used(file: Path) -> Path | None:
 
 
 def store(
-    path: Path, id_: str, *, findings: bool = False, keep: Iterable[Path] = (), progress: Progress | None = None
+    path: Path,
+    id_: str,
+    *,
+    findings: bool = False,
+    keep: Iterable[Path] = (),
+    progress: Progress | None = None,
+    memory: int = MEMORY,
 ) -> Path | None:
     """Make the file with the rows of a capture; None where that cannot be.
 
@@ -126,6 +133,7 @@ def store(
         findings: whether to run the checker, too.
         keep: files that are about to be used, and stay when room is made.
         progress: is told how far it is.
+        memory: bytes that DuckDB may hold.
 
     Raises:
         CaptureError: the capture cannot be read.
@@ -139,12 +147,12 @@ def store(
     try:
         _make_private(folder)
         try:
-            _make(whole, plain, path, id_, key, findings=findings, progress=progress)
+            _make(whole, plain, path, id_, key, findings=findings, progress=progress, memory=memory)
         except duckdb.Error:
             if plain is None:
                 raise
             discard(plain)
-            _make(whole, None, path, id_, key, findings=findings, progress=progress)
+            _make(whole, None, path, id_, key, findings=findings, progress=progress, memory=memory)
     except (OSError, UnicodeError, duckdb.Error):
         return None
     _drop_older(folder, path, id_, whole)
@@ -198,7 +206,7 @@ def weed(files: Iterable[Path], error: Exception) -> bool:
 def _is_sound(file: Path) -> bool:
     """Whether every row can be read."""
     try:
-        with duckdb.connect(config={"memory_limit": MEMORY}) as connection:
+        with duckdb.connect(config={"memory_limit": bytes_of(MEMORY)}) as connection:
             connection.execute(f"attach {quoted(file)} as looked_at (read_only)")
             tables = "select table_name from duckdb_tables() where database_name = 'looked_at'"
             for (table,) in connection.execute(tables).fetchall():
@@ -285,7 +293,15 @@ def _parts(file: Path) -> tuple[str, str]:
 
 
 def _make(
-    whole: Path, plain: Path | None, path: Path, id_: str, key: str, *, findings: bool, progress: Progress | None
+    whole: Path,
+    plain: Path | None,
+    path: Path,
+    id_: str,
+    key: str,
+    *,
+    findings: bool,
+    progress: Progress | None,
+    memory: int,
 ) -> None:
     """Make a file beside its place, and put it there.
 
@@ -299,7 +315,7 @@ def _make(
         if plain is not None:
             shutil.copyfile(plain, made)
         spilled = str(making / "spilled")
-        with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": spilled}) as connection:
+        with duckdb.connect(config={"memory_limit": bytes_of(memory), "temp_directory": spilled}) as connection:
             connection.execute(
                 f"attach {quoted(made)} as made (storage_version '{STORAGE}', block_size {BLOCK})",
             )
@@ -323,6 +339,11 @@ def _make(
         shutil.rmtree(making, ignore_errors=True)
 
 
+def bytes_of(memory: int) -> str:
+    """So many bytes as a setting of DuckDB has them."""
+    return f"{memory // 1000}KB"
+
+
 def quoted(file: Path) -> str:
     """A path as SQL has it where no parameter can stand."""
     return "'" + str(file).replace("'", "''") + "'"
@@ -340,23 +361,19 @@ def _make_private(folder: Path) -> None:
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
-    if not _is_of_user(status):
+    if not is_of_user(status):
         raise PermissionError(f"{folder} belongs to somebody else")
     if status.st_mode & 0o077:
         folder.chmod(0o700)
 
 
-def _is_of_user(status: os.stat_result) -> bool:
-    return not hasattr(os, "getuid") or status.st_uid == os.getuid()
-
-
 def _looks_whole(file: Path) -> bool:
     """Whether it may be a file of DuckDB; to open it tells more, and is done when it is used."""
     try:
-        # A pipe would have us wait for who writes to it.
+        # Opening a FIFO would wait until someone opens it to write.
         with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
             status = os.fstat(opened.fileno())
-            if not _is_of_user(status):
+            if not is_of_user(status):
                 return False
             head = opened.read(12) if stat.S_ISREG(status.st_mode) else b""
     except IsADirectoryError:

@@ -11,13 +11,21 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
+from analysis.store.cache import bytes_of
 from analysis.store.open import Progress, Source, prepare
 
 By: TypeAlias = Literal["call", "server", "client", "tool", "day"]
 """What a row of latencies is about."""
+Sort: TypeAlias = Literal["n", "errors", "p95", "max", "total"]
+"""By what rows of latencies are sorted, the largest first."""
 
-MEMORY: Final = "1GB"
-LOSSES: Final = "select path, damage, lost from captures where damage > 0 or lost > 0 order by path"
+OverMemory = duckdb.OutOfMemoryException
+"""Raised where figures need more memory than was allowed."""
+MEMORY: Final = 1_000_000_000
+"""Bytes that DuckDB may hold, unless it is told otherwise."""
+LOSSES: Final = (
+    "select path, damage, lost, forgotten from captures where damage > 0 or lost > 0 or forgotten > 0 order by path"
+)
 """Asks what is missing: `Loss`."""
 LONGEST: Final = 1000
 """Rows of one figure that are read, the most important first."""
@@ -31,6 +39,13 @@ _KEYS: Final[dict[By, tuple[str, str]]] = {
     "tool": (_SERVER, "name"),
     "day": ("null", "strftime(time, '%Y-%m-%d')"),
 }
+_ORDERS: Final[dict[Sort, str]] = {
+    "n": "calls desc",
+    "errors": "errors desc, error_share desc nulls last",
+    "p95": "took[2] desc nulls last",
+    "max": "longest desc nulls last",
+    "total": "total desc",
+}
 
 
 class Loss(NamedTuple):
@@ -41,6 +56,8 @@ class Loss(NamedTuple):
     """Bytes that are no records."""
     lost: int
     """Records known to be lost."""
+    forgotten: int
+    """Requests and the like that had to be forgotten, as too many were open at once."""
 
 
 class Totals(NamedTuple):
@@ -60,6 +77,8 @@ class Totals(NamedTuple):
     """Captures that are still being recorded."""
     cut_off: int
     """Captures that were never closed, and are not live: a kill leaves them so."""
+    forgotten: int
+    """Requests and the like that had to be forgotten, as too many were open at once."""
 
 
 class Latency(NamedTuple):
@@ -76,6 +95,8 @@ class Latency(NamedTuple):
     p95_ms: float | None
     p99_ms: float | None
     max_ms: float | None
+    total_ms: float
+    """How long its calls were open, added up, those without an answer included."""
     buckets: dict[int, int]
     """Answers by the power of two of their milliseconds."""
 
@@ -105,6 +126,10 @@ class Abandoned(NamedTuple):
     """In so many captures."""
     path: str
     """File of it."""
+    probable_answer: int | None
+    """Number of the frame of an answer that fits no request and was probably meant for it."""
+    probable_answer_id: str | None
+    """The id of that answer."""
 
 
 class Unanswered(NamedTuple):
@@ -126,6 +151,10 @@ class Unanswered(NamedTuple):
     """File of the first of them."""
     waited_ms: float
     """How long the first has waited, up to the end of its capture; up to now, while that is being recorded."""
+    probable_answer: int | None
+    """Number of the frame of an answer that fits no request and was probably meant for the first."""
+    probable_answer_id: str | None
+    """The id of that answer."""
 
 
 class Definition(NamedTuple):
@@ -136,6 +165,30 @@ class Definition(NamedTuple):
     bytes: int
     tokens_estimate: int
     calls: int
+
+
+class Time(NamedTuple):
+    """Where the time of all sessions went, in ms; server, client and stalled time add up to that of the sessions."""
+
+    session_ms: float
+    server_ms: float
+    """A request of the client was open, and the server did not wait for the client."""
+    client_ms: float
+    """The rest: the model and the user."""
+    waiting_ms: float
+    """The part of client time in which the server waited for what it had asked the client."""
+    stalled_ms: float
+    """A frame waited because its receiver did not take it."""
+    unanswered: int
+    """Requests of the client without an answer: server time counts them up to the end of their session."""
+
+
+class ToolTime(NamedTuple):
+    """How long the calls of a tool kept its server busy, in ms. Each of several overlapping calls counts."""
+
+    server: str | None
+    tool: str
+    total_ms: float
 
 
 class Startup(NamedTuple):
@@ -172,7 +225,8 @@ class Figures:
             select
                 count(*), count(distinct name), (select count(distinct client) from sessions), sum(sessions)::bigint,
                 sum(frames)::bigint, sum(bytes)::bigint, sum(duration_ns)::bigint, sum(lost)::bigint,
-                sum(damage)::bigint, count(*) filter (is_live), count(*) filter (ending is null and not is_live)
+                sum(damage)::bigint, count(*) filter (is_live), count(*) filter (ending is null and not is_live),
+                sum(forgotten)::bigint
             from captures
             """
         )
@@ -182,16 +236,22 @@ class Figures:
         """The captures of which something is missing."""
         return [Loss(*row) for row in self._rows(LOSSES)]
 
-    def latency(self, by: By = "call") -> list[Latency]:
-        """A row for each kind of call, the most frequent first; of tools, only calls of tools."""
+    def latency(self, by: By = "call", sort: Sort | None = None) -> list[Latency]:
+        """A row for each kind of call; of tools, only calls of tools.
+
+        Args:
+            by: what a row is about.
+            sort: by what rows are sorted; None for the most frequent first, and of days the earliest.
+        """
         server, what = _KEYS[by]
+        order = "what" if by == "day" and sort is None else _ORDERS[sort or "n"]
         return [
             _latency(row)
             for row in self._rows(
                 f"""
                 with marked as (
                     select
-                        {server} as server, {what} as what, is_decided, is_error, answer_ms,
+                        {server} as server, {what} as what, is_decided, is_error, answer_ms, open_ms,
                         case when answer_ms < 0.001953125 then -10 else floor(log2(answer_ms))::integer end as bucket
                     from calls
                     where ? or (method = 'tools/call' and asked_by = 'client')
@@ -210,20 +270,50 @@ class Figures:
                         server, what, count(*) as calls, count(answer_ms) as answered,
                         count(*) filter (is_error) as errors,
                         round(count(*) filter (is_error) / nullif(count(*) filter (is_decided), 0), 4) as error_share,
-                        quantile_cont(answer_ms, [0.5, 0.95, 0.99]) as took, max(answer_ms) as longest
+                        quantile_cont(answer_ms, [0.5, 0.95, 0.99]) as took, max(answer_ms) as longest,
+                        coalesce(sum(open_ms), 0) as total
                     from marked group by all
                 )
                 select
                     summed.server, summed.what, calls, answered, errors, error_share, round(took[1], 3),
-                    round(took[2], 3), round(took[3], 3), round(longest, 3), coalesce(buckets, []),
-                    coalesce(answers, [])
+                    round(took[2], 3), round(took[3], 3), round(longest, 3), round(total, 3),
+                    coalesce(buckets, []), coalesce(answers, [])
                 from summed left join pictured
                     on pictured.server is not distinct from summed.server
                     and pictured.what is not distinct from summed.what
-                order by {"summed.what" if by == "day" else "calls desc"}, summed.server, summed.what
+                order by {order}, calls desc, summed.server, summed.what
                 limit {LONGEST}
                 """,  # noqa: S608 - of a fixed list
                 by != "tool",
+            )
+        ]
+
+    def time(self) -> Time:
+        """Where the time of all sessions went."""
+        (row,) = self._rows(
+            """
+            select
+                coalesce(round(sum(session_ms), 3), 0), coalesce(round(sum(server_ms), 3), 0),
+                coalesce(round(sum(client_ms), 3), 0), coalesce(round(sum(waiting_ms), 3), 0),
+                coalesce(round(sum(stalled_ms), 3), 0), coalesce(sum(unanswered), 0)::bigint
+            from session_times
+            """
+        )
+        return Time(*row)
+
+    def tool_times(self) -> list[ToolTime]:
+        """How long each tool that was called kept its server busy, the longest first."""
+        return [
+            ToolTime(*row)
+            for row in self._rows(
+                f"""
+                select
+                    {_SERVER} as server, name,
+                    round(sum(greatest(0, open_ms - coalesce(waiting_ms, 0))), 3) as total_ms
+                from calls
+                where method = 'tools/call' and asked_by = 'client' and name is not null
+                group by all order by total_ms desc, server, name limit {LONGEST}
+                """  # noqa: S608 - ours
             )
         ]
 
@@ -262,8 +352,9 @@ class Figures:
                 """
                 select
                     concat_ws(' ', method, calls.name) as what, count(*), max(abandoned_ms),
-                    arg_max(request, place), arg_max(cancel_reason, place), arg_max(late_ms, place),
-                    count(distinct capture), arg_max(path, place)
+                    arg_max(request, place), arg_max_null(cancel_reason, place), arg_max_null(late_ms, place),
+                    count(distinct capture), arg_max(path, place), arg_max_null(probable_answer, place),
+                    arg_max_null(probable_answer_id, place)
                 from (
                     select *, (abandoned_ms, -request) as place
                     from calls where is_abandoned
@@ -282,7 +373,7 @@ class Figures:
                 with numbered as (
                     select
                         concat_ws(' ', method, unanswered.name) as what, request, unanswered.is_live as is_live,
-                        may_be_lost, may_be_unjudged, capture, path, waited_ms,
+                        may_be_lost, may_be_unjudged, capture, path, waited_ms, probable_answer, probable_answer_id,
                         row_number() over (partition by what order by time, capture, request) as place
                     from unanswered join captures using (capture)
                     where why <> 'abandoned'
@@ -291,7 +382,8 @@ class Figures:
                     what, count(*), list(request order by place) filter (place <= 10),
                     count(*) filter (is_live), count(*) filter (may_be_lost and not is_live),
                     count(*) filter (may_be_unjudged and not may_be_lost and not is_live),
-                    count(distinct capture), arg_min(path, place), arg_min(waited_ms, place)
+                    count(distinct capture), arg_min(path, place), arg_min(waited_ms, place),
+                    max(probable_answer) filter (place = 1), max(probable_answer_id) filter (place = 1)
                 from numbered group by what order by 2 desc, 1
                 """
             )
@@ -303,8 +395,8 @@ class Figures:
             Definition(*row)
             for row in self._rows(
                 """
-                select server, tool, definition_bytes, definition_tokens_estimate, calls
-                from tool_costs where definition_bytes is not null order by definition_bytes desc, server, tool
+                select server, name, definition_bytes, definition_tokens_estimate, calls
+                from tool_costs where definition_bytes is not null order by definition_bytes desc, server, name
                 """
             )
         ]
@@ -335,14 +427,17 @@ def _latency(row: tuple[Any, ...]) -> Latency:
 
 
 @contextmanager
-def figures(found: Iterable[Source], *, findings: bool, progress: Progress | None = None) -> Iterator[Figures]:
+def figures(
+    found: Iterable[Source], *, findings: bool, progress: Progress | None = None, memory: int = MEMORY
+) -> Iterator[Figures]:
     """The figures of some captures.
 
     Args:
         found: where their rows are.
         findings: whether the rules are asked, too.
         progress: is told how far it is.
+        memory: bytes that DuckDB may hold.
     """
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    with duckdb.connect(config={"memory_limit": MEMORY, **extensions}) as connection:
+    with duckdb.connect(config={"memory_limit": bytes_of(memory), **extensions}) as connection:
         yield Figures(connection, prepare(connection, found, findings=findings, progress=progress))

@@ -21,6 +21,8 @@ from captures.errors import CaptureError
 
 WORTH: Final = 16 << 20
 """Bytes of captures that are worth a second process: it takes a third of a second to start, and loads 6 MB in that."""
+SHARE: Final = 128_000_000
+"""Bytes that DuckDB has in each of several processes at least; where there are fewer, so are the processes."""
 
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.store.filling import main; main()"
 _STEP: Final = 1 << 20
@@ -48,16 +50,39 @@ class Made(NamedTuple):
     """Why it cannot be read."""
 
 
-def processes(tasks: list[Task]) -> int:
-    """How many processes are worth starting: none where one alone is as quick."""
+def held(memory: int, processes: int = 1) -> int:
+    """Bytes that DuckDB may hold in each process that makes files.
+
+    Half of what there is, as DuckDB takes more than its limit while it writes, and rows wait beside it.
+
+    Args:
+        memory: bytes for all of them.
+        processes: how many make files at once.
+    """
+    return min(cache.MEMORY, memory // 2 // processes)
+
+
+def processes(tasks: list[Task], memory: int) -> int:
+    """How many processes are worth starting: none where one alone is as quick, or takes all the memory.
+
+    Args:
+        tasks: what to make.
+        memory: bytes for all of them.
+    """
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     worth = sum(task.size for task in tasks) // WORTH + 1
-    count = min(usable, len(tasks), worth)
+    count = min(usable, len(tasks), worth, memory // 2 // SHARE)
     return count if count > 1 else 0
 
 
 def fill(
-    tasks: Iterable[Task], count: int, *, findings: bool, keep: Iterable[Path], told: Callable[[int], None]
+    tasks: Iterable[Task],
+    count: int,
+    *,
+    findings: bool,
+    keep: Iterable[Path],
+    told: Callable[[int], None],
+    memory: int,
 ) -> Iterator[Made]:
     """Make files by several processes.
 
@@ -67,6 +92,7 @@ def fill(
         findings: whether to run the checker, too.
         keep: files that are about to be used, and stay when room is made.
         told: is told how many bytes of all tasks have been read.
+        memory: bytes that DuckDB may hold in each process.
 
     Yields:
         What was made, as it is; nothing about a task whose worker died.
@@ -77,7 +103,7 @@ def fill(
     done = 0
     with _Crew(count) as crew:
         for worker in crew.workers:
-            worker.give(left.pop() if left else None, findings=findings, keep=stay)
+            worker.give(left.pop() if left else None, findings=findings, keep=stay, memory=memory)
         for worker, message in crew.messages():
             if "read" in message:
                 worker.read = int(message["read"])
@@ -85,7 +111,7 @@ def fill(
                 done, worker.read = done + worker.task.size, 0
                 file = None if message["made"] is None else Path(message["made"])
                 yield Made(worker.task, file, message["refused"])
-                worker.give(left.pop() if left else None, findings=findings, keep=stay)
+                worker.give(left.pop() if left else None, findings=findings, keep=stay, memory=memory)
             told(done + sum(worker.read for worker in crew.workers))
 
 
@@ -181,6 +207,7 @@ def main() -> None:
                     findings=asked["findings"],
                     keep=[Path(one) for one in asked["keep"]],
                     progress=progress.tell,
+                    memory=asked["memory"],
                 )
             except CaptureError as error:
                 refused = str(error)

@@ -24,6 +24,7 @@ from analysis.exchange import Exchange, Outcome
 from analysis.fold import Fold
 from analysis.message import Notification, Request, Response
 from analysis.session import Seen, Session
+from analysis.stalls import waited_of
 from analysis.store.account import Account
 from analysis.store.rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 """Is told how many bytes have been read."""
 
-MOST_SENT: Final = 250_000
-"""Requests without an answer that are held back; the fold forgets them sooner."""
+MOST_FORGOTTEN: Final = 20_000
+"""Requests whose rows are held back although the fold does not wait for their answers, as it has forgotten them."""
 
 _PROGRESS: Final = ("notifications/progress", "progress")
 
@@ -337,9 +338,9 @@ class _Load:
 
     def _take_stall(self, record: Record) -> None:
         members = record.members
-        first, waited, direction = integer(members.get("of")), integer(members.get("waited_ns")), members.get("dir")
+        first, waited, direction = integer(members.get("of")), waited_of(members, record.t_ns), members.get("dir")
         last = integer(members.get("to"))
-        if first is not None and waited is not None and waited >= 0 and direction in ("c2s", "s2c"):
+        if first is not None and waited is not None and direction in ("c2s", "s2c"):
             self._stall_rows.append((*self._start, direction, first, first if last is None else last, waited))
 
     # ---- messages
@@ -439,13 +440,20 @@ class _Load:
     # ---- batches, and the end
 
     def _flush(self) -> None:
-        if len(self._sent) > MOST_SENT:
+        if len(self._sent) > sum(map(len, self._fold.tables.values())) + MOST_FORGOTTEN:
             waiting = {exchange.request for exchange in self._fold.finish()}
             for sent in [one for one in self._sent.values() if one.request not in waiting]:
                 self._close(sent, None, None, None)
+                self._make_room()
         self._count()
         self._tables.flush()
         self._tell()
+
+    def _make_room(self) -> None:
+        """Insert the rows that wait, where they are too many."""
+        if len(self._exchange_rows) >= BATCH:
+            self._count()
+            self._tables.flush()
 
     def _count(self) -> None:
         """Count the frames that wait, and their bytes."""
@@ -465,8 +473,10 @@ class _Load:
             sent = self._sent.get(exchange.request)
             if sent is not None:
                 self._close(sent, exchange, None, None)
+                self._make_room()
         for sent in list(self._sent.values()):
             self._close(sent, None, None, None)
+            self._make_room()
         for session in fold.routing.open():
             if session not in self._talks:
                 self._meet(session)

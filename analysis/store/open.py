@@ -34,6 +34,8 @@ Progress = Callable[[int, int], None]
 PathLike = str | os.PathLike[str]
 Used = TypeVar("Used")
 
+MEMORY: Final = 2 << 30
+"""Bytes that making files of the cache may take, unless it is told otherwise."""
 MOST_ATTACHED: Final = 16
 """Files of the cache that are attached whatever their size; of more, small ones are copied."""
 SMALL: Final = 8 << 20
@@ -112,6 +114,7 @@ def with_sources(
     *,
     findings: bool = False,
     progress: Progress | None = None,
+    memory: int = MEMORY,
 ) -> Used:
     """Find the rows of captures, and use them; again where a file of the cache turns out to be damaged meanwhile.
 
@@ -120,15 +123,16 @@ def with_sources(
         use: what to do with them. What it has begun is forgotten where it is called a second time.
         findings: whether the table `findings` is to be filled.
         progress: is told how far it is.
+        memory: bytes that may be taken to make files of the cache, beside what the processes take that do it.
     """
     given = list(paths)
-    found = sources(given, findings=findings, progress=progress)
+    found = sources(given, findings=findings, progress=progress, memory=memory)
     try:
         return use(found)
     except (duckdb.Error, CaptureError) as error:
         if not weed(found.found, error):
             raise
-    return use(sources(given, findings=findings, progress=progress))
+    return use(sources(given, findings=findings, progress=progress, memory=memory))
 
 
 def weed(found: Iterable[Source], error: Exception) -> bool:
@@ -146,7 +150,9 @@ def size(paths: Iterable[Path]) -> int:
     return _sum({file for path in paths for file in segments(real_path(path))})
 
 
-def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None) -> Sources:
+def sources(
+    paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None, memory: int = MEMORY
+) -> Sources:
     """Find the rows of captures, and load into the cache what is not there yet.
 
     Args:
@@ -154,6 +160,7 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
             with the same id gets one of its own; the largest of them keeps it.
         findings: whether the table `findings` is to be filled.
         progress: is told how far it is.
+        memory: as of `with_sources`.
     """
     # Rows, ids and what is told are the same in whatever order captures are named.
     ordered = sorted((first_segment(real_path(path)), segment_number(path), path) for path in paths)
@@ -177,7 +184,7 @@ def sources(paths: Iterable[Path], *, findings: bool = False, progress: Progress
     taken = set(known)
     sized = [one for id_, states in known.items() for one in _identified(id_, states, taken)]
     doubles = [*_of_copies(known, copies), *_of_states(known)]
-    return Sources(_cached(sized, refused, findings=findings, progress=progress), refused, doubles)
+    return Sources(_cached(sized, refused, findings=findings, progress=progress, memory=memory), refused, doubles)
 
 
 def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[tuple[Source, int]]:
@@ -228,6 +235,7 @@ def _cached(
     *,
     findings: bool,
     progress: Progress | None,
+    memory: int,
 ) -> list[Source]:
     """The same sources with their files in the cache, made where they are wanting."""
     known = [
@@ -241,8 +249,8 @@ def _cached(
     }
     keep = {one.database for one in known if one.database is not None}
     tasks = [filling.Task(one.path, one.id, wanting[one.id]) for one in known if one.id in wanting]
-    settled = _filled(tasks, keep, findings=findings, progress=progress)
-    steps = _Steps(progress, sum(wanting.values()))
+    settled = _filled(tasks, keep, findings=findings, progress=progress, memory=memory)
+    steps, held = _Steps(progress, sum(wanting.values())), filling.held(memory)
     steps.done(sum(one.task.size for one in settled.values()))
     made: list[Source] = []
     for one in known:
@@ -256,7 +264,7 @@ def _cached(
                 if refusal is not None:
                     raise CaptureError(refusal)
             else:
-                file = cache.store(one.path, one.id, findings=findings, keep=keep, progress=steps.told)
+                file = cache.store(one.path, one.id, findings=findings, keep=keep, progress=steps.told, memory=held)
                 steps.done(wanting[one.id])
         except CaptureError as error:
             refused.append((one.path, error))
@@ -268,10 +276,10 @@ def _cached(
 
 
 def _filled(
-    tasks: list[filling.Task], keep: set[Path], *, findings: bool, progress: Progress | None
+    tasks: list[filling.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
 ) -> dict[str, filling.Made]:
     """What several processes have made of the files that are wanting, by id; nothing where one alone is as quick."""
-    count, total = filling.processes(tasks), sum(task.size for task in tasks)
+    count, total = filling.processes(tasks, memory), sum(task.size for task in tasks)
     if not count or not cache.cap():
         return {}
 
@@ -279,7 +287,8 @@ def _filled(
         if progress is not None:
             progress(min(read, total), total)
 
-    made = filling.fill(tasks, count, findings=findings, keep=keep, told=told)
+    held = filling.held(memory, count)
+    made = filling.fill(tasks, count, findings=findings, keep=keep, told=told, memory=held)
     return {one.task.id: one for one in made}
 
 

@@ -18,11 +18,11 @@ from analysis.store.tables import Row
 from analysis.store.values import CUT, integer, json_text, text
 from captures.record import Record
 
-MOST_SESSIONS: Final = 20_000
+MOST_SESSIONS: Final = 10_000
 """Sessions whose rows are held back because they may say more."""
-MOST_HTTP: Final = 20_000
+MOST_HTTP: Final = 10_000
 """Exchanges of HTTP whose rows are held back: more may be told of one after its end."""
-MOST_DEFINITIONS: Final = 200_000
+MOST_DEFINITIONS: Final = 50_000
 """Definitions of tools that are known again."""
 MOST_SPANS: Final = 10_000
 """Times for which one request made the asked side wait, that are kept apart."""
@@ -44,15 +44,18 @@ class Sent:
 
     __slots__ = (
         "during",
+        "era",
         "exchange",
         "in_flight",
         "is_cancelled",
         "name",
         "progress",
         "request",
-        "seen",
+        "revision",
+        "round",
         "spans",
         "talk",
+        "task",
         "token",
     )
 
@@ -60,7 +63,7 @@ class Sent:
         self.request = request
         self.talk = talk
         self.name = name
-        self.seen = seen
+        self.revision, self.era, self.round, self.task = seen.revision, seen.era, seen.round, seen.task
         self.progress = 0
         self.token: tuple[int, Side, Id] | None = None
         """By what progress names it."""
@@ -81,18 +84,17 @@ class Sent:
             answer: the message that ended it.
             outcome: where it is known better than from `ended`.
         """
-        request, first = self.request, self.seen
-        seen = answer or first
+        request, seen = self.request, answer or self
         sent_ns = started = request.t_ns
-        response = response_seq = answered_ns = response_size = cancelled_ns = reason = None
+        response = response_seq = answered_ns = response_size = cancelled_ns = reason = probable = None
         is_abandoned = False
-        round_, task = first.round, seen.task or first.task
+        round_, task = self.round, seen.task or self.task
         if ended is not None:
             response, started, cancelled_ns = ended.response, ended.started_ns, ended.cancelled_ns
             round_ = ended.round or round_
             if cancelled_ns is not None:
                 reason, is_abandoned = text(ended.cancel_reason, _REASON), ended.abandoned_ns is not None
-            outcome = outcome or ended.outcome
+            outcome, probable = outcome or ended.outcome, ended.probable_answer
             if response is not None:
                 response_seq, answered_ns, response_size = response.seq, response.t_ns, _size(response)
         outcome = outcome or _UNANSWERED
@@ -122,6 +124,8 @@ class Sent:
             cancelled_ns,
             reason,
             is_abandoned,
+            None if probable is None else integer(probable.seq),
+            None if probable is None or probable.id is None else text(probable.id, None),
             self.in_flight,
             None if round_ is None else round_.chain.number,
             None if round_ is None else round_.number,

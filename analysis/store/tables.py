@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 
 BATCH: Final = 20_000
 """Rows of one table that wait at most."""
-BATCH_BYTES: Final = 32 << 20
+BATCH_BYTES: Final = 8 << 20
 """Bytes of frames among them."""
 BATCHES: Final = 12
 """Of one transaction."""
@@ -58,7 +58,8 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         varchar, asked_by varchar, revision varchar, era varchar, outcome varchar, code bigint, error varchar,
         started_ns bigint, ended_ns bigint, stall_ns bigint, waiting_ns bigint, request_bytes bigint,
         response_bytes bigint, progress integer, cancelled_ns bigint, cancel_reason varchar, is_abandoned boolean,
-        in_flight integer, chain integer, round integer, task varchar, exchange bigint
+        probable_answer bigint, probable_answer_id varchar, in_flight integer, chain integer, round integer,
+        task varchar, exchange bigint
         """,
         """
         * exclude (wall, stall_ns, waiting_ns), clock(started_ns) as time, stall_ns / 1e6 as stall_ms,
@@ -127,7 +128,8 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
         name varchar, path varchar, transport varchar, command varchar, upstream varchar, format integer,
         tool_version varchar, duration_ns bigint, observed_start boolean, host_pid bigint, host varchar,
         spawned_ns bigint, ended_ns bigint, ending varchar, exit_status integer, exit_signal varchar, is_live
-        boolean, frames bigint, bytes bigint, sessions bigint, lost bigint, unjudged bigint, damage bigint
+        boolean, frames bigint, bytes bigint, sessions bigint, lost bigint, unjudged bigint, damage bigint,
+        forgotten bigint
         """,
         """
         * exclude (wall), clock(0) as opened

@@ -9,7 +9,7 @@ create table captures (
     format integer, tool_version varchar, opened timestamp_ns, duration_ns bigint, observed_start boolean not null,
     host_pid bigint, host varchar, spawned_ns bigint, ended_ns bigint, ending varchar, exit_status integer, exit_signal varchar,
     is_live boolean not null, frames bigint not null, bytes bigint not null, sessions bigint not null, lost bigint not null,
-    unjudged bigint not null, damage bigint not null
+    unjudged bigint not null, damage bigint not null, forgotten bigint not null
 );
 comment on table captures is 'one row per capture';
 comment on column captures.capture is 'id of the capture: the one in its header, 32 hex digits; a hash of its path where the header is lost, or where a larger file in another state has that id';
@@ -37,6 +37,7 @@ comment on column captures.sessions is 'sessions in it';
 comment on column captures.lost is 'records known to be lost: the recorder could not write them, or they are damaged';
 comment on column captures.unjudged is 'frames that could not be looked into, because they are too big, too deep or incomplete';
 comment on column captures.damage is 'bytes of its files that are no record; an unfinished record at an end, as a kill leaves it, is none of them';
+comment on column captures.forgotten is 'requests, exchanges of HTTP, sessions, calls of several rounds, tasks and subscriptions that had to be forgotten, because more of them were open at once than are remembered; 0 as a rule';
 
 --     select client, server, server_version, revision, count(*) as sessions from sessions group by all
 create table sessions (
@@ -105,8 +106,8 @@ create table exchanges (
     method varchar not null, name varchar, asked_by varchar not null, revision varchar, era varchar, outcome varchar not null,
     code bigint, error varchar, started_ns bigint not null, ended_ns bigint, time timestamp_ns, latency_ms double,
     server_ms double, stall_ms double, waiting_ms double, request_bytes bigint not null, response_bytes bigint,
-    progress integer not null, cancelled_ns bigint, cancel_reason varchar, is_abandoned boolean not null, in_flight integer,
-    chain integer, round integer, task varchar, exchange bigint
+    progress integer not null, cancelled_ns bigint, cancel_reason varchar, is_abandoned boolean not null,
+    probable_answer bigint, probable_answer_id varchar, in_flight integer, chain integer, round integer, task varchar, exchange bigint
 );
 comment on table exchanges is 'one row per request, with what became of it';
 comment on column exchanges.capture is 'id of the capture: ids of messages and numbers of frames mean something within one capture only';
@@ -136,6 +137,8 @@ comment on column exchanges.progress is 'how many notifications told of its prog
 comment on column exchanges.cancelled_ns is 'when it was first cancelled; NULL where it was not. An answer may have come all the same';
 comment on column exchanges.cancel_reason is 'the reason that the cancellation gave; NULL where it gave none; cut at 300 characters. Foreign text';
 comment on column exchanges.is_abandoned is 'whether whoever asked gave it up: cancelled for a reason that says time-out, or after 5 s or more';
+comment on column exchanges.probable_answer is 'of a request without an answer: number of the frame of the first answer that fits no request and was probably meant for this one, the only one or the oldest that was open then; NULL where there is none. A guess';
+comment on column exchanges.probable_answer_id is 'id of that answer as JSON writes it; NULL where it has none, or null; cut at 60 characters. Foreign text';
 comment on column exchanges.in_flight is 'how many requests of its session were without an answer and not cancelled when it was sent, itself included';
 comment on column exchanges.chain is 'number of the call that it is a round of, where interim results made several of one (from 2026-07-28)';
 comment on column exchanges.round is 'which round of it, from 1';

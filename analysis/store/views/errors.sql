@@ -11,8 +11,8 @@ with failures as (
     where outcome in ('tool_error', 'error', 'failed')
     union all
     select
-        capture, session, time, t_ns, null, seq, if(dir = 's2c', 'client', 'server'), null, null, 'error', code,
-        message ->> '$.error.message', null, false
+        capture, session, time, t_ns, null, seq, case dir when 's2c' then 'client' else 'server' end,
+        null, null, 'error', code, message ->> '$.error.message', null, false
     from frames
     where kind = 'error' and request is null
 )
@@ -21,7 +21,7 @@ select
     captures.name as server, capture, session,
     round(t_ns / 1e6, 3) as at_ms,
     request, response, asked_by,
-    if(asked_by = 'client', 'server', 'client') as answered_by,
+    case asked_by when 'client' then 'server' else 'client' end as answered_by,
     method, failures.name as name, outcome, code,
     case
         when outcome = 'tool_error' then 'tool error'

@@ -13,11 +13,10 @@ with mismatches as (
     union all
     select
         capture, session, t_ns, time, seq, null, null, null, null,
-        if(
-            id is null or id = 'null',
-            'an answer without an id',
-            'an answer to ' || left(id, 64) || ', and no such request was seen'
-        ),
+        case
+            when id is null or id = 'null' then 'an answer without an id'
+            else 'an answer to ' || left(id, 64) || ', and no such request was seen'
+        end,
         []
     from frames
     where kind in ('response', 'error') and request is null

@@ -21,6 +21,7 @@ with summed as (
         count(*) filter (state = 'interim') as interim,
         quantile_cont(answer_ms, [0.5, 0.9, 0.95, 0.99]) as took,
         max(answer_ms) as longest_ms,
+        sum(open_ms) as total_ms,
         bool_or(has_waited) as has_waited,
         quantile_cont(server_ms, [0.5, 0.95]) as worked
     from calls
@@ -34,6 +35,7 @@ select
     round(took[3], 3) as p95_ms,
     round(took[4], 3) as p99_ms,
     round(longest_ms, 3) as max_ms,
+    coalesce(round(total_ms, 3), 0) as total_ms,
     case when has_waited then round(worked[1], 3) end as server_p50_ms,
     case when has_waited then round(worked[2], 3) end as server_p95_ms,
     cancelled, abandoned, unanswered, failed, interim
@@ -53,6 +55,7 @@ comment on column latency.p90_ms is 'latency that 90 % of the answers did not ex
 comment on column latency.p95_ms is 'latency that 95 % of the answers did not exceed';
 comment on column latency.p99_ms is 'latency that 99 % of the answers did not exceed; of fewer than 100 answers hardly more than their maximum';
 comment on column latency.max_ms is 'latency of the slowest answer';
+comment on column latency.total_ms is 'sum of calls.open_ms: how long all calls were open, those without an answer until they were cancelled or their session ended. Each of several overlapping calls counts; 0 for subscriptions/listen';
 comment on column latency.server_p50_ms is 'median without the time in which the answering side itself waited for the other one; NULL where it never did';
 comment on column latency.server_p95_ms is 'the same for 95 %; NULL where the answering side never waited';
 comment on column latency.cancelled is 'calls that were cancelled, answered afterwards or not';

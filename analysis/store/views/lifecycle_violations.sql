@@ -23,7 +23,7 @@ select
     violations.time as time,
     round(t_ns / 1e6, 3) as at_ms,
     captures.name as server, capture, violations.session as session, sessions.revision as revision,
-    if(part = 'lifecycle', 'handshake', part) as part,
+    case part when 'lifecycle' then 'handshake' else part end as part,
     rule, level, blames, frame, method, message as text, source
 from violations join captures using (capture)
     left join sessions on sessions.capture = violations.capture and sessions.session = violations.session

@@ -17,15 +17,15 @@ with listed as (
 called as (
     select distinct server, name from calls where method = 'tools/call' and asked_by = 'client'
 )
-select server, name as tool, sessions, definition_bytes, definition_tokens_estimate, first_listed, last_listed
+select server, name, sessions, definition_bytes, definition_tokens_estimate, first_listed, last_listed
 from listed
 where not exists (
     from called where called.server is not distinct from listed.server and called.name = listed.name
 )
-order by definition_bytes desc, server, tool;
+order by definition_bytes desc, server, name;
 comment on view never_called is 'one row per server and tool that was listed and never called in these captures';
 comment on column never_called.server is 'name of the captured server';
-comment on column never_called.tool is 'name of the tool';
+comment on column never_called.name is 'name of the tool';
 comment on column never_called.sessions is 'sessions that were told its definition';
 comment on column never_called.definition_bytes is 'size of the newest definition as JSON without blanks';
 comment on column never_called.definition_tokens_estimate is 'definition_bytes / 4: an estimate of the tokens that a model reads for it in each session';

@@ -11,8 +11,8 @@ with said as (
     from exchanges
     union all
     select
-        capture, session, time, t_ns, 'notification', if(dir = 'c2s', 'client', 'server'), method, name, null,
-        null, null, seq, null, null, size
+        capture, session, time, t_ns, 'notification', case dir when 'c2s' then 'client' else 'server' end, method, name,
+        null, null, null, seq, null, null, size
     from frames
     where kind = 'notification'
 )

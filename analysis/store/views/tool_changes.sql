@@ -4,13 +4,13 @@
 -- first time, and one that is told no more, is no change. Servers that change what a tool says after it was approved
 -- are a known attack, so look at `what`: a new description may give a model new orders.
 --
---     select time, server, tool, what, version_before, version
+--     select time, server, name, what, version_before, version
 --     from tool_changes where what like '%description%'
 create view tool_changes as
 with told as (
     select
         captures.name as server, sessions.server as calls_itself, sessions.server_version as server_version,
-        tools.name as tool, tools.capture as capture, tools.session as session, listed, tools.t_ns as t_ns,
+        tools.name as name, tools.capture as capture, tools.session as session, listed, tools.t_ns as t_ns,
         tools.time as time, hash, tools.bytes as bytes, definition
     from tools join captures using (capture)
         left join sessions on sessions.capture = tools.capture and sessions.session = tools.session
@@ -25,27 +25,27 @@ compared as (
         lag(session) over earlier as session_before,
         lag(server_version) over earlier as version_before
     from told
-    window earlier as (partition by server, calls_itself, tool order by time, capture, session, t_ns, listed)
+    window earlier as (partition by server, calls_itself, name order by time, capture, session, t_ns, listed)
 )
 select
-    time, server, tool, capture, session, listed as frame,
+    time, server, name, capture, session, listed as frame,
     array_to_string([
-        if((definition -> '$.title') is distinct from (before -> '$.title'), 'title', null),
-        if((definition -> '$.description') is distinct from (before -> '$.description'), 'description', null),
-        if((definition -> '$.inputSchema') is distinct from (before -> '$.inputSchema'), 'inputSchema', null),
-        if((definition -> '$.outputSchema') is distinct from (before -> '$.outputSchema'), 'outputSchema', null),
-        if((definition -> '$.annotations') is distinct from (before -> '$.annotations'), 'annotations', null)
+        case when (definition -> '$.title') is distinct from (before -> '$.title') then 'title' end,
+        case when (definition -> '$.description') is distinct from (before -> '$.description') then 'description' end,
+        case when (definition -> '$.inputSchema') is distinct from (before -> '$.inputSchema') then 'inputSchema' end,
+        case when (definition -> '$.outputSchema') is distinct from (before -> '$.outputSchema') then 'outputSchema' end,
+        case when (definition -> '$.annotations') is distinct from (before -> '$.annotations') then 'annotations' end
     ], ', ') as what,
     bytes_before, bytes, version_before, server_version as version, capture_before, session_before,
     definition ->> '$.description' as description,
     before ->> '$.description' as description_before
 from compared
 where hash_before <> hash
-order by time, server, tool;
+order by time, server, name;
 comment on view tool_changes is 'one row per change of a tool: a definition that differs from the one that was told before by the same server';
 comment on column tool_changes.time is 'when the changed definition was told, UTC';
 comment on column tool_changes.server is 'name of the captured server';
-comment on column tool_changes.tool is 'name of the tool';
+comment on column tool_changes.name is 'name of the tool';
 comment on column tool_changes.capture is 'capture in which it was told';
 comment on column tool_changes.session is 'number of the session in that capture';
 comment on column tool_changes.frame is 'number of the frame of the list in which it stands';

@@ -29,7 +29,7 @@ used as (
 )
 select
     coalesce(definitions.server, used.server) as server,
-    coalesce(definitions.name, used.name) as tool,
+    coalesce(definitions.name, used.name) as name,
     coalesce(sessions, 0) as sessions,
     coalesce(definitions, 0) as definitions,
     definition_bytes, definition_tokens_estimate,
@@ -40,10 +40,10 @@ select
     largest_result_bytes
 from definitions full join used
     on used.server is not distinct from definitions.server and used.name = definitions.name
-order by definition_bytes desc nulls last, server, tool;
+order by definition_bytes desc nulls last, server, name;
 comment on view tool_costs is 'one row per server and tool: what its definition costs whoever reads it, and what its calls brought';
 comment on column tool_costs.server is 'name of the captured server';
-comment on column tool_costs.tool is 'name of the tool';
+comment on column tool_costs.name is 'name of the tool';
 comment on column tool_costs.sessions is 'sessions that were told its definition; 0 where it was called without being listed';
 comment on column tool_costs.definitions is 'how many different definitions they were told: more than 1 is a change, see tool_changes';
 comment on column tool_costs.definition_bytes is 'size of the newest definition as JSON without blanks; NULL where it was never listed';

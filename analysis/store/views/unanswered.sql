@@ -1,7 +1,7 @@
 -- one row per request without an answer: still open, or abandoned by its sender; HTTP failures are left out
 --
--- A call that timed out is included: its client cancelled it and got no answer. A call that was cancelled early for
--- another reason is not.
+-- A call that timed out is included: its client cancelled it and got no answer. One that was answered late is not; it is
+-- in `calls`, where `is_abandoned` and `late_ms` say so. A call that was cancelled early for another reason is not either.
 --
 --     select server, method, name, why, count(*) as requests, max(waited_ms) from unanswered group by all
 create view unanswered as
@@ -21,7 +21,7 @@ select
         when captures.lost > 0 or captures.damage > 0 or coalesce(last_unjudged > request, false) then 'lost'
         else 'open'
     end as why,
-    cancel_reason as reason,
+    cancel_reason as reason, probable_answer, probable_answer_id,
     captures.is_live as is_live,
     captures.lost > 0 or captures.damage > 0 as may_be_lost,
     coalesce(last_unjudged > request, false) as may_be_unjudged
@@ -43,6 +43,8 @@ comment on column unanswered.at_ms is 'when it was handed on, in ms since the ca
 comment on column unanswered.waited_ms is 'from then to the cancellation, or else to the end of the capture; it grows while that is being recorded';
 comment on column unanswered.why is 'abandoned (cancelled for a reason that says time-out, or after 5 s or more), lost (the answer may be in what the capture lost, or could not be looked into) or open';
 comment on column unanswered.reason is 'the reason that its cancellation gave; NULL where there is none. Foreign text';
+comment on column unanswered.probable_answer is 'number of the frame of an answer that fits no request and was probably meant for this one, as it was the only request open then, or the oldest; NULL where there is none. A guess';
+comment on column unanswered.probable_answer_id is 'the id of that answer, which is wrong, as JSON writes it; NULL where it has none. Foreign text';
 comment on column unanswered.is_live is 'whether the capture is still being recorded: an answer may still come';
 comment on column unanswered.may_be_lost is 'whether the capture has lost records or is damaged: the answer may be in what is missing';
 comment on column unanswered.may_be_unjudged is 'whether a frame of the side that was asked came later and could not be looked into, because it is too big, too deep or incomplete: it may be the answer';

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from analysis.store import cache, filling
-from analysis.store.filling import Made, Task, fill, processes
+from analysis.store.filling import Made, Task, fill, held, processes
 from analysis.store.open import sources
 from bench.check import repeated
 from tests.analysis.store.written import Written
@@ -19,6 +19,7 @@ from tests.harness import ROOT, children, is_alive, killed_at_the_end, wait_unti
 
 DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
 CAPTURES = 5
+MEMORY = 2 << 30
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +55,7 @@ def frames_in(file: Path | None) -> int:
 def test_each_capture_gets_a_file_with_all_its_rows(captures: list[Path]) -> None:
     told: list[int] = []
     tasks = tasks_of(captures)
-    made = list(fill(tasks, 2, findings=False, keep=[], told=told.append))
+    made = list(fill(tasks, 2, findings=False, keep=[], told=told.append, memory=MEMORY))
     assert {one.task for one in made} == set(tasks)
     for one in made:
         assert frames_in(one.file) == frames_in(cache.store(one.task.path, one.task.id))
@@ -64,26 +65,38 @@ def test_each_capture_gets_a_file_with_all_its_rows(captures: list[Path]) -> Non
 
 def test_what_is_asked_of_many_captures_goes_this_way(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filling, "WORTH", 1 << 17)
-    if processes(tasks_of(captures)) < 2:
+    if processes(tasks_of(captures), MEMORY) < 2:
         pytest.skip("there is one processor")
     alone = sources(captures[:1]).found
-    assert processes(tasks_of(captures[:1])) == 0
+    assert processes(tasks_of(captures[:1]), MEMORY) == 0
     found = sources(captures)
     assert (found.refused, [one.path for one in found.found]) == ([], captures)
     assert found.found[0] == alone[0]
     assert [frames_in(one.database) for one in found.found] == [2 * (600 + number) for number in range(CAPTURES)]
 
 
+def test_where_memory_is_short_one_process_has_all_of_it() -> None:
+    tasks = [Task(Path(f"{number}.mcpcap"), f"{number:032x}", 10 * filling.WORTH) for number in range(64)]
+    for memory in (64 << 20, 256 << 20, 1 << 30, 8 << 30):
+        count = processes(tasks, memory)
+        assert max(1, count) * held(memory, max(1, count)) <= memory // 2
+        assert count == 0 or held(memory, count) >= filling.SHARE
+    assert processes(tasks, 256 << 20) == 0
+
+
 def test_what_cannot_be_read_is_told_and_holds_nobody_up(captures: list[Path], tmp_path: Path) -> None:
     gone = Task(tmp_path / "gone.mcpcap", "f" * 32, 1 << 20)
-    made = {one.task: one for one in fill([gone, *tasks_of(captures)], 2, findings=False, keep=[], told=print)}
+    made = {
+        one.task: one
+        for one in fill([gone, *tasks_of(captures)], 2, findings=False, keep=[], told=print, memory=MEMORY)
+    }
     assert made[gone].file is None
     assert len([one for one in made.values() if one.file is not None]) == CAPTURES
 
 
 def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Path]) -> None:
     made: list[Made] = []
-    for one in fill(tasks_of(captures), 2, findings=False, keep=[], told=lambda _read: None):
+    for one in fill(tasks_of(captures), 2, findings=False, keep=[], told=lambda _read: None, memory=MEMORY):
         made.append(one)
         if len(made) == 1:
             os.kill(children(os.getpid())[0], signal.SIGKILL)
@@ -113,7 +126,7 @@ cache.store = noisy
 filling.main()
 """
     monkeypatch.setattr(filling, "_BOOT", noise)
-    made = list(fill(tasks_of(captures), 2, findings=False, keep=[], told=lambda _read: None))
+    made = list(fill(tasks_of(captures), 2, findings=False, keep=[], told=lambda _read: None, memory=MEMORY))
     assert sorted(frames_in(one.file) for one in made) == [2 * (600 + number) for number in range(CAPTURES)]
 
 
@@ -125,7 +138,7 @@ import sys
 from pathlib import Path
 from analysis.store.filling import Task, fill
 tasks = [Task(Path(sys.argv[1]), f"{number:032x}", 1 << 30) for number in range(8)]
-for made in fill(tasks, 2, findings=False, keep=[], told=lambda read: None):
+for made in fill(tasks, 2, findings=False, keep=[], told=lambda read: None, memory=1 << 29):
     pass
 """
     with subprocess.Popen([sys.executable, "-c", code, str(large)], cwd=ROOT) as parent:

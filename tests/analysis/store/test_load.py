@@ -144,6 +144,7 @@ def test_capture_is_accounted_for(path: Path) -> None:
         assert found["damage"] == sum(item.size for item in damage)
         assert found["sessions"] == fold.routing.count
         assert found["unjudged"] == fold.unjudged
+        assert found["forgotten"] == sum(one.times for one in fold.forgotten) == 0
         assert found["ending"] == fold.ending
         assert found["is_live"] is False
         sessions = rows(connection, "select session, frames, requests from sessions order by session")
@@ -529,7 +530,7 @@ def test_numbers_that_no_column_holds_do_no_harm(tmp_path: Path) -> None:
         ),
         seal(4, 5, "exchange", members(exchange=7, stage="end", response={"status": huge})),
         seal(5, 5, "stall", members(dir="c2s", of=huge, waited_ns=huge)),
-        seal(6, 5, "stall", members(dir="c2s", of=0, to=2**62, waited_ns=9)),
+        seal(6, 5, "stall", members(dir="c2s", of=0, to=2**62, waited_ns=4)),
         seal(7, 5, "process", members(event="ended", status=huge, signal=["x"])),
         seal(8, 5, "stream", members(exchange=7, events=huge)),
         seal(huge, 6, "frame", members(dir="c2s", size=2, raw="{}")),
@@ -538,7 +539,7 @@ def test_numbers_that_no_column_holds_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "a.mcpcap"
     path.write_bytes(b"".join(lines))
     with loaded(path, findings=True) as connection:
-        assert rows(connection, "select seq, conn, exchange, waited_ns, time from frames") == [(2, 0, None, 9, None)]
+        assert rows(connection, "select seq, conn, exchange, waited_ns, time from frames") == [(2, 0, None, 4, None)]
         found = row(connection, "select * from captures")
         assert (found["capture"], found["lost"], found["exit_status"]) == (path_id(path), 4, None)
 

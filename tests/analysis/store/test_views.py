@@ -473,6 +473,22 @@ def test_what_was_abandoned_by_heart(tmp_path: Path) -> None:
     assert figure == (3, 2)
 
 
+def test_the_answer_that_was_probably_meant_by_heart(tmp_path: Path) -> None:
+    one = Written(tmp_path / "a.mcpcap", "s")
+    one.handshake()
+    one.call(100, 1, "first")
+    one.call(200, 2, "second")
+    one.call(300, 3, "third")
+    wrong = one.answer(400, "1x")
+    nameless = one.say(500, "s2c", result={})
+    one.answer(600, 3)
+    with loaded([one.close()]) as base:
+        told = [(row["name"], row["probable_answer"], row["probable_answer_id"]) for row in base.rows("unanswered")]
+        answered = base.ask("select outcome, probable_answer from exchanges where name = 'third'")
+    assert told == [("first", wrong, '"1x"'), ("second", nameless, None)]
+    assert answered == [("result", None)]
+
+
 @pytest.mark.parametrize(
     ("sender", "comes_last", "may_be"), [("s2c", True, True), ("s2c", False, False), ("c2s", True, False)]
 )
@@ -627,7 +643,7 @@ def test_costs_of_tools_are_those_of_their_definitions_and_answers(base: Base) -
         for call in one.calls:
             if call.key[:2] == ("client", "tools/call") and call.key[2] is not None:
                 calls[one.name, call.key[2]].append(call)
-    rows = {(row["server"], row["tool"]): row for row in base.rows("tool_costs")}
+    rows = {(row["server"], row["name"]): row for row in base.rows("tool_costs")}
     assert set(rows) == set(listed) | set(calls)
     for key, row in rows.items():
         size = (
@@ -646,18 +662,25 @@ def test_costs_of_tools_are_those_of_their_definitions_and_answers(base: Base) -
         assert row["largest_result_bytes"] == (max(sizes) if sizes else None)
 
 
+def test_a_tool_is_called_name_in_every_table_and_view() -> None:
+    about_tools = {"tools", "tool_costs", "tool_changes", "never_called", "calls", "latency", "exchanges", "frames"}
+    columns = {relation.name: {column.name for column in relation.columns} for relation in relations()}
+    assert [name for name in about_tools if "name" not in columns[name]] == []
+    assert [name for name, found in columns.items() if found & {"tool", "tool_name"}] == []
+
+
 def test_never_called_are_the_tools_without_a_call(base: Base) -> None:
     listed = {(one.name, definition["name"]) for one in base.told for _, definition in definitions(one)}
     called = {
         (one.name, call.key[2]) for one in base.told for call in one.calls if call.key[:2] == ("client", "tools/call")
     }
-    assert {(row["server"], row["tool"]) for row in base.rows("never_called")} == listed - called
+    assert {(row["server"], row["name"]) for row in base.rows("never_called")} == listed - called
 
 
 def test_a_tool_that_changes_its_description_is_told(written: Base) -> None:
     one, two, _ = written.told
     (row,) = written.rows("tool_changes")
-    assert (row["tool"], row["what"], row["capture"], row["capture_before"]) == (
+    assert (row["name"], row["what"], row["capture"], row["capture_before"]) == (
         "forecast",
         "description",
         two.id,
