@@ -25,7 +25,7 @@ from mcpproxy.report.found import Ended, Found
 from mcpproxy.report.sites import Sites
 
 _FACTS_KEPT: Final = 10_000
-_FACTS_BYTES: Final = 64 << 20
+_FACTS_BYTES: Final = 8 << 20
 
 
 def is_any(_rule: str) -> bool:
@@ -56,6 +56,9 @@ class Examination:
         self.missing = 0
         """Records that are gone without a word, by the numbers of those that are there."""
         self.path = path
+        self._from_server = 0
+        """Frames that the server sent."""
+        self._has_findings = False
         self._wanted = wanted
         self._sites = Sites(path)
         self._assembler = FrameAssembler()
@@ -100,7 +103,20 @@ class Examination:
     @property
     def ended(self) -> Ended:
         """What is known at the end."""
-        return Ended(self.path, self._checker.counts, self._checker.faults, self.is_damaged or self.missing > 0)
+        damaged = self.is_damaged or self.missing > 0
+        checker = self._checker
+        forgotten = checker.fold.forgotten
+        return Ended(self.path, checker.counts, checker.faults, damaged, self._nothing_to_check(), forgotten)
+
+    def _nothing_to_check(self) -> str:
+        """Why no finding means nothing here; empty where it does mean something, and where there are findings."""
+        if self._has_findings:
+            return ""
+        if not self.frames:
+            return "it holds no frames"
+        if self._checker.fold.failed and not self._from_server:
+            return "every HTTP exchange in it failed"
+        return ""
 
     def proven(self, found: Found, most: int) -> Found:
         """The same with the places of other records that prove it: so many of them at most."""
@@ -114,13 +130,16 @@ class Examination:
             self.missing -= min(self.missing, last - first + 1)
 
     def _feed(self, item: Frame | Record | Damage) -> Iterable[Found]:
-        self.frames += isinstance(item, Frame)
+        if isinstance(item, Frame):
+            self.frames += 1
+            self._from_server += item.dir == "s2c"
         findings = self._checker.feed(item)
         return self._told(findings) if findings else ()
 
     def _told(self, findings: Iterable[Finding]) -> Iterator[Found]:
         for finding in findings:
             if self._wanted.picks(finding.rule) and self._is_selected(finding):
+                self._has_findings = True
                 yield self._found(finding)
 
     def _is_selected(self, finding: Finding) -> bool:
@@ -140,6 +159,7 @@ class Examination:
             self._sites.place(finding.frame),
             mark,
             mark in self._wanted.baseline,
+            forgotten=self._checker.fold.forgotten,
         )
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from captures.ownership import is_of_user
 from captures.places import home
 from mcpproxy.statements import in_one_line
 
@@ -83,6 +84,8 @@ def _write(path: Path | None, lines: Sequence[str]) -> None:
     path = Path(os.path.realpath(path))  # people keep such files elsewhere, and link to them
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_of_user((path if path.exists() else path.parent).stat()):
+            return
         handle, name = tempfile.mkstemp(prefix=".history-", dir=path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -104,7 +107,7 @@ def _lines(path: Path | None) -> list[str]:
         return []
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode) or not is_of_user(status):
             return []
         start = max(0, status.st_size - _LARGEST)
         lines = os.pread(handle, _LARGEST, start).decode("utf-8", "surrogateescape").split("\n")[:-1]

@@ -6,6 +6,7 @@ only size and hash. A body is a copy that has been handed on already, so nothing
 
 import hashlib
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -20,6 +21,7 @@ from mcpproxy.wire import http1, response
 from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
 from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.lines import character_border
+from mcpproxy.wire.portions import portions
 from mcpproxy.wire.sse import Event, EventSplitter
 
 if TYPE_CHECKING:
@@ -82,10 +84,9 @@ class Exchange:
         self._sent = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
         self._tell("request")
 
-    def ask_more(self, payload: bytes) -> None:
-        """A piece of the request's content went on."""
-        if self._sent is not None:
-            self._sent.feed(payload)
+    def ask_more(self, payload: bytes) -> Iterator[None] | None:
+        """A piece of the request's content went on; returns the work that is left on it, if any."""
+        return self._sent.feed(payload) if self._sent is not None else None
 
     def asked(self) -> None:
         """The request is complete."""
@@ -120,11 +121,10 @@ class Exchange:
             self._is_told = True
             self._tell("response")
 
-    def answer_more(self, payload: bytes) -> None:
-        """A piece of the response's content went on."""
+    def answer_more(self, payload: bytes) -> Iterator[None] | None:
+        """A piece of the response's content went on; returns the work that is left on it, if any."""
         self._times.setdefault("first_byte", self.conversation.at_ns)
-        if self._received is not None:
-            self._received.feed(payload)
+        return self._received.feed(payload) if self._received is not None else None
 
     def answer_ourselves(self, status: int, reason: str) -> None:
         """We refused the request, or could not reach the upstream."""
@@ -315,20 +315,48 @@ class BodyRecorder:
         """The stream of events may begin."""
         self._place("stream", event="opened", last_event_id=self.last_event_id)
 
-    def feed(self, payload: bytes) -> None:
-        """A piece of it, as transferred."""
+    def feed(self, payload: bytes) -> Iterator[None] | None:
+        """Take a piece of the body, as transferred.
+
+        Returns:
+            For a body with a content coding, the work that is left on the piece, in small steps; else None.
+        """
         self.size += len(payload)
         self._exchange.recorder.bytes[self._dir] += len(payload)
         if self._hash is not None:
             self._hash.update(payload)
         if self._decoder is not None:
-            try:
-                payload = self._decoder.feed(payload)
-            except Undecodable:
-                self._decoder = None
-                self._is_opaque = self._is_broken = True
-                if not self._parts:
-                    self._let_go()
+            return self._decode(self._decoder, payload)
+        self._take(payload)
+        return None
+
+    def _decode(self, coding: Decoder, payload: bytes) -> Iterator[None]:
+        """Decode a piece and take its content, one portion in each step of the iterator.
+
+        From a stream, takes all that can be decoded; from other bodies, nothing of a piece that is damaged or expands
+        out of proportion.
+        """
+        made = bytearray()
+        try:
+            for decoded in coding.slices(payload):
+                for content in portions(decoded) if self.is_stream else ():
+                    self._take(content)
+                    yield
+                if not self.is_stream:
+                    made += decoded
+                    yield
+        except Undecodable:
+            made.clear()
+            self._decoder = None
+            self._is_opaque = self._is_broken = True
+            if not self._parts:
+                self._let_go()
+        for at in range(0, len(made), MAX_RAW):
+            self._take(bytes(made[at : at + MAX_RAW]))
+            yield
+
+    def _take(self, payload: bytes) -> None:
+        """Take a piece of the decoded content."""
         if self._is_opaque or not payload:
             return
         if self._events is not None:

@@ -12,7 +12,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Final
@@ -103,7 +103,7 @@ class HttpRecorder:
         self.tell = tell
         self.told: set[str] = set()
         self.rewrites = "rewrite-location" in (opt_outs or ())
-        redactor = Redactor(load_key(config_directory()))
+        redactor = Redactor(load_key(config_directory(), tell))
         self.hash = redactor.hash
         kept = frozenset(segment.encode() for segment in keep_path)
         self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash, kept))
@@ -111,7 +111,7 @@ class HttpRecorder:
         self.uri_key = lru_cache(TARGETS)(self._uri_key)
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
-        path = choose_path(capture, default, wall_ns)
+        path = choose_path(capture, default, wall_ns, tell)
         redactions = ["headers", "path", "query"] if redactor.lasting else ["headers", "path", "query", "key-not-kept"]
         upstream = self.clean(url.encode())
         header = Header(
@@ -219,6 +219,11 @@ class Unrecorded:
     def __init__(self, faults: Faults) -> None:
         self._missed = faults.missed
 
+    is_behind = False
+
+    def catch_up(self) -> None:
+        """Do nothing: no work is ever left."""
+
     def request(self, _at_ns: int, events: Sequence[http1.Event]) -> None:
         """Pieces of requests went on."""
         self._count("c2s", events, http1.Head)
@@ -253,6 +258,26 @@ class Conversation:
         """The records of what is being told."""
         self._asking: Exchange | None = None
         self._open: deque[Exchange] = deque()
+        self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether any work is left."""
+        return bool(self._work)
+
+    def catch_up(self) -> None:
+        """Do a piece of the work that is left."""
+        while self._work:
+            for _ in self._work[0]:
+                self._place()
+                return
+            del self._work[0]
+
+    def _do(self, work: Iterator[None]) -> None:
+        """Begin work if none waits before it; the rest is done piece by piece, in the order in which it came."""
+        self._work.append(work)
+        if len(self._work) == 1:
+            self.catch_up()
 
     def _begin(self) -> Exchange:
         self.recorder.exchanges += 1
@@ -269,12 +294,16 @@ class Conversation:
 
     def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
         """Pieces of requests went on, or were refused."""
+        self._do(self._went_on(at_ns, events))
+
+    def _went_on(self, at_ns: int, events: Sequence[http1.Event]) -> Iterator[None]:
         self._begin_at(at_ns)
         for event in events:
-            self._went_on(event)
+            if rest := self._asked(event):
+                yield from rest
         self._place()
 
-    def _went_on(self, event: http1.Event) -> None:
+    def _asked(self, event: http1.Event) -> Iterator[None] | None:
         if isinstance(event, http1.Head):
             self._asking = self._begin()
             self._asking.ask(event)
@@ -283,29 +312,33 @@ class Conversation:
                 self._asking = self._begin()
         elif self._asking is not None:
             if isinstance(event, Body):
-                self._asking.ask_more(event.payload)
-            else:
-                self._asking.asked()
+                return self._asking.ask_more(event.payload)
+            self._asking.asked()
+        return None
 
     def response(self, at_ns: int, events: Sequence[response.Event]) -> None:
         """Pieces of responses went on."""
+        self._do(self._came_back(at_ns, events))
+
+    def _came_back(self, at_ns: int, events: Sequence[ResponseEvent]) -> Iterator[None]:
         self._begin_at(at_ns)
         for event in events:
-            self._came_back(event)
+            if rest := self._answered(event):
+                yield from rest
         if self._open:
             # Most answers are complete in the chunk that begins them; then their end tells of both.
             self._open[0].tell_response()
         self._place()
 
-    def _came_back(self, event: ResponseEvent) -> None:
+    def _answered(self, event: ResponseEvent) -> Iterator[None] | None:
         if not self._open:
-            return
+            return None
         exchange = self._open[0]
+        if isinstance(event, response.ResponseBody):
+            return exchange.answer_more(event.payload)
         if isinstance(event, response.ResponseHead):
             if not event.informational:
                 exchange.answer(event)
-        elif isinstance(event, response.ResponseBody):
-            exchange.answer_more(event.payload)
         elif isinstance(event, response.ResponseEnd):
             self._open.popleft().respond("complete", None)
         elif isinstance(event, response.ResponseAborted):
@@ -314,16 +347,24 @@ class Conversation:
             for left in self._open:
                 left.respond("error", f"not followed any further: {event.reason}")
             self._open.clear()
+        return None
 
     def answered(self, at_ns: int, status: int, reason: str) -> None:
         """We ourselves answered."""
+        self._do(self._answered_ourselves(at_ns, status, reason))
+
+    def _answered_ourselves(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
         self._begin_at(at_ns)
         exchange = self._open.popleft() if self._open else Exchange(self, 0)
         exchange.answer_ourselves(status, reason)
         self._place()
+        yield from ()
 
     def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
         """The connection is over."""
+        self._do(self._ended(at_ns, by, error))
+
+    def _ended(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:
         self._begin_at(at_ns)
         if self._asking is not None and self._asking.is_answered and self._asking.is_asking:
             self._asking.end(by, error)
@@ -331,3 +372,4 @@ class Conversation:
             exchange.end(by, error)
         self._place()
         self._open.clear()
+        yield from ()

@@ -329,8 +329,8 @@ class Recorder:
         """Called with the number of each further segment."""
         wall_ns = time.time_ns()
         default = "" if capture is not None else os.path.join(captures_root(), self.name)
-        path = choose_path(capture, default, wall_ns)
-        redactor = Redactor(load_key(config_directory()), keep_path)
+        path = choose_path(capture, default, wall_ns, tell)
+        redactor = Redactor(load_key(config_directory(), tell), keep_path)
         header = Header(
             "stdio",
             wall_ns,

@@ -4,11 +4,81 @@ What a command prints, its help included, comes after its arguments were read. S
 """
 
 import argparse
-from typing import Any, NoReturn
+import re
+import time
+from datetime import datetime, timedelta
+from typing import Any, Final, NoReturn
 
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.output import set_up
 from mcpproxy.sanitise import sanitise
+
+_BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LEAST_MEMORY: Final = 64 << 20
+_MOST_MEMORY: Final = 1 << 50
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def count(text: str) -> int:
+    """A count, of up to nine digits.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of up to nine digits")
+    return int(text)
+
+
+def memory(text: str) -> int:
+    """Bytes of memory: `512M`, `4G`; from 64M on.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no such size.
+    """
+    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
+    if not found or not _LEAST_MEMORY <= int(found[1]) * _BYTES[found[2]] <= _MOST_MEMORY:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no size of at least 64M, such as 512M or 4G")
+    return int(found[1]) * _BYTES[found[2]]
+
+
+def age(text: str) -> int:
+    """An age in seconds: `90m`, `12h`, `30d`, `4w`.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    found = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not an age; write one such as 30d, 12h or 90m")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def moment(text: str) -> int:
+    """A time in nanoseconds since 1970: an age, or an ISO 8601 date, with or without a time; local without a zone.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    return _moment(text, timedelta())
+
+
+def latest(text: str) -> int:
+    """The same for the end of a span: a date without a time means the end of that day."""
+    return _moment(text, timedelta(days=1))
+
+
+def _moment(text: str, of_day: timedelta) -> int:
+    if re.fullmatch(r"[0-9]{1,9}[smhdw]", text):
+        return time.time_ns() - age(text) * 1_000_000_000
+    try:
+        day = datetime.fromisoformat(text)
+        whole_day = of_day if re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text) else timedelta()
+        return int((day + whole_day).timestamp()) * 1_000_000_000
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r:.40} is neither an age such as 2h or 3d nor a date such as 2026-11-20 or 2026-11-20T10:15"
+        ) from None
 
 
 class Parser(argparse.ArgumentParser):

@@ -130,7 +130,7 @@ class Asking:
         shown = Progress()
         tell = self._progress or shown.tell
         with shown if self._progress is None else nullcontext():
-            found, refused, doubles = sources(self._paths, findings=findings, progress=tell)
+            found, refused, doubles = sources(self._paths, findings=findings, progress=tell, memory=self._limits.memory)
             self._found = found
             jail = Jail(found, findings=findings, limits=self._limits, progress=tell)
         try:
@@ -165,11 +165,13 @@ def of_cache_size() -> list[str]:
 def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:
     """Say what is missing in each capture, and what was done with the rest; whether any of them is damaged."""
     is_damaged = False
-    for path, damage, lost in losses:
+    for path, damage, lost, forgotten in losses:
         is_damaged = is_damaged or damage > 0
         missing = [f"{size(damage)} are no records"] if damage else []
         missing += [f"{count_text(lost, 'record')} lost"] if lost else []
-        advice = "`mcpproxy repair` copies what is whole" if damage else "`mcpproxy verify` tells when"
+        missing += [f"{forgotten:,} requests or the like forgotten, as too many were open at once"] if forgotten else []
+        advice = "`mcpproxy verify` tells when" if lost else "`mcpproxy check` tells of what sort"
+        advice = "`mcpproxy repair` copies what is whole" if damage else advice
         hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest} ({advice})")
     return is_damaged
 
@@ -235,11 +237,12 @@ def relation_of(name: str, listed_by: str) -> Relation:
 
 def tell(error: QueryError) -> None:
     """Say why there is no answer."""
-    for line in lines_of(error):
-        say(line)
+    lines = lines_of(error)
     kind = "permission" if _LOCKED.search(str(error)) else error.kind
     if kind in _ADVICE:
-        say(_ADVICE[kind])
+        lines = [*lines, _ADVICE[kind]] if kind == "permission" else [f"{lines[0]}; {_ADVICE[kind]}"]
+    for line in lines:
+        say(line)
 
 
 def lines_of(error: QueryError) -> list[str]:

@@ -1,7 +1,7 @@
 """Find what breaks the rules of the protocol, in captures or, with --trace, in conversations that were noted down.
 
-Exit code: 1 where something was found at or above --fail-on (default: error), 2 where something could not be checked,
-130 where Ctrl-C has ended --follow, after the sums of what was seen.
+Exit code: 1 where something was found at or above --fail-on (default: error), 2 where something could not be checked
+or there was nothing to check, 130 where Ctrl-C ended --follow, which prints the sums first.
 """
 
 import argparse
@@ -11,11 +11,10 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from analysis.baseline import Baseline, BaselineError, read
+from analysis.baseline import Baseline
 from analysis.catalogue import catalogue, today
 from analysis.costs import Costs
 from analysis.filter import Filter, FilterError, parse
@@ -27,14 +26,15 @@ from captures.follow import follow
 from captures.reader import Capture, Damage
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
 from mcpproxy.cli.diagnostics import Exit, fail, say, say_table
 from mcpproxy.cli.examining import say_damage, say_ended
+from mcpproxy.cli.following import Followed
 from mcpproxy.cli.output import say_of_filter, width_of_stdout
 from mcpproxy.cli.rule import is_pattern, no_rule
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
 from mcpproxy.examination import Examination, Wanted
-from mcpproxy.importers.source import read_lines
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import Text
 from mcpproxy.report.findings_json import Json
@@ -53,18 +53,27 @@ _WIDEST = 120
 def parser() -> argparse.ArgumentParser:
     """The arguments of `check`."""
     made = Parser("check", __doc__)
-    made.add_argument(
-        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
-    )
+    add_captures(made)
     made.add_argument(
         "--fail-on", choices=tuple(_LEVELS), default="error", help="exit with 1 from this level on (default: error)"
     )
     made.add_argument("--rule", action="append", metavar="G", help="only these rules: an id, or a pattern such as id/*")
     made.add_argument("--ignore", action="append", metavar="G", help="not these rules")
     made.add_argument("--filter", metavar="EXPR", help="only findings about messages that EXPR selects")
-    made.add_argument("--baseline", metavar="F", help="findings to accept: what --format json printed before")
+    made.add_argument("--baseline", metavar="F", help="accept the findings in F")
+    made.add_argument(
+        "--update-baseline",
+        action="store_true",
+        help="write the findings to the file of --baseline, for the next run to accept",
+    )
+    made.add_argument("--allow-empty", action="store_true", help="exit with 0 where there is nothing to check")
     made.add_argument("--notes", action="store_true", help="tell notes, too; text and github only count them otherwise")
-    made.add_argument("-f", "--follow", action="store_true", help="go on with what is being recorded, until it ends")
+    made.add_argument(
+        "-f",
+        "--follow",
+        action="store_true",
+        help="follow the session that is being recorded, or wait for the next one",
+    )
     made.add_argument("--profile", action="store_true", help="tell on stderr how long each rule has taken")
     made.add_argument(
         "--trace", metavar="F", help="check the conversations in F, or - for stdin, against what they expect"
@@ -91,17 +100,20 @@ def run(arguments: list[str]) -> int:
         return fail(problem)
     if options.trace is not None:
         return _check_traces(options)
+    if options.update_baseline and options.baseline is None:
+        return fail("--update-baseline needs --baseline F, the file to write; see mcpproxy check --help")
+    updated = NewBaseline(options.baseline) if options.update_baseline else None
     try:
         wanted = Wanted(
             lambda rule: _is_picked(rule, options),
-            _baseline(options.baseline),
+            updated.accepted if updated else baseline_in(options.baseline) if options.baseline else Baseline(),
             None if options.filter is None else _filter(options.filter),
             Costs() if options.profile else None,
         )
     except FilterError as error:
         say_of_filter(error)
         return int(Exit.USAGE)
-    return _Check(options, wanted).run()
+    return _Check(options, wanted, updated).run()
 
 
 def _filter(text: str) -> Filter:
@@ -132,20 +144,10 @@ def _is_picked(rule: str, options: argparse.Namespace) -> bool:
     )
 
 
-def _baseline(name: str | None) -> Baseline:
-    if name is None:
-        return Baseline()
-    try:
-        with open(name, "rb") as file:
-            return read(read_lines(file))
-    except OSError as error:
-        raise CaptureError(f"cannot read the baseline {name}: {error.strerror}") from error
-    except BaselineError as error:
-        raise CaptureError(f"cannot read the baseline {name}: {error}") from error
-
-
 def _check_traces(options: argparse.Namespace) -> int:
-    has_more = options.capture or options.baseline or options.filter or options.follow or options.profile
+    has_more = any(
+        (options.capture, options.baseline, options.update_baseline, options.filter, options.follow, options.profile)
+    )
     if has_more or options.format not in ("text", "json"):
         return fail("--trace goes with --rule, --ignore, and --format text or json; see mcpproxy check --help")
     if options.trace == "-":
@@ -163,14 +165,18 @@ def _check_traces(options: argparse.Namespace) -> int:
 class _Check:
     """One run over all captures."""
 
-    def __init__(self, options: argparse.Namespace, wanted: Wanted) -> None:
+    def __init__(self, options: argparse.Namespace, wanted: Wanted, updated: NewBaseline | None) -> None:
         self._options = options
         self._wanted = wanted
+        self._updated = updated
+        """Takes what is found, where the baseline is to accept it from now on."""
         self._totals = Totals()
         self._report = self._made()
         self._name = Path()
         """Of the capture that is checked now, as reports tell it."""
         self._failed = False
+        self._is_empty = True
+        """Whether no capture so far held anything to check."""
         self._following: Examination | None = None
         self._began_ns = time.perf_counter_ns()
 
@@ -194,8 +200,16 @@ class _Check:
             say_table(cost_lines(self._wanted.costs.rules, every, self._totals.frames, took_ns))
         if self._wanted.only is not None and self._totals.captures and not self._totals.findings:
             say("no finding fits the filter")
-        if self._failed:
+        if self._failed or (self._is_empty and not self._options.allow_empty):
+            if self._updated is not None:
+                say(
+                    f"the baseline {self._options.baseline} was not changed: "
+                    "something could not be checked, or there was nothing to check"
+                )
             return int(Exit.USAGE)
+        if self._updated is not None:
+            say(self._updated.write())
+            return int(Exit.FINE)
         bound, worst = _LEVELS[self._options.fail_on], self._totals.worst
         return int(Exit.FINDINGS if bound is not None and worst is not None and worst >= bound else Exit.FINE)
 
@@ -207,15 +221,13 @@ class _Check:
         if options.format == "json":
             return Json()
         if options.format == "junit":
-            return Junit(asked, _LEVELS[options.fail_on])
+            return Junit(notes=notes, named=named)
         if options.format == "sarif":
             return Sarif(asked)
         if options.format == "github":
             return Github(notes=notes, named=named)
-        auto = options.color == "auto"
-        style = Style.of(sys.stdout, os.environ) if auto else Style(colour=options.color == "always")
         return Text(
-            style,
+            Style.chosen(options.color, sys.stdout, os.environ),
             notes=notes,
             named=named,
             live=options.follow,
@@ -225,22 +237,38 @@ class _Check:
         )
 
     def _check_all(self) -> None:
-        with ExitStack() as stack:
-            # All are looked for before the first is checked: a mistake in the last word costs no time.
-            words = [[word] for word in self._options.capture] or [[]]
-            chosen = [(path, word == ["-"]) for word in words for path in stack.enter_context(selected(word))]
-            for path, is_stdin in chosen:
-                self._name = STDIN if is_stdin else path
+        if self._options.follow and "-" not in self._options.capture:
+            asyncio.run(self._follow_all())
+            return
+        with selected(self._options.capture, scope_of(self._options)) as chosen:
+            for path in chosen.paths:
+                self._name = STDIN if path == chosen.stdin else path
                 try:
                     self._check(path)
                 except CaptureError as error:
-                    self._failed = True
-                    say(str(error).replace(str(path), str(self._name)))
+                    self._fail(error, path)
+
+    async def _follow_all(self) -> None:
+        followed = Followed(self._options.capture, scope_of(self._options))
+        if followed.is_endless and not followed.is_one:
+            raise CaptureError(
+                "--follow checks one session: name one server, or none, without options that select several; "
+                "`mcpproxy show --follow --all` follows all sessions"
+            )
+        async for path in followed.paths():
+            self._name = path
+            try:
+                await self._follow(path)
+            except CaptureError as error:
+                self._fail(error, path)
+
+    def _fail(self, error: CaptureError, path: Path) -> None:
+        self._failed = True
+        why = str(error).replace(str(path), str(self._name))
+        say(why)
+        _write(self._report.unreadable(self._name, why))
 
     def _check(self, path: Path) -> None:
-        if self._options.follow:
-            asyncio.run(self._follow(path))
-            return
         capture = Capture(path)
         examination = self._begun(path)
         for item in capture:
@@ -271,12 +299,18 @@ class _Check:
         for found in findings:
             named = found._replace(capture=self._name)
             self._totals.add(named)
+            if self._updated is not None:
+                self._updated.add(named)
             _write(self._report.add(named))
 
     def _end(self, examination: Examination, *, still_open: bool) -> None:
         self._following = None
         self._add(examination.finish(still_open=still_open))
         ended = examination.ended._replace(capture=self._name)
+        if not ended.nothing:
+            self._is_empty = False
+        elif not self._options.allow_empty:
+            say(f"{sanitise(str(self._name))}: nothing to check: {ended.nothing}; --allow-empty accepts that")
         self._totals.frames += examination.frames
         self._totals.sessions += examination.sessions
         _write(self._report.end(ended))

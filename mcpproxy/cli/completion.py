@@ -1,4 +1,4 @@
-"""Print a completion script for bash, zsh or fish: commands, options, captures, and the server's command after `--`.
+"""Print a completion script for bash, zsh or fish: commands, options, captures and servers by name, rules and views.
 
   bash   mcpproxy completion bash > ~/.local/share/bash-completion/completions/mcpproxy
   zsh    mcpproxy completion zsh > DIR/_mcpproxy      where DIR is in your fpath
@@ -13,9 +13,10 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 
+from analysis.store.reference import relation_names
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit
-from mcpproxy.cli.grammar import Grammar, Option, grammars
+from mcpproxy.cli.grammar import Grammar, Option, grammars, rule_patterns
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,9 +47,36 @@ _mcpproxy_folders() {
     _mcpproxy_words "$1" -d
 }
 
-_mcpproxy_captures() {
+_mcpproxy_paths() {
     _mcpproxy_folders "$1"
     _mcpproxy_words "$1" -f -X '!*.mcpcap'
+}
+
+# A server has a folder of its own in every place where a recorder may have written.
+_mcpproxy_names() {
+    local root folder
+    for root in "${MCPPROXY_CAPTURES-}" "${XDG_DATA_HOME:+$XDG_DATA_HOME/mcpproxy/captures}" \
+        "${HOME-}/.local/share/mcpproxy/captures" "${HOME-}/Library/Application Support/mcpproxy/captures"; do
+        for folder in "${root:-/dev/null}"/*/; do
+            [[ -d $folder ]] || continue
+            folder=${folder%/}
+            folder=${folder##*/}
+            [[ $folder == "$1"* ]] && COMPREPLY+=("$folder")
+        done
+    done
+}
+
+_mcpproxy_captures() {
+    _mcpproxy_paths "$1"
+    _mcpproxy_names "$1"
+}
+
+_mcpproxy_rules() {
+    _mcpproxy_words "$1" -W @RULES@
+}
+
+_mcpproxy_views() {
+    _mcpproxy_words "$1" -W @VIEWS@
 }
 
 _mcpproxy_files() {
@@ -123,6 +151,8 @@ def bash(commands: list[Grammar]) -> str:
         VALUES=_indented(values, 12),
         OPTIONS=_indented(options, 16),
         OPERANDS=_indented(operands, 8),
+        RULES=[shlex.quote(" ".join(rule_patterns()))],
+        VIEWS=[shlex.quote(" ".join(relation_names()))],
     )
 
 
@@ -131,11 +161,8 @@ def _bash_value(command: Grammar, option: Option) -> str | None:
         return None
     does = {
         "words": _bash_words(option.words),
-        "captures": '_mcpproxy_captures "$current"',
-        "folders": '_mcpproxy_folders "$current"',
-        "files": '_mcpproxy_files "$current"',
         "text": ":",
-    }[option.values]
+    }.get(option.values, f'_mcpproxy_{option.values} "$current"')
     names = " | ".join(f"'{command.name} {name}'" for name in option.names)
     return f"{names}) {does}; return ;;"
 
@@ -149,7 +176,30 @@ def _bash_words(words: Iterable[str]) -> str:
 _ZSH = r"""#compdef mcpproxy
 # Completion of mcpproxy for zsh, as `mcpproxy completion zsh` made it.
 
-_mcpproxy_captures() { _files -g '*.mcpcap' }
+_mcpproxy_paths() { _files "$@" -g '*.mcpcap' }
+
+# A server has a folder of its own in every place where a recorder may have written.
+_mcpproxy_names() {
+    local -a roots names
+    roots=(
+        $MCPPROXY_CAPTURES ${XDG_DATA_HOME:+$XDG_DATA_HOME/mcpproxy/captures}
+        "$HOME/.local/share/mcpproxy/captures" "$HOME/Library/Application Support/mcpproxy/captures"
+    )
+    names=(${^roots}/*(N/:t))
+    compadd "$@" -a names
+}
+
+_mcpproxy_captures() { _alternative 'servers:server:_mcpproxy_names' 'files:capture:_mcpproxy_paths' }
+
+_mcpproxy_rules() {
+    local -a ids=(@RULES@)
+    compadd "$@" -a ids
+}
+
+_mcpproxy_views() {
+    local -a views=(@VIEWS@)
+    compadd "$@" -a views
+}
 
 _mcpproxy() {
     local curcontext=$curcontext state line ret=1
@@ -197,7 +247,13 @@ def zsh(commands: list[Grammar]) -> str:
         specs += [shlex.quote(operands)] if operands else []
         arms.append(f"{command.name})\n    _arguments -s -S " + " \\\n        ".join(specs) + " && ret=0\n    ;;")
     described = [shlex.quote(f"{command.name}:{command.summary}") for command in commands]
-    return _filled(_ZSH, COMMANDS=_indented(described, 8), ARGUMENTS=_indented("\n".join(arms).splitlines(), 8))
+    return _filled(
+        _ZSH,
+        COMMANDS=_indented(described, 8),
+        ARGUMENTS=_indented("\n".join(arms).splitlines(), 8),
+        RULES=[shlex.join(rule_patterns())],
+        VIEWS=[shlex.join(relation_names())],
+    )
 
 
 def _zsh_option(option: Option) -> str:
@@ -205,11 +261,15 @@ def _zsh_option(option: Option) -> str:
     names = [name + ("" if not takes else "=" if name.startswith("--") else "+") for name in option.names]
     action = {
         "words": f"({' '.join(option.words)})",
-        "captures": "_mcpproxy_captures",
         "folders": "_files -/",
         "files": "_files",
+        "text": " ",
     }
-    value = f":{_zsh_text(option.metavar or 'value')}:{action.get(option.values, ' ')}" if takes else ""
+    value = (
+        f":{_zsh_text(option.metavar or 'value')}:{action.get(option.values, f'_mcpproxy_{option.values}')}"
+        if takes
+        else ""
+    )
     text = shlex.quote(f"[{_zsh_text(option.help)}]{value}")
     if "--help" in option.names:
         return f"'(- *)'{{{','.join(names)}}}{text}"
@@ -243,6 +303,24 @@ function __mcpproxy_paths
     complete -C "'' $typed" | string match -e -r -- $argv[1]
 end
 
+# A server has a folder of its own in every place where a recorder may have written.
+function __mcpproxy_names
+    for root in $MCPPROXY_CAPTURES $XDG_DATA_HOME/mcpproxy/captures $HOME/.local/share/mcpproxy/captures \
+            "$HOME/Library/Application Support/mcpproxy/captures"
+        for folder in $root/*/
+            string replace -r '^.*/([^/]+)/$' '$1' -- $folder
+        end
+    end
+end
+
+function __mcpproxy_rules
+    string join \n @RULES@
+end
+
+function __mcpproxy_views
+    string join \n @VIEWS@
+end
+
 function __mcpproxy_server
     set -l words (commandline -opc)
     set -l dashes (contains -i -- -- $words)
@@ -256,7 +334,8 @@ complete -c mcpproxy -n __mcpproxy_no_command -l version -d 'name this version'
 @COMMANDS@
 """
 
-_FISH_CAPTURES = r"'(__mcpproxy_paths \'(?:/|\.mcpcap)(?:\t.*)?$\')'"
+_FISH_PATHS = r"__mcpproxy_paths \'(?:/|\.mcpcap)(?:\t.*)?$\'"
+_FISH_CAPTURES = f"'(__mcpproxy_names; {_FISH_PATHS})'"
 _FISH_FOLDERS = r"'(__mcpproxy_paths \'/(?:\t.*)?$\')'"
 
 
@@ -278,7 +357,7 @@ def fish(commands: list[Grammar]) -> str:
         elif command.operands == "server":
             lines.append(f"{here} -a '--' -d {_fish_text('what follows is the server')}")
             lines.append(f"complete -c mcpproxy -n '__mcpproxy_after_dashes {command.name}' -a '(__mcpproxy_server)'")
-    return _filled(_FISH, COMMANDS=lines)
+    return _filled(_FISH, COMMANDS=lines, RULES=[shlex.join(rule_patterns())], VIEWS=[shlex.join(relation_names())])
 
 
 def _fish_option(option: Option) -> str:
@@ -287,6 +366,9 @@ def _fish_option(option: Option) -> str:
         "none": "",
         "words": f" -x -a '{' '.join(option.words)}'",
         "captures": f" -x -a {_FISH_CAPTURES}",
+        "paths": f" -x -a '({_FISH_PATHS})'",
+        "rules": " -x -a '(__mcpproxy_rules)'",
+        "views": " -x -a '(__mcpproxy_views)'",
         "folders": f" -x -a {_FISH_FOLDERS}",
         "files": " -r -F",
         "text": " -x",

@@ -80,7 +80,7 @@ def _record(path: Path) -> tuple[int, str | None]:
 
 def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
     shown = sanitise(str(path), 4096)
-    us = "mcpproxy" if shutil.which("mcpproxy") else sanitise(shlex.quote(sys.argv[0]), 4096)
+    us = sanitise(_own_command(), 4096)
     name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
     faults = "\n".join(f"  {asked}: {fault.what}" for asked, fault in FAULTS.items())
     return f"""
@@ -89,8 +89,19 @@ What the server did on purpose, in answer to
 
 The capture is {shown}
 Try next:
+  {us} tui {name}
   {us} check {name}
+  {us} stats {name}
   {us} show --json {name}
   {us} verify {name}
   {us} run -- COMMAND    in front of a server's command in your client's configuration
 """
+
+
+def _own_command() -> str:
+    """What to type, here, to start the program that runs now: `mcpproxy` alone only where that is the same one."""
+    started, known = sys.argv[0], shutil.which("mcpproxy")
+    if os.path.basename(started) == "__main__.py":
+        return "mcpproxy" if known else shlex.join([sys.executable, "-m", "mcpproxy"])
+    is_known = known is not None and os.path.exists(started) and os.path.samefile(known, started)
+    return "mcpproxy" if is_known else shlex.quote(started)

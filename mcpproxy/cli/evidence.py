@@ -4,8 +4,7 @@ They are drawn as `check` draws them. A capture is examined once for all of thes
 by the rules and the captures.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +46,7 @@ class Evidence:
 
     def add(self, found: Found) -> None:
         """Something was found in it."""
-        self.count += 1
+        self.count += found.finding.stands_for
         self._here += 1
         self._text += self._report.add(found)
         if self._here <= SHOWN:
@@ -69,7 +68,7 @@ class Evidence:
 
 
 def gathered(
-    words: Iterable[str], rules: Collection[str], made: Callable[[], Text]
+    words: Sequence[str], rules: Collection[str], made: Callable[[], Text]
 ) -> tuple[dict[str, Evidence], bool]:
     """Examine captures.
 
@@ -86,10 +85,9 @@ def gathered(
     """
     evidence = {rule: Evidence(made()) for rule in rules}
     is_whole = True
-    with ExitStack() as stack:
-        chosen = [(path, word == "-") for word in words for path in stack.enter_context(selected([word]))]
-        for path, is_stdin in chosen:
-            name = STDIN if is_stdin else path
+    with selected(words) as chosen:
+        for path in chosen.paths:
+            name = STDIN if path == chosen.stdin else path
             try:
                 is_whole = _examined(path, name, evidence) and is_whole
             except CaptureError as error:

@@ -21,6 +21,8 @@ def say_ended(examination: Examination, ended: Ended) -> bool:
     if examination.missing:
         count = f"{examination.missing:,} record{'s are' if examination.missing > 1 else ' is'} missing"
         say(f"{name}: {count}; `mcpproxy verify` tells which")
+    for forgotten in ended.forgotten:
+        say(f"{name}: {forgotten.text}")
     for rule, fault in ended.faults.items():
         say(f"the rule {rule} itself failed on {name}, please report it: {sanitise(fault)}")
     return not ended.damaged and not ended.faults

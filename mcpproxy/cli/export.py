@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -20,13 +20,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of `export`."""
     made = Parser("export", __doc__)
     made.add_argument("place", metavar="DIR", help="the folder to write to; it is made where it is not there")
-    # Without a default of its own it would be called missing where DIR is.
-    made.add_argument(
-        "capture",
-        nargs="*",
-        default=[],
-        help="captures, folders, server names, or - for stdin (default: the newest capture)",
-    )
+    add_captures(made)
     made.add_argument(
         "--format", choices=("parquet", "csv", "duckdb"), default="parquet", help="what to write (default: parquet)"
     )
@@ -40,8 +34,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not options.place:
         return fail("the name of the folder to write to is empty")
-    with selected(options.capture) as paths:
-        return _export(paths, options)
+    with selected(options.capture, scope_of(options)) as chosen:
+        return _export(chosen.paths, options)
 
 
 def _export(paths: list[Path], options: argparse.Namespace) -> int:

@@ -15,15 +15,19 @@ from mcpproxy.cli import COMMANDS, module_of
 Operands = Literal["captures", "files", "server", "words", "nothing"]
 """What stands beside the options: captures and folders, a file, a server's command after `--`, a few words, nothing."""
 
-Values = Literal["none", "words", "captures", "folders", "files", "text"]
-"""What an option takes: nothing, one of a few words, a capture or a folder, a folder, a file, or anything."""
+Values = Literal["none", "words", "captures", "paths", "folders", "files", "rules", "views", "text"]
+"""What an option takes: nothing, one of a few words, what names a capture, a path for one, a folder, a file, a rule or
+a pattern of rules, a view or table of SQL, or anything.
+"""
 
 _VALUES: Final[dict[str, Values]] = {
-    "FILE": "captures",
-    "FILE|DIR/": "captures",
+    "FILE": "paths",
+    "FILE|DIR/": "paths",
     "CAPTURE": "captures",
     "DIR": "folders",
     "F": "files",
+    "G": "rules",
+    "VIEW": "views",
 }
 _ROW: Final = re.compile(
     r"^  (?P<name>--[a-z-]+)(?: (?P<metavar>\S+))? {2,}(?P<help>\S.*(?:\n {8,}\S.*)*)$", re.MULTILINE
@@ -60,6 +64,12 @@ class Grammar(NamedTuple):
     operands: Operands
     words: tuple[str, ...] = ()
     """The only operands it takes, where `operands` is `words`."""
+
+
+def rule_patterns() -> list[str]:
+    """What options that choose rules are usually given: a group as a whole, or a rule by its id."""
+    ids = list(rules())
+    return [*dict.fromkeys(f"{rule.partition('/')[0]}/*" for rule in ids), *ids]
 
 
 def grammars() -> list[Grammar]:

@@ -10,7 +10,7 @@ from captures.record import Record
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.output import add_format, json_line
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.verify import reasons
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
@@ -19,9 +19,7 @@ from mcpproxy.sanitise import sanitise
 def parser() -> argparse.ArgumentParser:
     """The arguments of `info`."""
     made = Parser("info", __doc__)
-    made.add_argument(
-        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
-    )
+    add_captures(made)
     add_format(made)
     return made
 
@@ -30,8 +28,8 @@ def run(arguments: list[str]) -> int:
     """Print the sum of each capture; 2 where one is damaged."""
     options = parser().parse_args(arguments)
     code = Exit.FINE
-    with selected(options.capture) as paths:
-        for number, path in enumerate(paths):
+    with selected(options.capture, scope_of(options)) as chosen:
+        for number, path in enumerate(chosen.paths):
             capture = Capture(path)
             found = inspect(capture)
             if options.format == "json":

@@ -1,6 +1,7 @@
 """List captures: what is being recorded, what was, how large it is, and the total.
 
-`●` is being recorded, `○` was closed, `✝` was not closed (its recorder was killed), `✗` cannot be read.
+`●` is being recorded, `○` ended in order, `✝` did not: its recorder was killed, or its server ended by a signal or with
+a status other than 0. One that cannot be read is named on stderr.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.exchange import ABANDONED_NS
-from analysis.summary import cached, summarise
+from analysis.summary import bad_ending, cached, summarise
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.reader import Capture, LineCutter, open_capture
@@ -20,7 +21,7 @@ from captures.record import Record
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.output import add_format, json_line
-from mcpproxy.cli.selection import NOTHING_YET, selected
+from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, selected
 from mcpproxy.report.text import cells, count_text
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
@@ -31,7 +32,6 @@ READ_BYTES = 8 << 20
 """How much of captures without a summary is read for one, in a second or so."""
 
 Mark = Literal["live", "closed", "killed"]
-_SIGN: dict[Mark, str] = {"live": "●", "closed": "○", "killed": "✝"}
 
 
 @dataclass
@@ -49,6 +49,8 @@ class Row:
     lost: int
     abandoned: int | None = None
     """Requests that were abandoned; None where the capture has no summary yet and is too large to read for one."""
+    ending: str | None = None
+    """How it ended, where it did not end well: `exit 1`, `SIGKILL`, `killed` (not closed)."""
     waited_ns: int | None = None
     """How long the oldest request without an answer has waited, while the capture is being recorded."""
 
@@ -56,9 +58,7 @@ class Row:
 def parser() -> argparse.ArgumentParser:
     """The arguments of `ls`."""
     made = Parser("ls", __doc__)
-    made.add_argument(
-        "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
-    )
+    add_captures(made, every=True, stdin=False)
     add_format(made)
     return made
 
@@ -68,9 +68,10 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     code = int(Exit.FINE)
     rows: list[Row] = []
-    with selected(options.capture, newest_only=False) as paths:
+    scope = scope_of(options, every=True)
+    with selected(options.capture, scope, lists=True) as chosen:
         left = READ_BYTES
-        for path in paths:
+        for path in chosen.paths:
             try:
                 row = _row(path)
                 summary = cached(row.path)
@@ -84,7 +85,7 @@ def run(arguments: list[str]) -> int:
                 code = fail(str(error))
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
-    elif rows:
+    elif rows or scope.narrows:
         sys.stdout.write(_text(rows))
     elif code == Exit.FINE:
         sys.stdout.write(NOTHING_YET)
@@ -98,10 +99,12 @@ def _row(path: Path) -> Row:
     close = last.members if last is not None and last.rec == "close" else None
     totals = close.get("totals") if close else None
     wall_ns = header.get("wall_ns")
+    live = is_live(capture.segments[-1])
     return Row(
         path=path,
         server=str(header.get("name", path.parent.name)),
-        mark="live" if is_live(capture.segments[-1]) else "closed" if close else "killed",
+        mark="live" if live else "closed" if close else "killed",
+        ending=None if live else bad_ending(*((close or {}).get(name) for name in ("ending", "status", "signal"))),
         wall_ns=wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None,
         last_t_ns=last.t_ns if last is not None else None,
         frames=sum(_count(totals, way, "frames") for way in ("c2s", "s2c")) if isinstance(totals, dict) else None,
@@ -131,6 +134,7 @@ def _as_json(row: Row) -> dict[str, Any]:
         "capture": str(row.path),
         "server": row.server,
         "state": row.mark,
+        "ending": row.ending,
         "started": None if row.wall_ns is None else utc(row.wall_ns),
         "duration_ms": None if row.last_t_ns is None else row.last_t_ns / 1e6,
         "frames": row.frames,
@@ -148,21 +152,24 @@ def _id(row: Row) -> str:
 
 
 def _text(rows: list[Row]) -> str:
-    width = max(6, *(cells(sanitise(row.server)) for row in rows))
+    width = max([6, *(cells(sanitise(row.server)) for row in rows)])
     lines = [f"  {'server':<{width}}  {'started':<19}  {'lasted':>7}  {'frames':>8}  {'size':>9}  capture"]
     for row in rows:
         started = "" if row.wall_ns is None else local_time(row.wall_ns)
         lasted = "" if row.last_t_ns is None else duration(row.last_t_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
         capture = _id(row)
-        told = [f"{count_text(row.lost, 'record')} lost"] if row.lost else []
+        told = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
+        if row.lost:
+            told.append(f"{count_text(row.lost, 'record')} lost")
         if row.abandoned:
             told.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
             told.append(f"a request has waited for {duration(row.waited_ns)}")
         note = f"  ▲ {', '.join(told)}" if told else ""
         name = sanitise(row.server)
-        server = f"{_SIGN[row.mark]} {name}{'':<{width - cells(name)}}"
+        sign = "●" if row.mark == "live" else "✝" if row.ending else "○"
+        server = f"{sign} {name}{'':<{width - cells(name)}}"
         lines.append(f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {capture}{note}")
     live = sum(row.mark == "live" for row in rows)
     lines.append("")

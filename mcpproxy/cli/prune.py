@@ -13,15 +13,14 @@ from pathlib import Path
 
 from captures.file import is_live
 from captures.listing import segments
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, age, count
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import EVERY, selected
 from mcpproxy.marks import marks_path
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 
-_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -35,24 +34,11 @@ class Candidate:
     age_s: float
 
 
-def _age(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,9})([mhdw])", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no age such as 30d, 12h or 90m")
-    return int(found[1]) * _SECONDS[found[2]]
-
-
 def _size(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", text.upper())
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no size such as 500M or 10G")
     return int(found[1]) * _BYTES[found[2]]
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number of captures")
-    return int(text)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,9 +48,12 @@ def parser() -> argparse.ArgumentParser:
         "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
     )
     made.add_argument(
-        "--older-than", type=_age, metavar="AGE", help="delete what was last written longer ago: 90m, 12h, 30d, 4w"
+        "--older-than",
+        type=age,
+        metavar="AGE",
+        help="delete captures last written longer ago than this: 90m, 12h, 30d, 4w",
     )
-    made.add_argument("--keep", type=_count, metavar="N", help="keep the N newest of each server")
+    made.add_argument("--keep", type=count, metavar="N", help="keep the N newest of each server")
     made.add_argument(
         "--max-size", type=_size, metavar="SIZE", help="delete the oldest until the rest is no larger: 500M, 10G"
     )
@@ -78,8 +67,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.older_than is None and options.keep is None and options.max_size is None:
         return fail("prune needs --older-than, --keep or --max-size to know what may go; see mcpproxy prune --help")
-    with selected(options.capture, newest_only=False) as paths:
-        candidates = [candidate for path in paths if (candidate := _candidate(path)) is not None]
+    with selected(options.capture, EVERY, lists=True) as meant:
+        candidates = [candidate for path in meant.paths if (candidate := _candidate(path)) is not None]
     chosen = _chosen(candidates, options)
     if chosen and not (options.yes or options.dry_run):
         what = f"{count_text(len(chosen), 'capture')}, {size(sum(one.size for one in chosen))}"

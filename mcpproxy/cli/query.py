@@ -22,11 +22,11 @@ from analysis.store.jail import MEMORY, TIMEOUT_S, Limits
 from analysis.store.messages import Column, QueryError, Value
 from analysis.store.reference import Relation, relations
 from captures.errors import CaptureError, NotACapture
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, memory
 from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.output import for_stdout, set_up, width_of_stdout
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
 from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
 from mcpproxy.report.text import Style
@@ -46,20 +46,10 @@ _SUFFIXES: Final = {
 }
 _REFERENCE: Final = "reference"
 """Of --views and --schema: a table that clips nothing."""
-_BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_LEAST_MEMORY: Final = 64 << 20
-_MOST_MEMORY: Final = 1 << 50
 _LONGEST_S: Final = 864_000
 _LIKE_SQL: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
 _SQL_LIMIT: Final = 16 << 20
 """Bytes of SQL that are read from a file."""
-
-
-def _memory(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
-    if not found or not _LEAST_MEMORY <= int(found[1]) * _BYTES[found[2]] <= _MOST_MEMORY:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no size of at least 64M, such as 512M or 4G")
-    return int(found[1]) * _BYTES[found[2]]
 
 
 def _seconds(text: str) -> float:
@@ -79,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SQL|CAPTURE",
         help="the SQL, then captures, folders, server names, or - for stdin (default: the newest capture)",
     )
+    add_scope(made)
     made.add_argument("-f", "--file", metavar="F", help="read the SQL from a file, or from stdin where it is -")
     made.add_argument("--views", action="store_true", help="list the views and tables")
     made.add_argument("--schema", metavar="VIEW", help="tell the columns of a view or table, with an example")
@@ -94,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     made.add_argument(
-        "--memory", type=_memory, default=MEMORY, metavar="SIZE", help="the most that a query may take (default: 2G)"
+        "--memory", type=memory, default=MEMORY, metavar="SIZE", help="the most that a query may take (default: 2G)"
     )
     made.add_argument(
         "--timeout",
@@ -122,14 +113,14 @@ def run(arguments: list[str]) -> int:
             return _describe(options)
         sql = _sql(options)
         limits = Limits(options.memory, options.timeout)
-        with selected(options.capture) as paths, Asking(paths, limits) as asking:
+        with selected(options.capture, scope_of(options)) as chosen, Asking(chosen.paths, limits) as asking:
             if sql is None:
                 return converse(
                     asking,
                     show=partial(_write_stdout, form=options.format),
                     describe=partial(_write_stdout, form=_describing(options.format)),
                 )
-            answer = asking.ask(sql, counts_reader=options.output is not None)
+            answer = asking.ask(sql, counts_reader=options.output is not None or _goes_to_file())
             _deliver(answer.columns, answer, options, answer.until_s)
             return int(Exit.USAGE if asking.is_spoiled else Exit.FINE)
     except QueryError as error:
@@ -244,6 +235,15 @@ def _about(relation: Relation) -> str:
 
 def _width() -> int:
     return max(20, shutil.get_terminal_size().columns)
+
+
+def _goes_to_file() -> bool:
+    """Whether stdout is a file or /dev/null; behind a pipe there may be a pager, which users read at leisure."""
+    try:
+        mode = os.fstat(1).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not os.isatty(1))
 
 
 def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, style: Style) -> Iterator[str]:

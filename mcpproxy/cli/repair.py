@@ -34,8 +34,8 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Copy what is whole."""
     options = parser().parse_args(arguments)
-    with selected([options.capture]) as paths:
-        path = paths[0]
+    with selected([options.capture]) as chosen:
+        path = chosen.paths[0]
         # Not beside the original: there the copy would be taken for another session of the server.
         name = first_segment(path).name.removesuffix(SUFFIX)
         output = Path(choose_path(options.output or f"{name}-repaired{SUFFIX}", "", time.time_ns()))

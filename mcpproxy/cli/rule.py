@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="CAPTURE",
         help="show what was found of these rules in it, too",
     )
-    made.add_argument("--group", metavar="G", help="only rules of this group, such as lifecycle")
+    made.add_argument("--group", metavar="GROUP", help="only rules of this group, such as lifecycle")
     made.add_argument("--level", choices=("error", "warning", "note"), help="only rules of this level in some revision")
     made.add_argument("--version", choices=REVISIONS, help="only rules that hold in this revision of the protocol")
     made.add_argument("--mark", choices=tuple(MARKS), help="only rules with this mark")
@@ -137,7 +137,7 @@ def _has_level(row: Row, level: str, version: str | None) -> bool:
 
 def _print(rows: Iterable[Row], built: dict[str, type[Rule]], options: argparse.Namespace) -> None:
     """A line a rule; on a terminal as many as it needs."""
-    style = _style(options)
+    style = Style.chosen(options.color, sys.stdout, os.environ)
     width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else sys.maxsize
     for number, (group, members) in enumerate(groupby(rows, lambda row: row.group)):
         head = [Span(group, "accent")]
@@ -191,7 +191,14 @@ def _gathered(known: list[str], options: argparse.Namespace) -> tuple[dict[str, 
     encoding = sys.stdout.encoding
 
     def report() -> Text:
-        return Text(_style(options), notes=True, width=_width(), encoding=encoding, most=SHOWN, paged=True)
+        return Text(
+            Style.chosen(options.color, sys.stdout, os.environ),
+            notes=True,
+            width=_width(),
+            encoding=encoding,
+            most=SHOWN,
+            paged=True,
+        )
 
     return gathered(options.captures, known, report)
 
@@ -202,7 +209,7 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
 
 
 def _page(row: Row, rule: type[Rule] | None, options: argparse.Namespace) -> Iterator[str]:
-    style, width = _style(options), _width()
+    style, width = Style.chosen(options.color, sys.stdout, os.environ), _width()
     return row_as_text(row, style, width) if rule is None else as_text(rule, style, width)
 
 
@@ -219,12 +226,6 @@ def no_rule(name: str) -> str:
     if is_pattern(name):
         return f"no rule fits {sanitise(name, 100)}; {hint}"
     return f"there is no rule {sanitise(name, 100)}; {hint}"
-
-
-def _style(options: argparse.Namespace) -> Style:
-    if options.color == "auto":
-        return Style.of(sys.stdout, os.environ)
-    return Style(colour=options.color == "always")
 
 
 def _as_json(row: Row, rule: type[Rule] | None) -> dict[str, Any]:

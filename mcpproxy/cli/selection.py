@@ -1,24 +1,34 @@
 """Which captures the arguments of a reading command mean.
 
 An existing path comes first, a folder stands for all captures below it, then a server's name, then what `ls` prints of
-a capture or SQL calls it; `-` is a capture on stdin; nothing at all is the newest capture. When nothing is found the
-message says where was looked, because hosts record with environments of their own.
+a capture or SQL calls it; `-` is a capture on stdin. A server's name means its newest capture, and no argument the
+newest of all, unless `--all`, `--last`, `--since`, `--until` or `--live` widen it. Where we chose, stderr says what is
+read; where nothing is there, it says where we looked, because hosts record with environments of their own.
 """
 
+import argparse
+import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 
 from captures.errors import CaptureError, NotACapture
+from captures.file import is_live
 from captures.identity import DIGITS, capture_id, path_id
-from captures.listing import find_captures, newest_first, real_path, search_roots
-from captures.places import SUFFIX, slug
+from captures.listing import find_captures, newest_first, real_path, search_roots, segments
+from captures.places import SUFFIX, captures_root, slug
 from captures.reader import Capture
+from mcpproxy.cli.arguments import count, latest, moment
+from mcpproxy.cli.diagnostics import say
+from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
 NOTHING_YET = """Nothing recorded yet. Put this in front of a server's command in your client's configuration:
@@ -30,6 +40,118 @@ or see a session right now:  mcpproxy demo
 
 _ID: Final = re.compile(rf"[0-9a-f]{{8,{DIGITS}}}")
 """The id of a capture, or so much of its beginning as tables of SQL show."""
+_NAMED: Final = 3
+"""Folders that are named where captures stand in several."""
+
+Kind: TypeAlias = Literal["file", "folder", "server", "listed", "all", "stdin"]
+
+
+class Meaning(NamedTuple):
+    """What one argument means, before the options that widen or narrow it."""
+
+    kind: Kind
+    """`listed` is what `ls` or SQL calls a capture, `all` what no argument means."""
+    name: str
+    """As typed."""
+    paths: list[Path]
+    """The newest first."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which of the captures that are meant: what the options `--all`, `--last`, … say."""
+
+    every: bool = False
+    """All captures of a server, not only its newest."""
+    last: int | None = None
+    """At most this many captures of each argument, the newest."""
+    since_ns: int | None = None
+    """Only what was recorded at that time or later, in nanoseconds since 1970."""
+    until_ns: int | None = None
+    """Only what was recorded at that time or earlier, likewise."""
+    live: bool = False
+    """Only what is being recorded now."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a server's name means more than its newest capture."""
+        return self.every or self.narrows
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it leaves captures out."""
+        return self.last is not None or self.since_ns is not None or self.until_ns is not None or self.live
+
+    def of(self, meaning: Meaning) -> list[Path]:
+        """The captures of one argument that it leaves, the newest first."""
+        paths = [path for path in meaning.paths if self._takes(path)] if self.narrows else meaning.paths
+        if meaning.kind in ("server", "all") and not self.is_wide:
+            return paths[:1]
+        return paths[: self.last]
+
+    def _takes(self, path: Path) -> bool:
+        if self.live and not is_recorded(path):
+            return False
+        if self.since_ns is None and self.until_ns is None:
+            return True
+        began_ns, ended_ns = _time_of(path)
+        return (self.since_ns is None or ended_ns >= self.since_ns) and (
+            self.until_ns is None or began_ns <= self.until_ns
+        )
+
+
+NEWEST: Final = Scope()
+EVERY: Final = Scope(every=True)
+
+
+class Selected(NamedTuple):
+    """The captures that a command is to read."""
+
+    paths: list[Path]
+    stdin: Path | None = None
+    """The one of them that is a copy of stdin."""
+
+
+def add_captures(parser: argparse.ArgumentParser, *, every: bool = False, stdin: bool = True) -> None:
+    """Add the operand that names captures, and the options that widen what it means.
+
+    Args:
+        parser: of a command that reads captures.
+        every: a server's name means all of its captures anyway.
+        stdin: the command takes `-`, too.
+    """
+    names = "captures, folders, server names, or - for stdin" if stdin else "captures, folders or server names"
+    default = "all captures of this user" if every else "the newest capture"
+    parser.add_argument("capture", nargs="*", default=[], help=f"{names} (default: {default})")
+    add_scope(parser, every=every)
+
+
+def add_scope(parser: argparse.ArgumentParser, *, every: bool = False) -> None:
+    """Add the options that widen what a server's name, or no name, means."""
+    anyway = ", which is the default here" if every else ", not only the newest"
+    parser.add_argument("--all", action="store_true", help=f"all captures of a server, or of all servers{anyway}")
+    parser.add_argument(
+        "--last", type=count, metavar="N", help="only the N newest captures of each server or folder named"
+    )
+    parser.add_argument(
+        "--since",
+        type=moment,
+        metavar="WHEN",
+        help="only captures recorded at or after this time: 90m, 2h or 3d ago, or a date such as 2026-11-20 or "
+        "2026-11-20T10:15",
+    )
+    parser.add_argument(
+        "--until",
+        type=latest,
+        metavar="WHEN",
+        help="only captures recorded at or before this time; a date without a time means the end of that day",
+    )
+    parser.add_argument("--live", action="store_true", help="only what is being recorded now")
+
+
+def scope_of(options: argparse.Namespace, *, every: bool = False) -> Scope:
+    """What these options say; with `every`, of a command to which a server's name means all of its captures."""
+    return Scope(every or options.all, options.last, options.since, options.until, options.live)
 
 
 def all_captures() -> list[Path]:
@@ -42,57 +164,192 @@ def each_once(paths: Iterable[Path]) -> list[Path]:
     return newest_first({real_path(path): path for path in paths}.values())
 
 
+def is_recorded(path: Path) -> bool:
+    """Whether a capture is being recorded now."""
+    return is_live(segments(path)[-1])
+
+
 @contextmanager
-def selected(arguments: list[str], *, newest_only: bool = True) -> Iterator[list[Path]]:
+def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = False) -> Iterator[Selected]:
     """The captures that the arguments mean; stdin is kept in a private file meanwhile.
 
     Args:
         arguments: paths, folders, servers' names or `-`.
-        newest_only: of a server, or of all where nothing is named, take the newest capture only.
+        scope: how many of them.
+        lists: for a command that lists captures, none are fine, and stderr need not say which are read.
 
     Raises:
-        NotACapture: an argument means nothing, or there is no capture at all.
+        NotACapture: an argument means nothing, or nothing is left to read.
     """
     with ExitStack() as stack:
+        meant = [_stdin(stack) if argument == "-" else meaning_of(argument) for argument in arguments]
         if not arguments:
-            paths = all_captures()
-            if not paths and newest_only:
-                raise NotACapture(f"there is no capture yet; looked in {_places()}; `mcpproxy demo` makes one")
-            yield paths[:1] if newest_only else paths
-            return
-        yield [path for argument in arguments for path in _meant(argument, stack, newest_only=newest_only)]
+            meant = [_everything()]
+        chosen = [(one, scope.of(one)) for one in meant]
+        paths = [path for _, some in chosen for path in some]
+        if not paths and not lists:
+            _say_nothing_left(chosen, scope)
+        for one, some in chosen:
+            if one.kind not in ("file", "stdin") and some and not lists:
+                say(_reading(one, some))
+        yield Selected(paths, next((one.paths[0] for one in meant if one.kind == "stdin"), None))
 
 
-def _meant(argument: str, stack: ExitStack, *, newest_only: bool) -> list[Path]:
+def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
+    """The captures that the arguments mean now, the newest first, each once; of what is not there yet, none.
+
+    For those who wait: see `wait_for`.
+    """
+    paths = []
+    for one in arguments:
+        with suppress(NotACapture):
+            paths += scope.of(meaning_of(one))
+    return each_once(paths if arguments else scope.of(_everything()))
+
+
+def wait_for(arguments: Sequence[str]) -> None:
+    """Refuse what can never mean a capture, however long one waits.
+
+    Raises:
+        NotACapture: an argument is no file, no folder, and no name that a server could have.
+    """
+    for one in arguments:
+        if not slug(one):
+            meaning_of(one)
+
+
+def _everything() -> Meaning:
+    return Meaning("all", "", all_captures())
+
+
+def _stdin(stack: ExitStack) -> Meaning:
+    if sys.stdin is None:
+        raise NotACapture("stdin is closed: there is nothing to read from; name a capture")
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mcpproxy-")), f"stdin{SUFFIX}")
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return Meaning("stdin", "-", [path])
+
+
+def meaning_of(argument: str) -> Meaning:
+    """What one argument means, `-` apart.
+
+    Raises:
+        NotACapture: nothing; the message says where we looked.
+    """
     if not argument:
-        return _nothing("the name of a capture is empty")
-    if argument == "-":
-        if sys.stdin is None:
-            raise NotACapture("stdin is closed: there is nothing to read from; name a capture")
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcpproxy-"))
-        path = Path(folder, f"stdin{SUFFIX}")
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        return [path]
+        raise _nothing("the name of a capture is empty")
     path = Path(argument)
     if path.is_dir() and (below := find_captures(path)):
-        return below
+        return Meaning("folder", argument, below)
     if (path.exists() or path.is_symlink()) and not path.is_dir():
-        return [path]
+        return Meaning("file", argument, [path])
     known = all_captures()
-    # Of a name that is all punctuation nothing is left, and it must not mean the servers whose names were like that.
-    wanted = slug(argument)
-    if wanted and (named := [found for found in known if found.parent.name == wanted]):
-        return named[:1] if newest_only else named
+    if named := captures_of(argument, known):
+        return Meaning("server", argument, named)
     if listed := [found for found in known if _is_called(found, argument)]:
-        return listed
+        return Meaning("listed", argument, listed)
     if _ID.fullmatch(argument) and (identified := _identified(known, argument)):
-        return identified
+        return Meaning("listed", argument, identified)
     if path.is_dir():
-        return _nothing(f"no captures in {sanitise(argument)}")
+        raise _nothing(f"no captures in {sanitise(argument)}")
     if "/" in argument or argument.endswith(SUFFIX):
-        return [path]
-    return _nothing(f"there is no capture, folder or server called {sanitise(argument)}; looked in {_places()}")
+        return Meaning("file", argument, [path])
+    called = f"{sanitise(argument)}{_near(argument, known)}"
+    raise _nothing(f"there is no capture, folder or server called {called}; looked in {_places()}")
+
+
+def _near(argument: str, known: list[Path]) -> str:
+    """The server that was probably meant, if any has such a name."""
+    close = get_close_matches(argument, {path.parent.name for path in known}, 1)
+    return f" (did you mean {sanitise(close[0])}?)" if close else ""
+
+
+def captures_of(server: str, known: list[Path]) -> list[Path]:
+    """Those captures that are of a server: by the folder in which they stand, else by the name in their headers."""
+    # Of a name that is all punctuation nothing is left, and it must not mean the servers whose names were like that.
+    wanted = slug(server)
+    if wanted and (named := [found for found in known if found.parent.name == wanted]):
+        return named
+    if any(_is_called(found, server) for found in known):
+        return []
+    return [found for found in known if server in _names_of(found)]
+
+
+def _names_of(path: Path) -> tuple[str, ...]:
+    """What lists call the server of a capture."""
+    try:
+        name = Capture(path).header.members.get("name")
+    except CaptureError:
+        return ()
+    return (name, sanitise(name)) if isinstance(name, str) and slug(name) else ()
+
+
+def _time_of(path: Path) -> tuple[int, int]:
+    """From when to when something was recorded, in nanoseconds since 1970, as far as names and files tell."""
+    last = segments(path)[-1]
+    try:
+        ended_ns = time.time_ns() if is_live(last) else last.stat().st_mtime_ns
+        wall_ns = Capture(path).header.members.get("wall_ns")
+    except (OSError, CaptureError):
+        ended_ns, wall_ns = 0, None
+    return (wall_ns if type(wall_ns) is int else ended_ns), ended_ns
+
+
+def _reading(one: Meaning, chosen: list[Path]) -> str:
+    """Which captures are read, where an argument left that to us."""
+    many = count_text(len(one.paths), "capture")
+    of = "" if one.kind == "all" else f" of {one.name}" if one.kind == "server" else f" below {one.name}"
+    if len(chosen) == 1:
+        which = "" if one.kind == "listed" else f", the newest of {many}{of}"
+        if len(one.paths) == 1:
+            which = "" if one.kind == "listed" else f", the only capture{of}"
+        elif chosen[0] != one.paths[0]:
+            which = f", one of {many}{of}"
+        return f"reading {chosen[0]}{which}{_elsewhere(one, chosen[0])}"
+    count = many if len(chosen) == len(one.paths) else f"{len(chosen):,} of {many}"
+    if one.kind == "listed":
+        return f"reading {count} called {one.name}"
+    if len(chosen) <= _NAMED and len(chosen) < len(one.paths):
+        return f"reading {count}{of}: {', '.join(map(str, chosen))}"
+    folders = list(dict.fromkeys(path.parent for path in chosen))
+    where = f" in {folders[0]}" if len(folders) == 1 else "" if one.kind == "folder" else f" in {_servers(folders)}"
+    return f"reading {count}{'' if len(folders) == 1 and one.kind == 'folder' else of}{where}"
+
+
+def _elsewhere(one: Meaning, path: Path) -> str:
+    """Whether a capture lies elsewhere than this environment says: clients start a recorder without the variable."""
+    if one.kind == "folder" or not os.environ.get("MCPPROXY_CAPTURES"):
+        return ""
+    root = real_path(Path(captures_root()))
+    return "" if real_path(path).is_relative_to(root) else f"; it is not below MCPPROXY_CAPTURES, which is {root}"
+
+
+def _servers(folders: list[Path]) -> str:
+    named = sorted(str(folder) for folder in folders)
+    if len(named) > _NAMED:
+        return f"{len(named):,} folders below {os.path.commonpath(named)}"
+    return ", ".join(named)
+
+
+def _say_nothing_left(chosen: list[tuple[Meaning, list[Path]]], scope: Scope) -> NoReturn:
+    """Say why there is nothing to read.
+
+    Raises:
+        NotACapture: always.
+    """
+    count = sum(len(one.paths) for one, _ in chosen)
+    if not count:
+        raise NotACapture(f"there is no capture yet; looked in {_places()}; `mcpproxy demo` records one")
+    what = (
+        "is being recorded now"
+        if scope.live
+        else "was recorded at that time"
+        if scope.last != 0
+        else "is left by --last 0"
+    )
+    named = ", ".join(one.name for one, _ in chosen if one.name)
+    raise _nothing(f"none of the {count_text(count, 'capture')}{f' of {named}' if named else ''} {what}")
 
 
 def _is_called(path: Path, argument: str) -> bool:
@@ -118,12 +375,14 @@ def _identified(known: list[Path], begun: str) -> list[Path]:
             if id_.startswith(begun):
                 found.setdefault(id_, []).append(path)
     if len(found) > 1:
-        return _nothing(f"the ids of {len(found)} captures begin with {begun}")
+        raise _nothing(f"the ids of {len(found)} captures begin with {begun}; give more digits")
     return [path for paths in found.values() for path in paths]
 
 
-def _nothing(message: str) -> list[Path]:
-    raise NotACapture(f"{message}; `mcpproxy ls` lists what there is")
+def _nothing(message: str) -> NotACapture:
+    newest = all_captures()[:1]
+    there = f"; the newest capture is {newest[0]}" if newest else ""
+    return NotACapture(f"{message}{there}; `mcpproxy ls` lists all captures")
 
 
 def _places() -> str:

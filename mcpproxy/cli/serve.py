@@ -25,10 +25,11 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from captures.addresses import is_segment
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, count
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.record_http import HttpRecorder
 from mcpproxy.relay.admission import Admission
+from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, connections
 from mcpproxy.relay.http import HttpRelay
 from mcpproxy.relay.rewrite import Origin
 from mcpproxy.relay.upstream import Upstream
@@ -55,9 +56,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("url", metavar="URL", help="the server's address, such as https://example.com/mcp")
     made.add_argument(
         "--listen",
-        metavar="HOST:PORT",
+        metavar="PORT|HOST:PORT",
         default="127.0.0.1:0",
-        help="where to listen (default: a free port of 127.0.0.1)",
+        help="where to listen; a port alone means 127.0.0.1 (default: a free port of 127.0.0.1)",
     )
     made.add_argument(
         "--name", metavar="NAME", help="the server's name, for `ls` and the folder (default: its host and port)"
@@ -91,6 +92,13 @@ def parser() -> argparse.ArgumentParser:
         help="a further host name under which clients, and pages in browsers, may reach us; may be repeated",
     )
     made.add_argument(
+        "--max-connections",
+        type=count,
+        metavar="N",
+        help=f"how many connections clients may have at a time; each uses two open files (default: {USUAL:,}, "
+        "or fewer if the system allows fewer)",
+    )
+    made.add_argument(
         "--dangerously-listen-beyond-loopback",
         action="store_true",
         help="allow --listen on an address that other machines can reach: they use the server as if they were you",
@@ -106,6 +114,7 @@ def run(arguments: list[str]) -> int:
         if not all(map(is_segment, options.keep_path)):
             raise UsageError("--keep-path is one segment of a path, without /, ? and #; repeat it for others")
         upstream = _upstream(url, options.ca_file, insecure=options.insecure)
+        most = _most(options.max_connections)
         listener = _listener(options.listen, beyond=options.dangerously_listen_beyond_loopback)
         host, port = listener.getsockname()[:2]
         admission = _admission([*options.allow_host, *([] if _is_wildcard(host) else [host])])
@@ -129,9 +138,11 @@ def run(arguments: list[str]) -> int:
             ],
         )
         origin = Origin(url.scheme, upstream.host, upstream.port) if options.rewrite_location else None
-        relay = HttpRelay(upstream, admission, recorder, recorder.tell, origin)
+        relay = HttpRelay(upstream, admission, recorder, recorder.tell, origin, most=most)
         shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
-        loop = (_loop_factory() or asyncio.new_event_loop)()
+        # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
+        factory = _loop_factory() if upstream.tls is None else None
+        loop = (factory or asyncio.new_event_loop)()
         loop.run_until_complete(_serve(relay, recorder, listener, shown))
     frames = sum(recorder.frames.values())
     _said.put(
@@ -222,6 +233,21 @@ def _upstream(url: SplitResult, ca_file: str | None, *, insecure: bool) -> Upstr
     return Upstream(host, port, tls, authority, _proxy(host))
 
 
+def _most(wanted: int | None) -> int:
+    if wanted == 0:
+        raise UsageError("--max-connections 0 would serve no client; use 1 or more")
+    try:
+        most = connections(wanted)
+    except TooFewDescriptors as error:
+        raise UsageError(
+            f"--max-connections {wanted} needs {error.needed} open files, but the system allows {error.allowed}: "
+            f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.connections} or fewer"
+        ) from error
+    if wanted is None and most < USUAL:
+        say(f"the limit of open files allows {count_text(most, 'connection')} at a time; to serve more, raise it")
+    return most
+
+
 def _admission(names: list[str]) -> Admission:
     try:
         return Admission(names)
@@ -247,11 +273,11 @@ def _proxy(host: str) -> tuple[str, int] | None:
 
 
 def _listener(text: str, *, beyond: bool) -> socket.socket:
-    """A socket bound to HOST:PORT, not listening yet."""
-    host, colon, port = text.rpartition(":")
+    """A socket bound to HOST:PORT, or to a port of the loopback address, not listening yet."""
+    host, colon, port = (f"127.0.0.1:{text}" if text.isdecimal() else text).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
-        raise UsageError(f"--listen {text!r} is no HOST:PORT; write 127.0.0.1:9000, or [::1]:9000")
+        raise UsageError(f"--listen {text!r} is not a port or HOST:PORT; write 9000, 127.0.0.1:9000, or [::1]:9000")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None,

@@ -14,6 +14,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
+import orjson
+
 from analysis.filter import OF_FINDINGS, Filter, FilterError, facts_of, facts_of_batch, parse
 from analysis.fold import Fold
 from analysis.session import Seen
@@ -25,11 +27,13 @@ from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.following import Followed
+from mcpproxy.cli.messages import show_messages, wanted_messages
 from mcpproxy.cli.output import add_format, for_stdout, json_line, say_of_filter, width_of_stdout
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.json_lines import damage_of, row_of, wall_of
-from mcpproxy.report.text import Style
+from mcpproxy.report.text import WHOLE, Span, Style, cells
 from mcpproxy.sanitise import sanitise
 
 
@@ -42,18 +46,26 @@ def _positive(text: str) -> int:
 def parser() -> argparse.ArgumentParser:
     """The arguments of `show`."""
     made = Parser("show", __doc__)
+    add_captures(made)
     made.add_argument(
-        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
+        "-f",
+        "--follow",
+        action="store_true",
+        help="follow the session that is being recorded, or wait for the next one",
     )
-    made.add_argument("-f", "--follow", action="store_true", help="go on with what is being recorded, until it ends")
     made.add_argument("--filter", metavar="EXPR", help="only the messages that EXPR selects, such as method:tools/*")
+    made.add_argument(
+        "--frame", metavar="N|N..M", help="print these messages whole, with request or answer, times and findings"
+    )
+    made.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
+    made.add_argument("-v", "--verbose", action="store_true", help="print each message whole below its line")
     made.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
     made.add_argument("--limit", type=_positive, metavar="N", help="only the first N lines")
     made.add_argument(
         "--time",
         choices=("rel", "delta", "abs"),
-        default="rel",
-        help="since the start (default), since the line before, or local wall time",
+        help="time since the start (default), since the line before, or local wall time (default where several "
+        "sessions are followed)",
     )
     made.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR"
@@ -65,21 +77,44 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print captures; 2 where one is damaged or cannot be read."""
     options = parser().parse_args(arguments)
+    problem = _wrong_choice(options)
+    if problem is not None:
+        return fail(problem)
     try:
         options.filter = None if options.filter is None else _filter(options.filter)
+        single = None if options.frame is None and options.id is None else wanted_messages(options)
     except FilterError as error:
         say_of_filter(error)
         return int(Exit.USAGE)
+    if single is not None:
+        with selected(options.capture, scope_of(options)) as chosen:
+            return show_messages(chosen.paths, single, options)
+    if options.follow and "-" not in options.capture:
+        return asyncio.run(_Following(options).run())
     code = int(Exit.FINE)
-    with selected(options.capture) as paths:
-        for number, path in enumerate(paths):
+    with selected(options.capture, scope_of(options)) as chosen:
+        for number, path in enumerate(chosen.paths):
             try:
                 if number and options.format == "text":
                     sys.stdout.write("\n")
-                code = max(code, _follow(path, options) if options.follow else _print(path, options))
+                code = max(code, _print(path, options))
             except CaptureError as error:
                 code = fail(str(error))
     return code
+
+
+def _wrong_choice(options: argparse.Namespace) -> str | None:
+    """What is wrong with the options together, if anything."""
+    if options.frame is None and options.id is None:
+        is_twice = options.verbose and options.format == "json"
+        return "--verbose is for --format text; --json prints every message whole anyway" if is_twice else None
+    if options.frame is not None and options.id is not None:
+        return "--frame and --id do not go together; give one of them"
+    picks = options.follow or options.filter or options.verbose or options.time is not None
+    if picks or options.tail is not None or options.limit is not None:
+        single = "--id" if options.frame is None else "--frame"
+        return f"{single} does not go with --filter, --follow, --tail, --limit, --time or --verbose; leave those out"
+    return None
 
 
 _UNTOLD: Final = OF_FINDINGS | {"has:answer", "has:mark"}
@@ -99,8 +134,10 @@ def _filter(text: str) -> Filter:
     return only
 
 
-def _printer(path: Path, options: argparse.Namespace) -> "_Json | _Text":
-    return _Json(options.filter) if options.format == "json" else _Text(path, options)
+def _printer(path: Path, options: argparse.Namespace, label: str = "") -> "_Json | _Text":
+    return (
+        _Json(options.filter, str(path) if label else "") if options.format == "json" else _Text(path, options, label)
+    )
 
 
 def _print(path: Path, options: argparse.Namespace) -> int:
@@ -118,34 +155,80 @@ def _print(path: Path, options: argparse.Namespace) -> int:
     return spoiled.exit_code()
 
 
-def _follow(path: Path, options: argparse.Namespace) -> int:
-    printer = _printer(path, options)
-    spoiled = _Spoiled()
+class _Following:
+    """Follows captures: one to its end, or all that are meant, in one stream."""
 
-    async def go() -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._followed = Followed(options.capture, scope_of(options))
+        self._left: int | None = options.limit
+        """Lines that may still be printed."""
+        self._code = int(Exit.FINE)
+
+    async def run(self) -> int:
+        """Print until there is nothing more to follow; returns the exit code."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                async for path in self._followed.paths():
+                    if self._followed.is_one:
+                        await self._follow(path, "")
+                    else:
+                        group.create_task(self._follow(path, _label(path)))
+        except* _Enough:
+            pass
+        except* BrokenPipeError:
+            raise BrokenPipeError from None  # for whoever knows what that means, and knows no groups
+        return self._code
+
+    async def _follow(self, path: Path, label: str) -> None:
+        options = self._options
+        printer = _printer(path, options, label)
+        spoiled = _Spoiled()
         # So many of what is there already, then all that comes.
         waiting: deque[Row] = deque(maxlen=options.tail)
-        left = options.limit
-        async for item in follow(path):
-            if item is not None:
-                waiting.extend(printer.feed(spoiled.look(item)))
-                if options.tail is not None and not printer.caught_up:
-                    continue
-            if item is None and not printer.caught_up:
-                printer.caught_up, waiting = True, deque(waiting)
-            while waiting and left != 0:
-                sys.stdout.write(printer.text(waiting.popleft()))
-                left = None if left is None else left - 1
-            if item is None:
-                sys.stdout.flush()
-            if left == 0:
-                return
-        for row in islice(printer.finish(still_open=False), left):
-            sys.stdout.write(printer.text(row))
+        try:
+            async for item in follow(path):
+                if item is not None:
+                    waiting.extend(printer.feed(spoiled.look(item)))
+                    if options.tail is not None and not printer.caught_up:
+                        continue
+                if item is None and not printer.caught_up:
+                    printer.caught_up, waiting = True, deque(waiting)
+                while waiting:
+                    self._write(printer, waiting.popleft())
+                if item is None:
+                    sys.stdout.flush()
+            for row in printer.finish(still_open=False):
+                self._write(printer, row)
+            sys.stdout.flush()
+        except CaptureError as error:
+            self._code = fail(str(error))
+            return
+        _tell_of_nothing(printer)
+        self._code = max(self._code, spoiled.exit_code())
 
-    asyncio.run(go())
-    _tell_of_nothing(printer)
-    return spoiled.exit_code()
+    def _write(self, printer: "_Json | _Text", row: "Row") -> None:
+        if self._left is None or self._left > 0:
+            sys.stdout.write(printer.text(row))
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                raise _Enough
+
+
+class _Enough(Exception):
+    """As many lines as were wanted are printed."""
+
+
+def _width(label: str) -> int:
+    """Cells of a line behind its label; of what is no terminal, all that there are."""
+    width = width_of_stdout()
+    return width if width >= WHOLE or not label else width - cells(label) - 2
+
+
+def _label(path: Path) -> str:
+    """What a capture is called before each of its lines: its server, and the end of its own name. Never cut."""
+    return f"{sanitise(path.parent.name)} {sanitise(path.stem[-4:])}"
 
 
 def _tell_of_nothing(printer: "_Json | _Text") -> None:
@@ -176,21 +259,23 @@ Row = Thing | str
 class _Text:
     """Writes the conversation."""
 
-    def __init__(self, path: Path, options: argparse.Namespace) -> None:
-        style = (
-            Style(colour=True)
-            if options.color == "always"
-            else Style()
-            if options.color == "never"
-            else Style.of(sys.stdout, os.environ)
-        )
+    def __init__(self, path: Path, options: argparse.Namespace, label: str = "") -> None:
+        style = Style.chosen(options.color, sys.stdout, os.environ)
         self.caught_up = False
         self._picks = options.tail is not None or options.limit is not None
         self._conversation = Conversation(
-            style, width_of_stdout(), times=options.time, file=path.name, live=options.follow, only=options.filter
+            style,
+            _width(label),
+            # Clocks of several sessions begin at several times.
+            times=options.time or ("abs" if label else "rel"),
+            file=path.name,
+            live=options.follow,
+            only=options.filter,
+            whole=options.verbose,
         )
         self._assembler = FrameAssembler()
         self._headed = False
+        self._label = style.paint([Span(f"{label}  ", "dim")]) if label else ""
 
     @property
     def has_selected(self) -> bool:
@@ -208,10 +293,10 @@ class _Text:
 
     def text(self, row: Row) -> str:
         if isinstance(row, str):
-            return row + "\n"
+            return f"{self._label}{row}\n"
         lines = [] if self._headed else list(self._conversation.heading())
         self._headed = True
-        return "".join(f"{line}\n" for line in [*lines, *self._conversation.lines(row)])
+        return "".join(f"{self._label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:
         """What only the end shows."""
@@ -226,7 +311,9 @@ class _Text:
 class _Json:
     """Writes the records, a line each; with a filter, those of frames in which it selects something."""
 
-    def __init__(self, only: Filter | None = None) -> None:
+    def __init__(self, only: Filter | None = None, capture: str = "") -> None:
+        self._capture = f'{{"path":{orjson.dumps(sanitise(capture, None)).decode()},' if capture else "{"
+        """How a line begins: with its capture, where there are several."""
         self.has_selected = only is None
         """Whether there was anything to print."""
         self._only = only
@@ -265,7 +352,7 @@ class _Json:
                 yield row_of(item, frame, self._wall_ns)
 
     def text(self, row: Row) -> str:
-        return for_stdout(str(row).removesuffix("\n")) + "\n"
+        return for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:  # noqa: ARG002 - records say all that there is to say
         """What was held back, with a filter. A giant frame that never ended has been printed as its parts, without."""

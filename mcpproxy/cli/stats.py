@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.output import add_format, json_line, width_of_stdout
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.text import Style
 
 if TYPE_CHECKING:
@@ -26,18 +26,31 @@ QUICK: Final = 20_000_000
 WIDEST: Final = 120
 
 _BY: Final = ("call", "server", "client", "tool", "day")
+MEMORY: Final = 1 << 30
+"""Bytes that the database may hold; the process takes up to 300 MiB beside it."""
+_SORT: Final = ("n", "errors", "p95", "max", "total")
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `stats`."""
     made = Parser("stats", __doc__)
+    add_captures(made)
     made.add_argument(
-        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
+        "--by", choices=_BY, default="call", help="what a row of latencies is (default: call, a method and a name)"
     )
     made.add_argument(
-        "--by", choices=_BY, default="call", help="what a row of latencies is: a call (default: method and name), …"
+        "--sort",
+        choices=_SORT,
+        help="how rows of latencies are sorted (default: n, the number of calls; days by date)",
     )
     made.add_argument("--findings", action="store_true", help="ask the rules, however large the captures are")
+    made.add_argument(
+        "--memory",
+        type=memory,
+        default=MEMORY,
+        metavar="SIZE",
+        help="the most that the database may hold, beside the process itself (default: 1G)",
+    )
     add_format(made)
     return made
 
@@ -45,13 +58,13 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the figures; 2 where a capture is damaged or cannot be read."""
     options = parser().parse_args(arguments)
-    with selected(options.capture) as paths:
-        return _print(paths, options)
+    with selected(options.capture, scope_of(options)) as chosen:
+        return _print(chosen.paths, options)
 
 
 def _print(paths: list[Path], options: argparse.Namespace) -> int:
     # DuckDB loads for a tenth of a second, which --help need not wait for.
-    from analysis.store.figures import figures
+    from analysis.store.figures import OverMemory, figures
     from analysis.store.open import Sources, size, with_sources
     from mcpproxy.cli.asking import Progress, of_cache_size, tell_of_losses
     from mcpproxy.report.stats import as_objects, as_text, gathered
@@ -62,11 +75,19 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
         def counted(given: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
             if not given.found:
                 return None, [], given
-            with figures(given.found, findings=asks, progress=progress.tell) as asked:
-                stats, losses = gathered(asked, options.by, has_findings=asks), asked.losses()
+            with figures(given.found, findings=asks, progress=progress.tell, memory=options.memory) as asked:
+                stats, losses = gathered(asked, options.by, options.sort, has_findings=asks), asked.losses()
                 return stats, losses, given._replace(refused=[*given.refused, *asked.refused])
 
-        stats, losses, given = with_sources(paths, counted, findings=asks, progress=progress.tell)
+        try:
+            stats, losses, given = with_sources(
+                paths, counted, findings=asks, progress=progress.tell, memory=options.memory
+            )
+        except OverMemory:
+            return fail(
+                f"cannot count: it takes more than {options.memory >> 20:,} MiB of memory; "
+                "name fewer captures, or allow more with --memory"
+            )
     if stats is None:
         _tell(given.refused)
         return fail("no capture could be read, so there is nothing to count")

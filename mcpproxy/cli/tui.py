@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from captures.errors import NotACapture
 from captures.listing import find_captures
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import NOTHING_YET, all_captures, each_once, selected
+from mcpproxy.cli.selection import NOTHING_YET, Scope, add_captures, present, scope_of, wait_for
+from mcpproxy.sanitise import sanitise
 
 END_S: Final = 30
 """How long the demo may take to end: it waits for its server."""
@@ -25,9 +25,7 @@ END_S: Final = 30
 def parser() -> argparse.ArgumentParser:
     """The arguments of `tui`."""
     made = Parser("tui", __doc__)
-    made.add_argument(
-        "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
-    )
+    add_captures(made, every=True, stdin=False)
     made.add_argument("--demo", action="store_true", help="look at a bundled session that is played as if live")
     return made
 
@@ -43,7 +41,7 @@ def run(arguments: list[str]) -> int:
         return fail("tui reads captures that are files, and not from stdin; `mcpproxy show -` prints one")
     if options.demo:
         return fail("--demo plays captures of its own") if options.capture else _demo()
-    return _show(options.capture)
+    return _show(options.capture, scope_of(options, every=True))
 
 
 def _demo() -> int:
@@ -69,25 +67,19 @@ def _demo() -> int:
                 player.wait()
 
 
-def _show(arguments: list[str]) -> int:
+def _show(arguments: list[str], scope: Scope) -> int:
     """Show the captures that are meant, and those that come."""
-    if not arguments:
-        return _look(all_captures, NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n")
-    paths = _meant(arguments)
+    wait_for(arguments)
 
     def meant_now() -> list[Path]:
-        try:
-            return _meant(arguments)
-        except NotACapture:
-            return paths  # deleted meanwhile, which their rows will tell
+        return present(arguments, scope)
 
-    return _look(meant_now, NOTHING_YET, paths[0] if len(paths) == 1 else None)
-
-
-def _meant(arguments: list[str]) -> list[Path]:
-    """What the arguments mean now, the newest first, and what is named twice once."""
-    with selected(arguments, newest_only=False) as paths:
-        return each_once(paths)
+    begun = meant_now()
+    if arguments and not begun:
+        named = ", ".join(sanitise(one) for one in arguments)
+        return _look(meant_now, f"There is no capture of {named} yet. The first will be listed here when it begins.\n")
+    nothing = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
+    return _look(meant_now, nothing, begun[0] if arguments and len(begun) == 1 else None)
 
 
 def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> int:

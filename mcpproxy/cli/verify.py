@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 
 from captures.errors import CaptureError
-from captures.integrity import Gap, Inspection, State, inspect
-from captures.reader import Capture
+from captures.integrity import Gap, Inspection, State, inspect_file
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.output import add_format, json_line
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -31,9 +30,7 @@ SHOWN = 20
 def parser() -> argparse.ArgumentParser:
     """The arguments of `verify`."""
     made = Parser("verify", __doc__)
-    made.add_argument(
-        "capture", nargs="*", help="captures, folders, server names, or - for stdin (default: the newest capture)"
-    )
+    add_captures(made)
     add_format(made)
     return made
 
@@ -42,10 +39,10 @@ def run(arguments: list[str]) -> int:
     """Verify captures; the worst state decides the exit code, damage before incompleteness."""
     options = parser().parse_args(arguments)
     codes = [Exit.FINE]
-    with selected(options.capture) as paths:
-        for path in paths:
+    with selected(options.capture, scope_of(options)) as chosen:
+        for path in chosen.paths:
             try:
-                found = inspect(Capture(path))
+                found = inspect_file(path)
             except CaptureError as error:
                 codes.append(Exit(fail(str(error))))
                 continue
@@ -104,6 +101,8 @@ def reasons(found: Inspection) -> list[str]:
         lines.append(f"… and {found.gap_count - SHOWN:,} more gaps")
     if found.live:
         lines.append("it is still being recorded")
+    elif not found.records:
+        lines.append("it holds no whole record: the recorder was probably killed as it started, or the file was cut")
     elif found.close is None:
         lines.append(
             "it was not closed: the recorder was killed, as many hosts do at the end of a session, or the file was cut"

@@ -14,6 +14,8 @@ from analysis.fold import Fold
 from analysis.session import Seen
 from captures.frame import Frame
 from captures.record import Record
+from mcpproxy.report import units
+from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.rows import NARROWEST, Batch, lay_out, row_of
 from mcpproxy.report.text import Span, Style, cells, count_text, fit_spans
@@ -27,6 +29,8 @@ HELD_ITEMS: Final = 1000
 """Items for which the heading waits to learn who is talking, when nobody follows live."""
 POSTS_KEPT: Final = 10_000
 """Exchanges under way that are remembered as POSTs."""
+_BODY: Final = 12
+"""Cells before the text of a message that is written whole."""
 UNANSWERED_LINES: Final = 20
 """Requests without an answer that are listed at the end."""
 
@@ -55,6 +59,7 @@ class Conversation:
         file: str = "",
         live: bool = False,
         only: Filter | None = None,
+        whole: bool = False,
     ) -> None:
         """Nothing is printed yet.
 
@@ -65,6 +70,7 @@ class Conversation:
             file: name of the capture, for the heading.
             live: a capture that is still growing: no line is held back; the heading comes again when it is complete.
             only: selects the messages that are worth a line; what is no message is worth none then.
+            whole: each message is written whole below its line.
         """
         self.session = Fold()
         """What is known of the conversation."""
@@ -76,6 +82,7 @@ class Conversation:
         self.has_selected = only is None
         """Whether the filter has selected anything so far."""
         self._only = only
+        self._whole = whole
         self._held: list[str] | None = []
         self._posts: set[int] = set()
         self._items = 0
@@ -185,6 +192,8 @@ class Conversation:
         if not self._ended and self.session.ending is None and self._only is None:
             end = Remark("·", "still being recorded") if still_open else Remark("■", "capture ends here (not closed)")
             yield Thing(self._last_ns, end)
+        for forgotten in self.session.forgotten:
+            yield Thing(self._last_ns, Remark("▲", forgotten.text))
         open_ = [one for one in self.session.finish() if one.request.method not in ENDLESS and self._selects(one)]
         yield from self._listed([one for one in open_ if one.abandoned_ns is not None], "abandoned")
         yield from self._listed([one for one in open_ if one.cancelled_ns is None], self._unanswered())
@@ -212,6 +221,8 @@ class Conversation:
         row = row_of(thing.what, self._width)
         for spans in lay_out(row, self._clock(thing), self._width):
             yield self._style.paint(spans).rstrip()
+        if self._whole:
+            yield from (f"{'':<{_BODY}}{line}" for frame in _whole_of(thing.what) for line in message_lines(frame))
 
     def heading(self) -> Iterator[str]:
         """Who talks to whom, in which revision, and where it is recorded, as far as known: one line, more if narrow."""
@@ -255,7 +266,7 @@ class Conversation:
         # An exchange left open stands out of order, so the time since the line before says nothing.
         if self._times == "delta" and not isinstance(thing.what, Exchange):
             t_ns = max(0, t_ns - before) if before is not None else 0
-        return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
+        return units.since_start(t_ns)
 
     def _wall(self, t_ns: int, form: str) -> str | None:
         """Local time of the clock on the wall; None where the header tells none that makes sense."""
@@ -265,3 +276,10 @@ class Conversation:
             return time.strftime(form, time.localtime((self.session.wall_ns + t_ns) // 1_000_000_000))
         except (OverflowError, ValueError, OSError):
             return None
+
+
+def _whole_of(what: Seen | Batch | Exchange | Remark) -> tuple[Frame, ...]:
+    """The frames to write below a line: a batch as a whole, not again for each message in it."""
+    if isinstance(what, Batch):
+        return (what.frame,)
+    return what.message.frames if isinstance(what, Seen) and what.message.index is None else ()

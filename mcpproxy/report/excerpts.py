@@ -13,7 +13,8 @@ import orjson
 from mcpproxy.report.text import cells, fit
 from mcpproxy.sanitise import sanitise_bytes
 
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', re.DOTALL)
+TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', re.DOTALL)
+"""A string, a bracket, comma or colon, or a run of anything else but blanks."""
 _LONGEST_KEY: Final = 4096
 """Bytes of a member's name that is compared with one of a pointer."""
 _CONTEXT: Final = 24
@@ -89,7 +90,7 @@ def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
 def _searched(raw: bytes, pointer: str) -> "_Search":
     search = _Search([part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
     if not pointer or pointer.startswith("/"):
-        for token in _TOKEN.finditer(raw):
+        for token in TOKEN.finditer(raw):
             if search.feed(token):
                 break
     return search

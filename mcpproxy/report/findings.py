@@ -16,6 +16,7 @@ from mcpproxy.report.found import Ended, Found, Report, Totals, located
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.report.sites import payload_at
 from mcpproxy.report.text import WHOLE, Role, Span, Style, cells, count_text
+from mcpproxy.report.units import since_start
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 
@@ -27,6 +28,8 @@ WIDTH: Final = 80
 
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
 _SIDES: Final[tuple[Blames, ...]] = ("server", "client", "transport", "unknown")
+WIDEST_EXCERPT: Final = 1_000
+"""Cells of a line of an excerpt, its indent included; in a pipe a search finds what stands in it."""
 
 
 class _Group:
@@ -40,7 +43,7 @@ class _Group:
     def takes(self, found: Found, most: int) -> bool:
         """Count a finding; whether it is one of those that are told."""
         session = found.finding.session
-        self.count += 1
+        self.count += found.finding.stands_for
         if self.per_session[session] >= SHOWN or len(self.shown) >= most:
             return False
         self.per_session[session] += 1
@@ -82,6 +85,8 @@ class Text(Report):
         self._named = named
         self._live = live
         self._width = max(40, width)
+        # An excerpt stays one where lines may be of any length: a frame of megabytes is shown by `show --frame`.
+        self._excerpt_width = min(self._width, WIDEST_EXCERPT) - 6
         self._has_carets = width >= self._width
         self._wraps = wraps
         self._encoding = encoding
@@ -106,7 +111,7 @@ class Text(Report):
         if found.accepted:
             return
         if finding.level < self._least and finding.rule not in self._named:
-            self._hidden += 1
+            self._hidden += finding.stands_for
             return
         self._has_told = True
         self._ranking.add(found)
@@ -164,7 +169,7 @@ class Text(Report):
         if times > 1:
             head.append(Span(f"  ×{times:,}"))
         where = f"session {finding.session}  " if sessions else ""
-        where = f"{finding.blames}  {where}{found.where}  +{finding.t_ns / 1e9:.3f}"
+        where = f"{finding.blames}  {where}{found.where}  {since_start(finding.t_ns)}"
         room = self._width - sum(cells(span.text) for span in head) - len(where)
         if room < 2:
             yield self._style.paint(head) + "\n"
@@ -177,7 +182,7 @@ class Text(Report):
         for seq, place in found.proofs:
             if raw := payload_at(place):
                 yield self._style.paint([Span(f"    frame {seq}", "dim")]) + "\n"
-                yield from self._shown(excerpt(raw, "", self._width - 6)._replace(carets=0))
+                yield from self._shown(excerpt(raw, "", self._excerpt_width)._replace(carets=0))
 
     def _shown(self, shown: Excerpt) -> Iterator[str]:
         yield f"      {shown.text}\n"
@@ -192,7 +197,7 @@ class Text(Report):
             return None, finding.pointer
         is_batched = finding.item is not None and raw.lstrip()[:1] == b"["
         pointer = f"/{finding.item}{finding.pointer}" if is_batched else finding.pointer
-        shown = excerpt(raw, pointer, self._width - 6)
+        shown = excerpt(raw, pointer, self._excerpt_width)
         return shown, "" if shown.is_plain else pointer
 
     def _source(self, found: Found) -> Iterator[str]:
@@ -210,9 +215,11 @@ def summary(totals: Totals) -> str:
     errors, warnings, notes = (totals.at(level) for level in (Level.ERROR, Level.WARNING, Level.NOTE))
     what = _counted(errors, warnings, notes) or "no findings"
     text = f"{what} in {count_text(totals.frames, 'frame')} of {count_text(totals.sessions, 'session')}."
-    if totals.abandoned:
-        were, them = ("was", "it") if totals.abandoned == 1 else ("were", "them")
-        text += f" {count_text(totals.abandoned, 'request')} {were} abandoned: `mcpproxy stats` names {them}."
+    if totals.first_abandoned is not None:
+        first = totals.first_abandoned
+        which = "was abandoned" if totals.abandoned == 1 else "were abandoned, the first"
+        told = sanitise(first.message)
+        text += f" {count_text(totals.abandoned, 'request')} {which} in frame {first.frame}: {told}."
     if totals.accepted:
         text += f" {totals.accepted:,} accepted by the baseline."
     if errors or warnings:

@@ -24,6 +24,7 @@ def row(found: Found) -> dict[str, Any]:
         "frame": finding.frame,
         "item": finding.item,
         "related": list(finding.related),
+        "more": finding.more,
         "method": finding.method or None,
         "message": finding.message,
         "pointer": finding.pointer,
@@ -31,6 +32,7 @@ def row(found: Found) -> dict[str, Any]:
         "t_ns": finding.t_ns,
         "at": _at(found),
         "fingerprint": found.fingerprint,
+        "forgotten": [one.members() for one in found.forgotten],
     }
 
 

@@ -4,11 +4,12 @@ A report takes these one by one and gives back text for stdout, so that its memo
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.finding import Blames, Finding, Level
+from analysis.limited import Forgotten
 
 STDIN: Final = Path("stdin")
 """What a capture is called that came that way; the file that it was kept in is gone when somebody reads the report."""
@@ -42,6 +43,8 @@ class Found(NamedTuple):
     """Whether the baseline has it."""
     proofs: tuple[tuple[int, Place], ...] = ()
     """Number and place of other records that prove it, where somebody wants to see these."""
+    forgotten: Sequence[Forgotten] = ()
+    """What had been forgotten of the capture when it was found."""
 
     @property
     def file(self) -> Path:
@@ -75,6 +78,10 @@ class Ended(NamedTuple):
     """Rules that failed, by id: what went wrong. Bugs of ours."""
     damaged: bool
     """Whether it holds bytes that are no record."""
+    nothing: str = ""
+    """Why there was nothing to check; empty where there was."""
+    forgotten: Sequence[Forgotten] = ()
+    """What had to be forgotten, as too much of it was open at once."""
 
 
 class Totals:
@@ -84,16 +91,19 @@ class Totals:
         self.captures = self.frames = self.sessions = self.accepted = 0
         self.abandoned = 0
         """Requests that were abandoned: notes, but what a user looks for first."""
+        self.first_abandoned: Finding | None = None
         self.by: Counter[tuple[Level, Blames]] = Counter()
         """Findings that were not accepted, by level and side."""
 
     def add(self, found: Found) -> None:
         """Count a finding."""
         if found.accepted:
-            self.accepted += 1
+            self.accepted += found.finding.stands_for
         else:
-            self.by[found.finding.level, found.finding.blames] += 1
-            self.abandoned += found.finding.rule == "timeout/abandoned-request"
+            self.by[found.finding.level, found.finding.blames] += found.finding.stands_for
+            if found.finding.rule == "timeout/abandoned-request":
+                self.abandoned += 1
+                self.first_abandoned = self.first_abandoned or found.finding
 
     def at(self, level: Level, blames: Blames | None = None) -> int:
         """How many there are of a level, of one side or of all."""
@@ -123,6 +133,10 @@ class Report:
 
     def end(self, ended: Ended) -> Iterable[str]:  # noqa: ARG002
         """It has been checked."""
+        return ()
+
+    def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002
+        """It could not be read, or not to its end; whatever was reported of it since `begin` does not count."""
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002

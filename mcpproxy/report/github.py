@@ -11,7 +11,7 @@ from typing import Final
 
 from analysis.finding import Level
 from mcpproxy.report.findings import summary
-from mcpproxy.report.found import Found, Report, Totals
+from mcpproxy.report.found import Ended, Found, Report, Totals
 from mcpproxy.sanitise import sanitise
 
 _COMMANDS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
@@ -41,6 +41,15 @@ class Github(Report):
         told = ",".join(f"{name}={_value(text)}" for name, text in values.items())
         text = f"{finding.blames}, {found.where}: {sanitise(found.text)}"
         yield f"::{_COMMANDS[finding.level]} {told}::{_data(text)}\n"
+
+    def end(self, ended: Ended) -> Iterable[str]:
+        """A warning for each sort of what had to be forgotten, which no finding is about."""
+        for one in ended.forgotten:
+            yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(one.text)}\n"
+
+    def unreadable(self, capture: Path, why: str) -> Iterable[str]:
+        """An error annotation: a step that fails should say why where people look."""
+        yield f"::error title=cannot be checked,file={_value(relative(capture))}::{_data(sanitise(why, None))}\n"
 
     def close(self, totals: Totals) -> Iterable[str]:
         """The sums, for the log; none where nothing could be checked."""

@@ -1,11 +1,14 @@
-"""Findings as JUnit XML: a suite for each capture, in it a case for each rule, which fails where it found something.
+"""Findings as JUnit XML: a suite for each capture, in it a failing case for each rule that found something.
 
-What fails a case is what fails the command: findings at or above a level. Others are told in the case's output. The
-form is the one that Jenkins, GitLab and most viewers read, and foreign text in it is made visible first: XML has no way
-to write a control character.
+A capture without such findings has one passing case, so that it does not look as if nobody had checked it; one that
+held nothing to check has one skipped case. Notes are output of a passing case unless they were asked for. What fails
+the command makes no difference: a report written with `--fail-on never` still counts what was found. The form is the
+one that Jenkins, GitLab and most viewers read, and foreign text in it is made visible first: XML has no way to write a
+control character.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
@@ -16,6 +19,12 @@ from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20
 """Findings that a case tells of each sort; the rest is counted."""
+CLEAN: Final = "no findings"
+"""The case of a capture in which no case fails."""
+UNREADABLE: Final = "can be read"
+"""The case of a capture that cannot be read; it fails."""
+_FOOT: Final = "    </testcase>"
+_KINDS: Final = ("tests", "failures", "errors")
 
 
 class _Case:
@@ -28,7 +37,7 @@ class _Case:
 
     def take(self, found: Found, *, fails: bool) -> None:
         kept = self.failing if fails else self.other
-        self.counts[fails] += 1
+        self.counts[fails] += found.finding.stands_for
         if len(kept) < SHOWN:
             kept.append(found)
 
@@ -43,18 +52,18 @@ class _Case:
 class Junit(Report):
     """Writes a document at its end, as a suite begins with its sums."""
 
-    def __init__(self, rules: Iterable[str], fails_from: Level | None) -> None:
+    def __init__(self, *, notes: bool = False, named: Container[str] = ()) -> None:
         """Prepare.
 
         Args:
-            rules: ids of the rules that were asked.
-            fails_from: the level from which on a finding fails its case; None where none does.
+            notes: whether notes fail their case, too.
+            named: rules whose notes fail their case all the same.
         """
-        self._rules = tuple(rules)
-        self._fails_from = fails_from
+        self._least = Level.NOTE if notes else Level.WARNING
+        self._named = named
         self._cases: dict[str, _Case] = {}
         self._suites: list[str] = []
-        self._sums = [0, 0, 0]
+        self._sums: Counter[str] = Counter()
 
     def begin(self, capture: Path) -> Iterable[str]:  # noqa: ARG002
         """Forget the cases of the capture before."""
@@ -63,21 +72,39 @@ class Junit(Report):
 
     def add(self, found: Found) -> Iterable[str]:
         """Nothing is written before the sums are known."""
+        finding = found.finding
         if not found.accepted:
-            fails = self._fails_from is not None and found.finding.level >= self._fails_from
-            self._cases.setdefault(found.finding.rule, _Case()).take(found, fails=fails)
+            fails = finding.level >= self._least or finding.rule in self._named
+            self._cases.setdefault(finding.rule, _Case()).take(found, fails=fails)
         return ()
 
     def end(self, ended: Ended) -> Iterable[str]:
         """A suite is complete."""
-        rules = dict.fromkeys((*self._rules, *self._cases))
-        cases = [line for rule in rules for line in self._case(rule, ended)]
-        faults = sum(rule in ended.faults for rule in rules)
+        suite = str(ended.capture)
+        rules = dict.fromkeys((*self._cases, *ended.faults))
+        cases = [line for rule in rules for line in self._case(suite, rule, ended.faults.get(rule))]
         failures = sum(bool(case.failing) for rule, case in self._cases.items() if rule not in ended.faults)
-        sums = [len(rules), failures, faults]
-        self._sums = [one + other for one, other in zip(self._sums, sums, strict=True)]
-        name = _attribute(str(ended.capture))
-        self._suites += [f"  <testsuite name={name} {_counted(sums)}>", *cases, "  </testsuite>"]
+        sums = Counter(tests=len(rules), failures=failures, errors=len(ended.faults))
+        if ended.nothing or not (failures or ended.faults):
+            cases += self._clean(suite, ended, sums)
+        self._sums.update(sums)
+        head = f'  <testsuite name={_attribute(suite)} {_counted(sums)} skipped="{sums["skipped"]}">'
+        forgotten = escape("\n".join(one.text for one in ended.forgotten))
+        said = [f"    <system-err>{forgotten}</system-err>"] if forgotten else []
+        self._suites += [head, *cases, *said, "  </testsuite>"]
+        return ()
+
+    def unreadable(self, capture: Path, why: str) -> Iterable[str]:
+        """A suite with one case, whose outcome is an error."""
+        suite, sums = str(capture), Counter(tests=1, failures=0, errors=1)
+        self._sums.update(sums)
+        self._suites += [
+            f'  <testsuite name={_attribute(suite)} {_counted(sums)} skipped="0">',
+            _head(suite, UNREADABLE) + ">",
+            f'      <error message={_attribute(why)} type="unreadable"/>',
+            _FOOT,
+            "  </testsuite>",
+        ]
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
@@ -87,23 +114,36 @@ class Junit(Report):
         yield "".join(f"{line}\n" for line in self._suites)
         yield "</testsuites>\n"
 
-    def _case(self, rule: str, ended: Ended) -> Iterator[str]:
-        group, _, name = rule.partition("/")
-        head = f"    <testcase classname={_attribute(group)} name={_attribute(name)}"
-        case, fault = self._cases.get(rule), ended.faults.get(rule)
-        if case is None and fault is None:
-            yield head + "/>"
-            return
-        yield head + ">"
+    @staticmethod
+    def _clean(suite: str, ended: Ended, sums: Counter[str]) -> Iterator[str]:
+        """The case of a capture in which nothing fails; it passes only if the capture is whole and not empty."""
+        sums["tests"] += 1
+        yield _head(suite, CLEAN) + ">"
+        if ended.damaged:
+            sums["errors"] += 1
+            yield '      <error message="the capture is damaged" type="damage"/>'
+        elif ended.nothing:
+            sums["skipped"] += 1
+            yield f"      <skipped>{escape(ended.nothing)}</skipped>"
+        yield _FOOT
+
+    def _case(self, suite: str, rule: str, fault: str | None) -> Iterator[str]:
+        case = self._cases.get(rule, _Case())
+        yield _head(suite, rule) + ">"
         if fault is not None:
             yield f'      <error message={_attribute(f"the rule itself failed: {fault}")} type="fault"/>'
-        elif case is not None and case.failing:
+        elif case.failing:
             first = case.failing[0]
             told = f"message={_attribute(first.text)} type={_attribute(str(first.finding.level))}"
             yield f"      <failure {told}>{case.text(failing=True)}</failure>"
-        if case is not None and case.other:
+        if case.other:
             yield f"      <system-out>{case.text(failing=False)}</system-out>"
-        yield "    </testcase>"
+        yield _FOOT
+
+
+def _head(suite: str, name: str) -> str:
+    # Viewers take class and name for what a case is, so the same rule in two captures has to be two.
+    return f"    <testcase classname={_attribute(suite)} name={_attribute(name)}"
 
 
 def _line(found: Found) -> str:
@@ -113,8 +153,8 @@ def _line(found: Found) -> str:
     return f"{where}: {sanitise(found.text)}"
 
 
-def _counted(sums: list[int]) -> str:
-    return 'tests="{}" failures="{}" errors="{}"'.format(*sums)
+def _counted(sums: Counter[str]) -> str:
+    return " ".join(f'{kind}="{sums[kind]}"' for kind in _KINDS)
 
 
 def _attribute(text: str) -> str:

@@ -43,7 +43,7 @@ class _Broken:
     def add(self, found: Found) -> None:
         self.level = max(self.level, found.finding.level)
         self.sides.add(found.finding.blames)
-        self.count += 1
+        self.count += found.finding.stands_for
 
     @property
     def rule(self) -> str:

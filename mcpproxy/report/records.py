@@ -148,7 +148,9 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
     if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None
-    asked = f"{_scalar(method)} {_short(target)}" if method is not None else "a request that could not be read"
+    # What we refuse on arrival, as beyond --max-connections, is not read.
+    unread = "a request that was not read" if status == 503 else "a request that could not be read"
+    asked = f"{_scalar(method)} {_short(target)}" if method is not None else unread
     text = f"{asked} → {_scalar(status)}" if status is not None else f"{asked}: no answer"
     details = [*flags]
     if _of(response, "by") == "proxy" or (by == "proxy" and status is None):

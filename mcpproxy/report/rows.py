@@ -23,11 +23,15 @@ NARROWEST: Final = 40
 USUAL: Final = 96
 """Where the numbers at the right end where nothing is cut, unless what stands before them is longer."""
 
-_TIME: Final = 10
+_TIME: Final = 8
 _GLYPH: Final = 3
 _STATUS: Final = 14
-_EXCHANGE: Final = 3
-"""Columns of an exchange's number; more digits push the rest to the right."""
+_ERROR: Final = _TIME + 2 + _GLYPH
+"""Cells before the text of an error on a line of its own."""
+_FRAME: Final = 4
+"""Columns of a frame's number; more digits push the rest to the right."""
+_EXCHANGE: Final = 4
+"""Columns of an exchange's number, likewise."""
 
 
 class Batch(NamedTuple):
@@ -48,6 +52,8 @@ class Row(NamedTuple):
     """The text of an error: behind the body where it fits, else on a line of its own."""
     latency: str = ""
     size: str = ""
+    frame: int | None = None
+    """The number of its frame; None for what is beside the messages."""
     exchange: int | None = None
     """The HTTP exchange that it belongs to."""
 
@@ -61,16 +67,21 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
         width: columns of the terminal, at least NARROWEST.
     """
     glyph = row.glyph.text
-    number = "" if row.exchange is None else f"{row.exchange:>{_EXCHANGE}} "
+    number = f"{'' if row.frame is None else row.frame:>{_FRAME}} "
+    if row.exchange is not None:
+        number += f"{f'@{row.exchange}':>{_EXCHANGE}} "
     head = [Span(f"{clock:>{_TIME}}  {number}", "dim"), row.glyph, Span(" " * (_GLYPH - len(glyph)))]
     indent = max(_TIME, len(clock)) + 2 + len(number) + _GLYPH
     tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
     # What is left for the body when everything that may not be cut has its place.
-    room = max(0, width - indent - (len(row.problem) + 2 if row.problem else 0) - (len(tail) + 2 if tail else 0))
+    taken = indent + (len(row.problem) + 2 if row.problem else 0)
+    room = max(0, width - taken - (len(tail) + 2 if tail else 0))
     body, used = fit_spans(row.body, room)
     if row.problem and used == room:
         # Beside the id of a rule there is little room: what is said comes before columns.
+        tail = f"{row.latency:>7}  {row.size:>6}" if row.latency else row.size
+        room = max(0, width - taken - (len(tail) + 2 if tail else 0))
         body, used = fit_spans([Span(s.text if s.text.strip() else "  ", s.role) for s in row.body], room)
     error = f"  {row.error}" if row.error else ""
     fits = used + cells(error) <= room
@@ -80,22 +91,25 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     gap = [Span(" " * (max(0, spare) + 2)), Span(tail, "dim")] if tail else []
     lines = [fit_spans([*head, *body, *problem, *gap], width)[0]]
     if not fits:
-        lines.append([Span(" " * indent), Span(fit(row.error, width - indent))])
+        # Below the numbers: there is more room, and an error is to be read.
+        lines.append([Span(" " * _ERROR), Span(fit(row.error, width - _ERROR))])
     return lines
 
 
 def row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
     """The row of a thing; `width` decides how wide its columns are."""
-    number = _exchange_of(what)
-    return _row_of(what, width if number is None else width - _EXCHANGE - 1)._replace(exchange=number)
+    frame = _frame_of(what)
+    exchange = what.exchange if isinstance(what, Remark) else None if frame is None else frame.exchange
+    width -= _FRAME + 1 + (0 if exchange is None else _EXCHANGE + 1)
+    return _row_of(what, width)._replace(frame=None if frame is None else frame.seq, exchange=exchange)
 
 
-def _exchange_of(what: Seen | Batch | Exchange | Remark) -> int | None:
+def _frame_of(what: Seen | Batch | Exchange | Remark) -> Frame | None:
     if isinstance(what, Remark):
-        return what.exchange
+        return None
     if isinstance(what, Batch):
-        return what.frame.exchange
-    return (what.message if isinstance(what, Seen) else what.request).frames[0].exchange
+        return what.frame
+    return (what.message if isinstance(what, Seen) else what.request).frames[0]
 
 
 def _row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
@@ -116,11 +130,12 @@ def _row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
 
 
 def _without_answer(exchange: Exchange) -> list[Span]:
-    waited_ns = exchange.abandoned_ns
+    waited_ns, answer = exchange.abandoned_ns, exchange.probable_answer
+    probably = [] if answer is None else [Span(f", {sanitise(answer.text, EXCERPT)}")]
     if waited_ns is None:
-        return [Span("unanswered", "bad")]
+        return [Span("unanswered", "bad"), *probably]
     reason = f": {sanitise(exchange.cancel_reason, EXCERPT)}" if exchange.cancel_reason else ""
-    return [Span("abandoned", "bad"), Span(f" after {units.duration(waited_ns)}{reason}")]
+    return [Span("abandoned", "bad"), Span(f" after {units.duration(waited_ns)}{reason}"), *probably]
 
 
 def _message(seen: Seen, width: int) -> Row:
@@ -151,7 +166,7 @@ def _by_kind(seen: Seen, width: int) -> Row:
 
 
 def _answer(seen: Seen, response: Response, width: int) -> Row:
-    status = status_of(response, seen.exchange, seen.id_state)
+    status = status_of(response, seen.exchange, seen.id_state, seen.meant)
     exchange = seen.exchange
     if exchange is None:
         answer = Span(f"answer{id_text(response.id)}")
@@ -160,7 +175,7 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
         subject = _subject(exchange.request, "dim", width)
     body = [*subject, Span(status.word, "bad" if status.is_bad else "plain")]
     if status.text and not status.is_bad:
-        body.append(Span(f"  {status.text}"))
+        body.append(Span(f"  {status.text}", "dim"))
     # An answer that is found only by reading 7 for "7": most clients never find it.
     return Row(
         _arrow(response.frames[0], "!" if seen.is_converted else ""),

@@ -19,6 +19,7 @@ from mcpproxy.cli.output import json_line
 from mcpproxy.report.found import Ended, Found, Report, Totals
 from mcpproxy.report.github import relative
 from mcpproxy.report.rule_pages import page, summary_of
+from mcpproxy.sanitise import sanitise
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 """What a document says that it is; nobody fetches it here."""
@@ -34,7 +35,9 @@ class Sarif(Report):
         self._index = {rule: number for number, rule in enumerate(rules)}
         self._rules = rules
         self._count = 0
-        self._faults: list[dict[str, Any]] = []
+        self._has_failed = False
+        self._notes: list[dict[str, Any]] = []
+        """Notifications of what kept the run from succeeding, and of what was forgotten."""
 
     def add(self, found: Found) -> Iterable[str]:
         """A result; what the baseline has is marked as suppressed."""
@@ -43,19 +46,26 @@ class Sarif(Report):
         yield _json(self._result(found))
 
     def end(self, ended: Ended) -> Iterable[str]:
-        """Nothing, but for rules that failed, which the end of the document tells."""
-        self._faults += [
-            {"level": "error", "message": {"text": plain(f"{rule} failed on {ended.capture}: {fault}")}}
-            for rule, fault in ended.faults.items()
-        ]
+        """Nothing, but for rules that failed and what was forgotten, which the end of the document tells."""
+        self._fail(*(f"{rule} failed on {ended.capture}: {fault}" for rule, fault in ended.faults.items()))
+        self._notes += [_notification("warning", f"{ended.capture}: {one.text}") for one in ended.forgotten]
+        return ()
+
+    def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002 - the words name it
+        """Nothing now; a notification at the end of the document."""
+        self._fail(sanitise(why, None))
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
         """The rest of the document; all of it where nothing was found."""
         if not self._count:
             yield self._opening()
-        invocation = {"executionSuccessful": not self._faults, "toolExecutionNotifications": self._faults}
+        invocation = {"executionSuccessful": not self._has_failed, "toolExecutionNotifications": self._notes}
         yield f'\n],"columnKind":"unicodeCodePoints","invocations":{_json([invocation])}}}]}}\n'
+
+    def _fail(self, *reasons: str) -> None:
+        self._has_failed = self._has_failed or bool(reasons)
+        self._notes += [_notification("error", why) for why in reasons]
 
     def _opening(self) -> str:
         driver = {
@@ -78,6 +88,7 @@ class Sarif(Report):
                 "session": finding.session,
                 "frame": finding.frame,
                 "related": list(finding.related),
+                "more": finding.more,
                 "pointer": finding.pointer,
             },
         }
@@ -100,6 +111,10 @@ def address(path: Path) -> str:
         return "file://" + quote(os.fsencode(shown))
     # A first segment with a colon would be a scheme.
     return quote(os.fsencode(shown), safe="/")
+
+
+def _notification(level: str, text: str) -> dict[str, Any]:
+    return {"level": level, "message": {"text": plain(text)}}
 
 
 def _descriptor(rule: type[Rule]) -> dict[str, Any]:

@@ -8,7 +8,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from analysis.store.figures import Abandoned, By, Count, Definition, Figures, Latency, Startup, Totals, Unanswered
+from analysis.exchange import ProbableAnswer
+from analysis.finding import GUESS
+from analysis.store.figures import (
+    Abandoned,
+    By,
+    Count,
+    Definition,
+    Figures,
+    Latency,
+    Sort,
+    Startup,
+    Time,
+    ToolTime,
+    Totals,
+    Unanswered,
+)
 from captures.places import SUFFIX
 from mcpproxy.report.blocks import shape
 from mcpproxy.report.text import WHOLE, Span, Style, cells, count_text, fit, fit_ends
@@ -33,9 +48,11 @@ LONG: Final = 40
 SIDE_BY_SIDE: Final = 60
 """Cells of a line from which details stand beside their figure, and not below."""
 
-_COLUMNS: Final = {"n": 7, "err": 5, "p50": 8, "p95": 8, "p99": 8, "max": 8}
-_DROPPED: Final = ("p99", "p95", "max", "p50", "err")
-"""Columns for which there may be no room, those first that are missed least."""
+_COLUMNS: Final = {"n": 7, "err": 5, "p50": 8, "p95": 8, "p99": 8, "max": 8, "total": 8}
+_DROPPED: Final = ("total", "p99", "p95", "max", "p50", "err")
+"""Columns for which there may be no room, those first that are missed least; the first gives way to shapes, too."""
+_SORTED: Final[dict[Sort, str]] = {"n": "n", "errors": "err", "p95": "p95", "max": "max", "total": "total"}
+"""The column by which rows are sorted: it is never left out."""
 _SHAPE: Final = SHAPE + 2
 _MARGIN: Final = 22
 _VALUE: Final = 9
@@ -57,14 +74,18 @@ class Stats(NamedTuple):
     unanswered: list[Unanswered]
     definitions: list[Definition]
     startup: Startup | None
+    time: Time
+    tool_times: list[ToolTime]
+    sort: Sort | None = None
+    """By what rows of latencies are sorted, where that was asked for."""
 
 
-def gathered(figures: Figures, by: By, *, has_findings: bool) -> Stats:
+def gathered(figures: Figures, by: By, sort: Sort | None = None, *, has_findings: bool) -> Stats:
     """Ask for all of it."""
     return Stats(
         figures.totals(),
         by,
-        figures.latency(by),
+        figures.latency(by, sort),
         figures.errors(),
         has_findings,
         figures.id_mismatches(),
@@ -73,6 +94,9 @@ def gathered(figures: Figures, by: By, *, has_findings: bool) -> Stats:
         figures.unanswered(),
         figures.definitions(),
         figures.startup(),
+        figures.time(),
+        figures.tool_times(),
+        sort,
     )
 
 
@@ -91,6 +115,8 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
         "unanswered": _sum(stats.unanswered),
         "definition_bytes": sum(one.bytes for one in stats.definitions),
         "startup_ms": None if stats.startup is None else stats.startup.total_ms,
+        **{name: value for name, value in stats.time._asdict().items() if name.endswith("_ms")},
+        "tool_ms": _tool_ms(stats),
     }
     for row in stats.latency:
         held = [
@@ -110,6 +136,8 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
     yield from ({"figure": "definitions", **one._asdict()} for one in stats.definitions)
     if stats.startup is not None:
         yield {"figure": "startup", **stats.startup._asdict()}
+    yield {"figure": "time", **stats.time._asdict()}
+    yield from ({"figure": "tool_time", **one._asdict()} for one in stats.tool_times)
 
 
 # ---- for people
@@ -144,6 +172,7 @@ def _head(totals: Totals) -> str:
             duration(totals.duration_ns),
             *([f"{totals.live:,} still being recorded"] if totals.live else []),
             *([f"{totals.cut_off:,} cut off, as by a kill"] if totals.cut_off else []),
+            *([f"▲ {totals.forgotten:,} forgotten, as too many were open at once"] if totals.forgotten else []),
         ]
     )
 
@@ -162,7 +191,7 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         room, left_out = room + 1, 0
     groups = {server: rows[:room] for server, rows in servers.items()}
     names = [_name(row, stats.by) for rows in groups.values() for row in rows]
-    columns, has_shapes = _columns([heading, *names], width, has_blocks=has_blocks)
+    columns, has_shapes = _columns([heading, *names], width, stats.sort, has_blocks=has_blocks)
     label = width - sum(_COLUMNS[name] for name in columns) - (_SHAPE if has_shapes else 0)
     if width >= WHOLE:
         label = max(map(cells, [heading, *names])) + (3 if several else 1)
@@ -182,6 +211,7 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
                 "p95": _ms(row.p95_ms),
                 "p99": _ms(row.p99_ms),
                 "max": _ms(row.max_ms),
+                "total": _ms(row.total_ms),
             }
             values = [
                 Span(f"{shown[column]:>{_COLUMNS[column]}}", "bad" if column == "err" and row.errors else "plain")
@@ -196,17 +226,21 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         yield style.paint([Span(more, "dim")])
 
 
-def _columns(names: list[str], width: int, *, has_blocks: bool) -> tuple[list[str], bool]:
+def _columns(names: list[str], width: int, sort: Sort | None, *, has_blocks: bool) -> tuple[list[str], bool]:
     """The columns for which there is room beside names, and whether there is some for shapes."""
     longest = max(map(cells, names)) + 3  # two blanks before it, and one behind
-    room = width - min(NAME, longest)
-    numbers = sum(_COLUMNS.values())
-    has_shapes = has_blocks and width - min(LONG, longest) >= numbers + _SHAPE
+    dropped = [name for name in _DROPPED if sort is None or name != _SORTED[sort]]
     columns = list(_COLUMNS)
-    for name in _DROPPED:
-        if numbers > room:
+
+    def has_room(least: int, more: int = 0) -> bool:
+        return width - min(least, longest) >= sum(_COLUMNS[name] for name in columns) + more
+
+    if dropped[0] == "total" and not has_room(LONG, _SHAPE if has_blocks else 0):
+        columns.remove(dropped.pop(0))
+    has_shapes = has_blocks and has_room(LONG, _SHAPE)
+    for name in dropped:
+        if not has_room(NAME):
             columns.remove(name)
-            numbers -= _COLUMNS[name]
     return columns, has_shapes
 
 
@@ -242,6 +276,9 @@ def _figures(stats: Stats) -> Iterator[_Row]:
         yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))
     if stats.startup is not None:
         yield _Row("START-UP", _ms(stats.startup.total_ms), _parts(stats.startup))
+    yield _Row("TIME", _sum_ms(stats.time.session_ms), _times(stats.time))
+    if stats.tool_times:
+        yield _Row("TOOL TIME", _sum_ms(_tool_ms(stats)), _tool_times(stats.tool_times))
 
 
 def _sum(rows: Sequence[Count] | Sequence[Abandoned] | Sequence[Unanswered]) -> int:
@@ -261,7 +298,8 @@ def _counted(one: Count) -> str:
 
 
 def _explained(one: Count) -> str:
-    return f"{_counted(one)} ({sanitise(one.example, 60)})" if one.example else _counted(one)
+    example = (one.example or "").partition(GUESS)[0]  # UNANSWERED and ABANDONED show the guess
+    return f"{_counted(one)} ({sanitise(example, 60)})" if example else _counted(one)
 
 
 def _some(words: list[str]) -> list[str]:
@@ -279,6 +317,7 @@ def _abandoned(stats: Stats) -> list[str]:
             details.append(f'"{sanitise(one.reason, 60)}"')
         if one.late_ms is not None:
             details.append(f"answered {_ms(one.late_ms)} later")
+        details += _probably(one)
         times = f" {one.times:,}, the longest" if one.times > 1 else ""
         words.append(f"{sanitise(one.what, 100)}{times} after {_ms(one.waited_ms)} ({', '.join(details)})")
     return _some(words)
@@ -302,13 +341,21 @@ def _unanswered(stats: Stats) -> list[str]:
         numbers += ", …" if one.times > MOST_NAMES else ""
         of = f" of {_capture(one.path)}" if stats.totals.captures > 1 else ""
         waits = f", waiting for {_ms(one.waited_ms)}" if one.live else ""
-        words.append(f"{what} ({noun} {numbers}{of}{waits})")
+        probably = "".join(f", {'the first ' if one.times > 1 else ''}{text}" for text in _probably(one))
+        words.append(f"{what} ({noun} {numbers}{of}{waits}{probably})")
     live, lost = sum(one.live for one in found), sum(one.may_be_lost for one in found)
     unjudged = sum(one.may_be_unjudged for one in found)
     notes = [f"{live:,} may still be answered"] if live else []
     notes += [f"answers to {lost:,} may be in what was lost"] if lost else []
     notes += [f"answers to {unjudged:,} may be in frames that could not be looked into"] if unjudged else []
     return [*_some(words), *notes]
+
+
+def _probably(one: Abandoned | Unanswered) -> list[str]:
+    """By which answer with a wrong id it was probably answered, where there is one."""
+    if one.probable_answer is None:
+        return []
+    return [sanitise(ProbableAnswer(one.probable_answer, one.probable_answer_id).text)]
 
 
 def _costs(definitions: Sequence[Definition]) -> list[str]:
@@ -321,8 +368,28 @@ def _costs(definitions: Sequence[Definition]) -> list[str]:
     return [f"≈ {tokens:,} tokens (estimate)", *dear, *rest, *unused]
 
 
-def _tool(one: Definition, *, with_server: bool) -> str:
+def _tool(one: Definition | ToolTime, *, with_server: bool) -> str:
     return sanitise(one.tool, 60) + (f" ({sanitise(one.server or 'no name', 40)})" if with_server else "")
+
+
+def _times(time: Time) -> list[str]:
+    notes = [_share(time.server_ms / time.session_ms)] if time.session_ms else []
+    notes += [f"{count_text(time.unanswered, 'request')} unanswered"] if time.unanswered else []
+    waited = f" (the server waited for {_ms(time.waiting_ms)} of it)" if time.waiting_ms else ""
+    return [
+        f"server {_sum_ms(time.server_ms)}" + (f" ({', '.join(notes)})" if notes else ""),
+        f"client {_sum_ms(time.client_ms)}{waited}",
+        f"stalled {_sum_ms(time.stalled_ms)}",
+    ]
+
+
+def _tool_ms(stats: Stats) -> float:
+    return round(sum(one.total_ms for one in stats.tool_times), 3)
+
+
+def _tool_times(tools: Sequence[ToolTime]) -> list[str]:
+    several = len({one.server for one in tools}) > 1
+    return _some([f"{_tool(one, with_server=several)} {_ms(one.total_ms)}" for one in tools])
 
 
 def _parts(startup: Startup) -> list[str]:
@@ -369,6 +436,11 @@ def _share(share: float | None) -> str:
     # Some are not none, and not all are not all.
     percent = min(max(round(share * 100), 1 if share else 0), 100 if share == 1 else 99)
     return f"{percent}%"
+
+
+def _sum_ms(value: float) -> str:
+    """A sum of durations: unlike a latency it may be nothing at all."""
+    return _ms(value) if value else "0"
 
 
 def _ms(value: float | None) -> str:

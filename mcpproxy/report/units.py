@@ -29,6 +29,11 @@ def duration(t_ns: int) -> str:
     return f"{hours}h{minutes % 60:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
 
 
+def since_start(t_ns: int) -> str:
+    """A stamp as every list of messages has it: seconds since the capture opened, with milliseconds that are over."""
+    return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
+
+
 def brief(ns: int | None) -> str:
     """A duration in at most six characters: `341µs`, `9.4ms`, `410ms`, `1.9s`."""
     if ns is None:

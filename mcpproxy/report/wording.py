@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from analysis.exchange import Exchange, IdState, Outcome, outcome_of
+from analysis.guesses import Meant
 from analysis.message import Id, Notification, Number, Request, Response
 from analysis.session import Peer, Seen
 from mcpproxy.report.text import count_text, fit
@@ -125,14 +126,16 @@ def _cancellation(seen: Seen, params: Mapping[str, Any]) -> str:
     return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
 
 
-def status_of(response: Response, exchange: Exchange | None, id_state: IdState | None) -> Status:
+def status_of(
+    response: Response, exchange: Exchange | None, id_state: IdState | None, meant: Meant | None = None
+) -> Status:
     """What an answer means, by its exchange or, where it fits no request, by itself."""
     outcome = exchange.outcome if exchange is not None else outcome_of(response, None)
     status = _by_outcome(outcome, response, exchange)
     if exchange is None:
         which = "answered before" if id_state is IdState.ANSWERED else "fits no request"
         rest = " ".join(filter(None, (status.word, status.text)))
-        return Status(which, rest, is_bad=True)
+        return Status(which, rest if meant is None else f"{rest}; {sanitise(meant.text, EXCERPT)}", is_bad=True)
     if exchange.late_ns is not None:
         return status._replace(word=f"{status.word}, {duration(exchange.late_ns)} late")
     return status
@@ -182,8 +185,29 @@ def _summary(result: Mapping[str, Any], exchange: Exchange | None) -> str:
     if exchange is not None and exchange.request.method in ("initialize", "elicitation/create"):
         return sanitise(_string(result, "protocolVersion") or _string(result, "action"), 40)
     versions = result.get("supportedVersions")
-    texts = [one for one in versions if isinstance(one, str)] if isinstance(versions, list) else []
-    return sanitise(", ".join(texts), 60)
+    if isinstance(versions, list):
+        return sanitise(", ".join(one for one in versions if isinstance(one, str)), 60)
+    return _preview(result)
+
+
+_CONTENT: Final = ("content", "contents", "messages")
+"""The members of a result that hold what was asked for: those of tools and of sampling, of resources, of prompts."""
+
+
+def _preview(result: Mapping[str, Any]) -> str:
+    """The first text of a result, or what it has in place of one; empty where it has nothing to say."""
+    for member in _CONTENT:
+        blocks = result.get(member)
+        for block in blocks if isinstance(blocks, list) else [blocks]:
+            text = _string(block, "text") or _string(block, "content", "text")
+            if words := text[: 4 * EXCERPT].split():
+                return sanitise(" ".join(words), EXCERPT)
+            if kind := _string(block, "mimeType") or _string(block, "type"):
+                return f"[{sanitise(kind, 60)}]"
+    for member in ("structuredContent", "completion"):
+        if result.get(member):
+            return excerpt(_at(result, "completion", "values") or result[member])
+    return ""
 
 
 def excerpt(value: object) -> str:

@@ -24,6 +24,14 @@ COMPLETED = [
     ("mcpproxy ", set(COMMANDS), {"a.mcpcap"}),
     ("mcpproxy ver", {"verify"}, {"run"}),
     ("mcpproxy show ", {"a.mcpcap", "of two words.mcpcap", "folder/"}, {"note.txt", "run"}),
+    ("mcpproxy show file", {"filesystem"}, {"a.mcpcap", "folder/", "weather"}),
+    ("mcpproxy tui we", {"weather"}, {"filesystem"}),
+    ("mcpproxy rule --in file", {"filesystem"}, {"a.mcpcap"}),
+    ("mcpproxy repair -o file", set(), {"filesystem"}),
+    ("mcpproxy check --rule fram", {"framing/bom"}, {"id/null", "folder/"}),
+    ("mcpproxy check --ignore id", {"id/null", "id/type-changed"}, {"framing/bom"}),
+    ("mcpproxy query --schema lat", {"latency", "latency_histogram"}, {"frames", "folder/"}),
+    ("mcpproxy query --schema fra", {"frames"}, {"latency"}),
     ("mcpproxy show a", {"a.mcpcap"}, {"folder/", "note.txt"}),
     ("mcpproxy show folder/", {"folder/inner.mcpcap"}, {"folder/note.txt"}),
     (
@@ -73,6 +81,8 @@ def place(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("#!/bin/sh\n")
     (tmp_path / "here/bin/exampleserver").chmod(0o755)
+    (tmp_path / ".local/share/mcpproxy/captures/filesystem").mkdir(parents=True)
+    (tmp_path / "own captures/weather").mkdir(parents=True)
     return tmp_path / "here"
 
 
@@ -80,6 +90,7 @@ def environment(place: Path) -> dict[str, str]:
     """Nothing of the user's own shell."""
     return {
         "HOME": str(place.parent),
+        "MCPPROXY_CAPTURES": str(place.parent / "own captures"),
         "PATH": f"{place}/bin:{os.environ['PATH']}",
         "TERM": "xterm",
         "LC_ALL": "C.UTF-8",
@@ -164,6 +175,10 @@ def test_bash_completes(place: Path, line: str, offered: set[str], silent: set[s
     found = bash_offers(place, line)
     assert offered <= found
     assert not silent & found
+
+
+def test_bash_completes_a_group_of_rules(place: Path) -> None:
+    assert {"framing/*", "framing/bom"} <= bash_offers(place, "mcpproxy check --rule fram")
 
 
 def test_bash_completes_a_value_behind_an_equals_sign(place: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from captures.file import CaptureFile
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
 from tests.captures.samples import header, lines
-from tests.mcpproxy.cli.typed import mcpproxy, started
+from tests.harness import ROOT
+from tests.mcpproxy.cli.typed import cold, mcpproxy, started
 
 
 def test_help_names_every_command() -> None:
@@ -41,11 +43,47 @@ def test_unknown_command_is_one_line_and_exit_2(name: str) -> None:
     assert re.fullmatch(rb"mcpproxy: there is no command [ -~]*; mcpproxy --help lists them\n", done.stderr)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_a_help(name: str) -> None:
-    done = mcpproxy(name, "--help")
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert f"usage: mcpproxy {name} " in done.stdout.decode()
+def test_every_command_has_a_help() -> None:
+    for name in COMMANDS:
+        done = mcpproxy(name, "--help")
+        assert (done.returncode, done.stderr) == (0, b""), name
+        assert f"usage: mcpproxy {name} " in done.stdout.decode()
+
+
+FORKED = [
+    ["ls", "."],
+    ["info", "demo.mcpcap"],
+    ["show", "demo.mcpcap"],
+    ["check", "demo.mcpcap"],
+    ["rule", "id/null"],
+    ["stats", "demo.mcpcap"],
+    ["export", "out", "demo.mcpcap"],
+    ["query", "select count(*) as n from frames", "demo.mcpcap"],
+    ["cache", "clear"],
+    ["verify", "demo.mcpcap"],
+    ["repair", "demo.mcpcap", "-o", "copy.mcpcap"],
+    ["prune", "--keep", "0", "--dry-run", "."],
+    ["import", "--from", "trace", "-o", "out/", "conversations"],
+    ["completion", "bash"],
+    ["nonsense"],
+]
+
+
+def test_a_command_that_is_forked_does_what_it_does_for_a_user(tmp_path: Path) -> None:
+    """Nearly all other tests fork commands, which shows nothing of how they load what they need."""
+    assert {words[0] for words in FORKED} == {*COMMANDS, "nonsense"} - {"run", "serve", "tui", "demo"}
+    for words in FORKED:
+        told = []
+        for way in (mcpproxy, cold):
+            folder = tmp_path / "here"
+            folder.mkdir()
+            shutil.copy(ROOT / "tests/corpus/captures/demo.mcpcap", folder)
+            shutil.copy(ROOT / "tests/corpus/traces/cache.ndjson", folder / "conversations")
+            done = way(*words, cwd=folder, HOME=str(folder), MCPPROXY_CAPTURES="captures")
+            made = sorted(path.suffix for path in folder.rglob("*"))
+            told.append((done.returncode, done.stdout, done.stderr, made))
+            shutil.rmtree(folder)
+        assert told[0] == told[1], words
 
 
 @pytest.mark.parametrize(

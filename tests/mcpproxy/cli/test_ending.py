@@ -80,10 +80,16 @@ def test_a_capture_of_stdin_goes(number: signal.Signals, code: int, tmp_path: Pa
     assert os.listdir(place) == []
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture that takes a while to export."""
+    path = tmp_path_factory.mktemp("many") / "many.mcpcap"
+    repeated(DEMO, 20_000, path)
+    return path
+
+
 @pytest.mark.parametrize(("number", "code"), ENDING)
-def test_an_export_that_is_under_way_goes(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    many = tmp_path / "many.mcpcap"
-    repeated(DEMO, 20_000, many)
+def test_an_export_that_is_under_way_goes(number: signal.Signals, code: int, many: Path, tmp_path: Path) -> None:
     place = tmp_path / "out"
     with started("export", "--format", "csv", place, many) as process:
         wait_until(lambda: place.exists() and any(place.iterdir()), "the export to begin")

@@ -15,7 +15,7 @@ import pytest
 from analysis.store.reference import relations
 from analysis.store.tables import NAMES
 from tests.analysis.store.written import DAY, OPENED, Written
-from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.test_durability import needs_namespaces
 
 ROOT = Path(__file__).parents[3]
@@ -42,7 +42,7 @@ def captures(tmp_path: Path) -> Path:
 
 def exported(form: str, place: Path, captures: Path, *more: str) -> None:
     done = mcpproxy("export", "--format", form, *more, place, captures)
-    assert (done.returncode, done.stderr) == (0, b""), done.stderr
+    assert (done.returncode, complaints(done)) == (0, b""), complaints(done)
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
@@ -91,7 +91,7 @@ def test_nothing_is_overwritten_unless_asked_for(form: str, captures: Path, tmp_
         file.unlink()
     done = mcpproxy("export", "--format", form, place, captures)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"exists, so nothing was written; --force replaces it" in done.stderr
+    assert b"exists, so nothing was written; --force replaces it" in complaints(done)
     assert [path for path in place.rglob("*") if path.is_file()] == [kept]
     assert kept.read_text() == "mine"
     exported(form, place, captures, "--force")
@@ -140,23 +140,23 @@ def test_a_damaged_capture_is_exported_as_far_as_it_goes(tmp_path: Path) -> None
     done = mcpproxy("export", tmp_path / "out", CORPUS / "damaged.mcpcap", CORPUS / "not-a-capture.mcpcap")
     assert done.returncode == 2
     told = f"{CORPUS / 'damaged.mcpcap'}: 711 B are no records, 4 records lost; the rest was written"
-    assert told.encode() in done.stderr
-    assert b"not-a-capture" in done.stderr
+    assert told.encode() in complaints(done)
+    assert b"not-a-capture" in complaints(done)
     assert list((tmp_path / "out/frames").rglob("*.parquet"))
 
 
 def test_only_the_folder_has_to_be_named() -> None:
     done = mcpproxy("export")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"mcpproxy: the following arguments are required: DIR; see mcpproxy export --help\n"
+    assert complaints(done) == b"mcpproxy: the following arguments are required: DIR; see mcpproxy export --help\n"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(captures: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = mcpproxy("export", tmp_path / "file/out", captures)
     assert done.returncode == 2
-    assert done.stderr.count(b"\n") == 1
-    assert b"Traceback" not in done.stderr
+    assert complaints(done).count(b"\n") == 1
+    assert b"Traceback" not in complaints(done)
 
 
 def test_statements_of_the_page_about_scale_run(
@@ -185,7 +185,7 @@ def test_a_full_disk_is_told_in_a_line(form: str, captures: Path, tmp_path: Path
     if done.returncode == 99:
         pytest.skip("no tmpfs can be mounted here")
     assert (done.returncode, done.stdout.decode()) == (2, f"{disk}\n")
-    (line,) = done.stderr.decode().splitlines()
+    (line,) = complaints(done).decode().splitlines()
     assert line.startswith(f"mcpproxy: cannot write to {disk / 'to/out'}: ")
     assert line.endswith(": No space left on device; nothing was written")
 
@@ -194,7 +194,7 @@ def test_a_file_in_the_place_of_the_folder_is_told(captures: Path, tmp_path: Pat
     (tmp_path / "taken").write_text("mine")
     done = mcpproxy("export", tmp_path / "taken", captures)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(f"mcpproxy: cannot write to {tmp_path / 'taken'}: File exists".encode())
+    assert complaints(done).startswith(f"mcpproxy: cannot write to {tmp_path / 'taken'}: File exists".encode())
 
 
 def test_a_folder_in_the_place_of_a_file_is_not_replaced(captures: Path, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_folder_in_the_place_of_a_file_is_not_replaced(captures: Path, tmp_pat
     (tmp_path / "out/stderr.csv").mkdir()
     done = mcpproxy("export", "--format", "csv", "--force", "out", captures / "0.mcpcap", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"mcpproxy: out/stderr.csv is a folder, so nothing was written\n"
+    assert complaints(done) == b"mcpproxy: out/stderr.csv is a folder, so nothing was written\n"
     assert (tmp_path / "out/frames.csv").read_bytes() == before
     assert not (tmp_path / "out/tools.csv").exists()
 
@@ -218,7 +218,7 @@ def test_where_one_file_cannot_be_put_all_others_go(captures: Path, tmp_path: Pa
     taken.write_text("mine")
     done = mcpproxy("export", out, captures)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.endswith(b": File exists; nothing was written\n")
+    assert complaints(done).endswith(b": File exists; nothing was written\n")
     assert sorted(out.rglob("*")) == [out / "tools", taken]
 
 
@@ -226,7 +226,7 @@ def test_where_one_file_cannot_be_put_all_others_go(captures: Path, tmp_path: Pa
 @pytest.mark.parametrize("name", ["~", "sqlite:x", "s3:", "md:x"])
 def test_a_folder_has_any_name(form: str, name: str, captures: Path, tmp_path: Path) -> None:
     done = mcpproxy("export", "--format", form, f"./{name}", captures, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, complaints(done)) == (0, b"")
     assert any((tmp_path / name).iterdir())
     assert b"/" not in done.stdout.partition(b"  ")[0]
 
@@ -236,9 +236,9 @@ def test_a_folder_that_duckdb_cannot_name_is_told(captures: Path, tmp_path: Path
     for form, name, why in (("parquet", odd, "no UTF-8"), ("duckdb", odd, "no UTF-8"), ("duckdb", "a?b=1", "a ?")):
         done = mcpproxy("export", "--format", form, name, captures, cwd=tmp_path)
         assert done.returncode == 2
-        assert done.stderr.startswith(b"mcpproxy: cannot write to "), done.stderr
-        assert why.encode() in done.stderr
-        assert done.stderr.count(b"\n") == 1
+        assert complaints(done).startswith(b"mcpproxy: cannot write to "), complaints(done)
+        assert why.encode() in complaints(done)
+        assert complaints(done).count(b"\n") == 1
     assert mcpproxy("export", "", captures).stderr == b"mcpproxy: the name of the folder to write to is empty\n"
 
 

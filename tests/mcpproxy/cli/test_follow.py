@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -58,9 +59,11 @@ def growing(tmp_path: Path) -> Iterator[Growing]:
 class Output:
     """What a process prints, as it comes."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        assert process.stdout is not None
-        self._fd = process.stdout.fileno()
+    def __init__(self, process: "subprocess.Popen[bytes]", stream: IO[bytes] | None = None) -> None:
+        """Of stdout, or another stream."""
+        said = stream or process.stdout
+        assert said is not None
+        self._fd = said.fileno()
         self.text = ""
 
     def wait_for(self, text: str) -> None:

@@ -13,7 +13,7 @@ from captures.integrity import inspect
 from captures.reader import Capture
 from mcpproxy.cli.grammar import grammars
 from mcpproxy.importers.trace import Case, cases
-from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests/corpus/traces/import.ndjson"
@@ -53,7 +53,7 @@ def test_every_case_becomes_a_capture_that_verifies_and_is_shown(tmp_path: Path,
         assert inspect(Capture(tmp_path / "out" / name)).state == "complete"
     assert mcpproxy("verify", tmp_path / "out").returncode == 0
     shown = mcpproxy("show", tmp_path / "out")
-    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert (shown.returncode, complaints(shown)) == (0, b"")
     for one in wanted:
         assert one.name.encode() in shown.stdout
     assert b"damaged" not in shown.stdout
@@ -195,6 +195,6 @@ def test_any_file_is_offered_for_completion() -> None:
     assert {option.names[-1]: option.values for option in command.options} == {
         "--help": "none",
         "--from": "words",
-        "--output": "captures",
+        "--output": "paths",
         "--case": "text",
     }

@@ -79,7 +79,7 @@ def test_help_and_rules_are_written_in_ascii(words: list[str]) -> None:
 
 def test_our_own_signs_have_others_in_their_place(capture: Path) -> None:
     text = mcpproxy("show", capture, PYTHONIOENCODING="ascii").stdout.decode()
-    assert "  >  tools/call #" in text
+    assert " 1 >  tools/ca~ #" in text
     assert "\\u540d" in text
 
 

@@ -49,8 +49,8 @@ def test_text_is_the_conversation_under_a_heading(capture: Path) -> None:
     heading, *rest = done.stdout.decode().splitlines()
     assert heading == "files  five.mcpcap"
     assert [re.sub(r" +", " ", line).strip() for line in rest[:2]] == [
-        "+0.001 → tools/call #1 add 70 B",
-        "+0.002 → tools/call #2 add 70 B",
+        "+0.001 1 → tools/call #1 add 70 B",
+        "+0.002 2 → tools/call #2 add 70 B",
     ]
     assert "5 requests unanswered" in done.stdout.decode()
 

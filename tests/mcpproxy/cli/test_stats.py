@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcpproxy.cli import stats as command
-from tests.analysis.store.written import Written
-from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
+from tests.analysis.store.written import DAY, OPENED, Written
+from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 
@@ -33,13 +33,13 @@ def capture(tmp_path: Path) -> Path:
 
 def objects(*arguments: str | Path) -> list[dict[str, Any]]:
     done = mcpproxy("stats", "--json", *arguments)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, complaints(done)) == (0, b"")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_the_four_questions_are_answered(capture: Path) -> None:
     done = mcpproxy("stats", capture)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, complaints(done)) == (0, b"")
     shown = done.stdout.decode()
     rows = {line[:21].strip(): line[21:].split() for line in shown.splitlines()}
     assert rows["tools/call forecast"][:6] == ["10", "10%", "6.5ms", "9.6ms", "9.9ms", "10.0ms"]
@@ -55,7 +55,8 @@ def test_json_has_the_same_figures(capture: Path) -> None:
     assert latency["tools/call forecast"]["p50_ms"] == 6.5
     assert sum(bucket["answers"] for bucket in latency["tools/call forecast"]["histogram"]) == 10
     assert [row["what"] for row in found if row["figure"] == "id_mismatches"] == ["id/type-changed"]
-    assert {row["figure"] for row in found} == {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup"}
+    kinds = {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup", "time", "tool_time"}
+    assert {row["figure"] for row in found} == kinds
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_damage_is_told_and_the_rest_is_counted() -> None:
     done = mcpproxy("stats", CORPUS / "damaged.mcpcap")
     assert done.returncode == 2
     told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B are no records, 4 records lost; figures are about the rest"
-    assert done.stderr.decode().startswith(told)
+    assert complaints(done).decode().startswith(told)
     assert done.stdout.startswith(b"1 capture ")
 
 
@@ -149,14 +150,14 @@ def test_a_copy_is_told_and_counts_once(name: str, capture: Path, tmp_path: Path
     more: dict[str, list[str | Path]] = {"stats": [], "query": ["from captures"], "export": [tmp_path / "out"]}
     done = mcpproxy(name, *more[name], tmp_path)
     assert done.returncode == 0
-    assert done.stderr.startswith(b"mcpproxy: 2 files hold the same capture, and one is counted: ")
-    assert done.stderr.count(b"\n") == 1
+    assert complaints(done).startswith(b"mcpproxy: 2 files hold the same capture, and one is counted: ")
+    assert complaints(done).count(b"\n") == 1
     assert re.search(rb"^1 capture |1 row$|^captures +1 row ", done.stdout, re.MULTILINE)
 
 
 def test_what_the_recorder_lost_is_told_and_no_damage() -> None:
     done = mcpproxy("stats", CORPUS / "gap.mcpcap")
-    assert (done.returncode, done.stderr.count(b"gap.mcpcap: 3 records lost; figures are")) == (0, 1)
+    assert (done.returncode, complaints(done).count(b"gap.mcpcap: 3 records lost; figures are")) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["stats", "query", "export"])
@@ -167,23 +168,23 @@ def test_damage_is_damage_where_nothing_was_closed(name: str, tmp_path: Path) ->
     more: dict[str, list[str | Path]] = {"stats": [], "query": ["from captures"], "export": [tmp_path / "out"]}
     done = mcpproxy(name, *more[name], path)
     assert done.returncode == 2
-    assert f"{path}: 4 B are no records; ".encode() in done.stderr
+    assert f"{path}: 4 B are no records; ".encode() in complaints(done)
 
 
 def test_what_a_killed_recorder_leaves_is_no_damage() -> None:
     done = mcpproxy("stats", CORPUS / "torn.mcpcap")
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, complaints(done)) == (0, b"")
     assert done.stdout.startswith(b"1 capture ")
 
 
 def test_what_cannot_be_read_is_told(capture: Path) -> None:
     done = mcpproxy("stats", capture, CORPUS / "not-a-capture.mcpcap")
     assert done.returncode == 2
-    assert b"not-a-capture" in done.stderr
+    assert b"not-a-capture" in complaints(done)
     assert done.stdout.startswith(b"1 capture ")
     done = mcpproxy("stats", CORPUS / "not-a-capture.mcpcap")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"nothing to count" in done.stderr
+    assert b"nothing to count" in complaints(done)
 
 
 def test_rules_are_not_asked_about_large_captures(
@@ -196,6 +197,79 @@ def test_rules_are_not_asked_about_large_captures(
     shown = capsys.readouterr().out
     assert "the rules were not asked" not in shown
     assert "id/type-changed 1" in shown
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("n", "often fails hangs slow"),
+        ("errors", "fails often slow hangs"),
+        ("p95", "slow fails often hangs"),
+        ("max", "often slow fails hangs"),
+        ("total", "hangs often slow fails"),
+    ],
+)
+def test_latencies_are_sorted_by_what_is_asked_for(tmp_path: Path, sort: str, order: str) -> None:
+    one = Written(tmp_path / "one.mcpcap", "weather", 1)
+    for number, (tool, ms) in enumerate(
+        [*[("often", 1)] * 30, ("often", 60), ("fails", 3), ("fails", 3), ("slow", 40)]
+    ):
+        one.call(100 * number, number, tool)
+        if tool == "fails":
+            one.fail(100 * number + ms, number, "down")
+        else:
+            one.answer(100 * number + ms, number, content=[])
+    one.call(9000, "x", "hangs")
+    path = one.close(9500)
+    found = [row["what"] for row in objects("--by", "tool", "--sort", sort, path) if row["figure"] == "latency"]
+    assert found == order.split()
+    shown = mcpproxy("stats", "--by", "tool", "--sort", sort, path).stdout.decode()
+    assert re.findall(r"^(often|fails|slow|hangs) ", shown, re.MULTILINE) == order.split()
+
+
+def test_days_come_in_their_order_unless_another_is_asked_for(tmp_path: Path) -> None:
+    for day, calls in enumerate((1, 3, 2)):
+        one = Written(tmp_path / f"{day}.mcpcap", "weather", day, OPENED + day * DAY)
+        for number in range(calls):
+            one.call(number, number, "forecast")
+        one.close()
+    days = ["2026-11-18", "2026-11-19", "2026-11-20"]
+    for sort, wanted in (([], days), (["--sort", "n"], [days[1], days[2], days[0]])):
+        found = objects("--by", "day", *sort, tmp_path)
+        assert [row["what"] for row in found if row["figure"] == "latency"] == wanted
+
+
+def test_whose_time_it_was(capture: Path) -> None:
+    found = objects(capture)
+    busy = 10 + sum((8 if number == 5 else number) for number in range(1, 11)) + 1000
+    time = {"session_ms": 3000, "server_ms": busy, "client_ms": 3000 - busy, "waiting_ms": 0, "stalled_ms": 0}
+    assert [row for row in found if row["figure"] == "time"] == [{"figure": "time", **time, "unanswered": 1}]
+    tools = {row["tool"]: row["total_ms"] for row in found if row["figure"] == "tool_time"}
+    assert tools == {"slow": 1010, "forecast": 58}
+    assert found[0].items() >= {**time, "tool_ms": 1068}.items()
+    (latency,) = (row for row in found if row["figure"] == "latency" and row["what"] == "tools/call slow")
+    assert latency["total_ms"] == 1010
+
+
+def test_time_in_which_a_tool_waited_for_the_client_is_not_the_tool_s(tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "weather", 1)
+    one.call(0, 1, "book")
+    one.say(10, "s2c", id=1, method="elicitation/create", params={"message": "when?", "requestedSchema": {}})
+    one.say(90, "c2s", id=1, result={"action": "decline"})
+    one.answer(100, 1, content=[])
+    found = objects(one.close())
+    assert [row["total_ms"] for row in found if row["figure"] == "tool_time"] == [20]
+    (latency,) = (row for row in found if row["figure"] == "latency" and row["what"] == "tools/call book")
+    assert latency["total_ms"] == 100
+    shown = " ".join(mcpproxy("stats", one.path).stdout.decode().split())
+    assert "TIME 100ms server 20.0ms (20%) · client 80.0ms (the server waited for 80.0ms of it) · stalled 0" in shown
+
+
+def test_every_figure_is_there_where_nothing_was_said(tmp_path: Path) -> None:
+    totals, *rest = objects(Written(tmp_path / "none.mcpcap", "weather", 1).close())
+    names = ["session_ms", "server_ms", "client_ms", "waiting_ms", "stalled_ms", "tool_ms"]
+    assert [totals[name] for name in names] == [0] * len(names)
+    assert [row["figure"] for row in rest] == ["time"]
 
 
 def test_a_name_cannot_become_a_part_of_a_statement(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Commands as typed: a process each, with nothing of the user's own captures."""
 
+import atexit
 import fcntl
 import os
 import pty
@@ -9,9 +10,19 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
+from tests.warm import Forks
+
 DEADLINE_S = 60
+
+
+@cache
+def _forks() -> Forks:
+    made = Forks()
+    atexit.register(made.close)
+    return made
 
 
 def _environment(changes: dict[str, str]) -> dict[str, str]:
@@ -22,7 +33,18 @@ def _environment(changes: dict[str, str]) -> dict[str, str]:
 def mcpproxy(
     *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **environment: str
 ) -> "subprocess.CompletedProcess[bytes]":
-    """One command, run to its end."""
+    """One command, run to its end, in a process that has loaded it already, where that can make no difference."""
+    if {*arguments[:1]} & {"run", "serve", "tui"} or any(
+        name.startswith(("PYTHON", "LC_", "LANG")) for name in environment
+    ):
+        return cold(*arguments, stdin=stdin, cwd=cwd, **environment)
+    return _forks().run(arguments, stdin, cwd, _environment(environment), DEADLINE_S)
+
+
+def cold(
+    *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[bytes]":
+    """One command, run to its end, that starts as it does for a user."""
     return subprocess.run(
         [sys.executable, "-m", "mcpproxy", *arguments],
         input=stdin,
@@ -33,15 +55,20 @@ def mcpproxy(
     )
 
 
+def complaints(done: "subprocess.CompletedProcess[bytes]") -> bytes:
+    """What a command has said on stderr beside which captures it reads."""
+    return b"".join(line for line in done.stderr.splitlines(True) if not line.startswith(b"mcpproxy: reading "))
+
+
 @contextmanager
-def started(*arguments: str | Path) -> Iterator["subprocess.Popen[bytes]"]:
+def started(*arguments: str | Path, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
     """One command that runs while the block does, and not longer."""
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=_environment({}),
+        env=_environment(environment),
     ) as process:
         try:
             yield process
@@ -56,14 +83,7 @@ def on_terminal(
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     variables = _environment({"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), **environment})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mcpproxy", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=cwd,
-        env=variables,
-    )
+    _forks().begin(arguments, (theirs, theirs, theirs), cwd, variables)
     os.close(theirs)
     os.write(ours, typed)
     output = b""
@@ -71,7 +91,7 @@ def on_terminal(
         while True:
             output += os.read(ours, 65536)
     except OSError:
-        process.wait(DEADLINE_S)
+        _forks().end(DEADLINE_S)
     finally:
         os.close(ours)
     return output

@@ -233,9 +233,10 @@ def test_the_columns_that_stay_are_those_that_are_missed_most(
 def test_so_many_columns_take_a_moment(type_: str, values: list[Value]) -> None:
     columns = [Column(f"column_{at}", type_) for at in range(20_000)]
     rows = [[value if at % 2 else values[0] for at in range(len(columns))] for value in values]
-    began_s = time.monotonic()
+    # Of the processor: on a busy machine the clock on the wall says how busy it is.
+    began_s = time.process_time()
     shown = lines(columns, rows)
-    assert time.monotonic() - began_s < 10 * LAID_OUT_S
+    assert time.process_time() - began_s < 10 * LAID_OUT_S
     assert shown[0].startswith("column_1 ")
     below = " ".join(shown[5:])
     assert re.search(rf"in all rows: column_0 .*, column_{2 * NAMED - 2} [^,]* and {10_000 - NAMED:,} more ", below)

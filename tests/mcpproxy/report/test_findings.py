@@ -35,7 +35,7 @@ def test_a_finding_says_what_whose_where_and_shows_the_place(tmp_path: Path) -> 
     assert text([one]).splitlines() == [
         "some.mcpcap",
         "",
-        "  error    id/type-changed                              server  frame 17  +0.002",
+        "  error    id/type-changed                              server  frame 17  +0.001",
         '    request 7 is answered as "7"',
         '      {"jsonrpc":"2.0","id":"7","result":{}}',
         "                            ^^^",

@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.finding import Level
+from analysis.limited import Forgotten
 from analysis.rules import rules
 from mcpproxy.report.findings_json import Json
 from mcpproxy.report.found import Found, Place
 from mcpproxy.report.github import Github, relative
-from mcpproxy.report.junit import SHOWN, Junit
+from mcpproxy.report.junit import CLEAN, SHOWN, Junit
 from mcpproxy.report.sarif import Sarif, address, plain
 from mcpproxy.sanitise import sanitise
 from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
@@ -38,9 +39,9 @@ def test_json_is_an_object_a_line_with_all_its_members(founds: list[Found]) -> N
     rows = [json.loads(line) for line in written(Json(), founds).split("\n")[:-1]]
     told = [one for one in founds if not one.accepted]
     assert [row["rule"] for row in rows] == [one.finding.rule for one in told]
-    names = "capture rule level impact blames session frame item related method message pointer source t_ns at"
+    names = "capture rule level impact blames session frame item related more method message pointer source t_ns at"
     for row, one in zip(rows, told, strict=True):
-        assert list(row) == [*names.split(), "fingerprint"]
+        assert list(row) == [*names.split(), "fingerprint", "forgotten"]
         assert row["frame"] == one.finding.frame
         assert row["message"].encode("utf-8", "replace") == one.finding.message.encode("utf-8", "replace")
 
@@ -58,67 +59,81 @@ def test_json_tells_wall_time_where_it_is_known() -> None:
 def checked(document: str) -> ET.Element:
     """A document of JUnit, which has the form that its readers know."""
     root = ET.fromstring(document)
+    sums = {"failure": "failures", "error": "errors", "skipped": "skipped"}
     assert (root.tag, set(root.attrib)) == ("testsuites", {"name", "tests", "failures", "errors"})
     for suite in root:
-        assert (suite.tag, set(suite.attrib)) == ("testsuite", {"name", "tests", "failures", "errors"})
-        for tag, name in (("failure", "failures"), ("error", "errors")):
+        assert (suite.tag, set(suite.attrib)) == ("testsuite", {"name", "tests", *sums.values()})
+        for tag, name in sums.items():
             assert len(suite.findall(f"testcase/{tag}")) == int(suite.attrib[name])
-        assert len(suite) == int(suite.attrib["tests"])
-        names = [(case.attrib["classname"], case.attrib["name"]) for case in suite]
+        assert len(suite) == int(suite.attrib["tests"]) > 0
+        assert {case.attrib["classname"] for case in suite} == {suite.attrib["name"]}
+        names = [case.attrib["name"] for case in suite]
         assert len(set(names)) == len(names)
         for case in suite:
             assert (case.tag, set(case.attrib)) == ("testcase", {"classname", "name"})
-            assert [child.tag for child in case] in (
-                [],
-                ["failure"],
-                ["error"],
-                ["system-out"],
-                ["failure", "system-out"],
-            )
+            tags = [child.tag for child in case]
+            assert tags in ([], ["failure"], ["error"], ["skipped"], ["system-out"], ["failure", "system-out"])
             for child in case:
-                assert set(child.attrib) == (set() if child.tag == "system-out" else {"message", "type"})
+                assert set(child.attrib) == ({"message", "type"} if child.tag in ("failure", "error") else set())
     for name in ("tests", "failures", "errors"):
         assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
     return root
 
 
-@given(FOUNDS, st.sampled_from([*Level, None]))
-def test_junit_is_well_formed_whatever_was_found(founds: list[Found], bound: Level | None) -> None:
-    root = checked(written(Junit(ASKED, bound), founds))
-    failing = {
-        one.finding.rule for one in founds if not one.accepted and bound is not None and one.finding.level >= bound
-    }
-    cases = root.findall("testsuite/testcase[failure]")
-    assert {f"{case.attrib['classname']}/{case.attrib['name']}" for case in cases} == failing
+def outcomes(root: ET.Element) -> dict[str, list[str]]:
+    """The cases of a document by their names, each with what it holds."""
+    return {case.attrib["name"]: [child.tag for child in case] for case in root.iterfind("testsuite/testcase")}
 
 
-def test_junit_has_a_case_for_each_rule_and_tells_the_first_of_many() -> None:
+@given(FOUNDS, st.booleans())
+def test_junit_is_well_formed_whatever_was_found(founds: list[Found], notes: bool) -> None:
+    root = checked(written(Junit(notes=notes), founds))
+    least = Level.NOTE if notes else Level.WARNING
+    failing = {one.finding.rule for one in founds if not one.accepted and one.finding.level >= least}
+    assert {name for name, held in outcomes(root).items() if "failure" in held} == failing
+
+
+def test_junit_has_a_case_for_each_rule_that_found_something_and_tells_the_first_of_many() -> None:
     founds = [found(seq=seq) for seq in range(SHOWN + 5)]
-    root = checked(written(Junit(ASKED, Level.ERROR), [*founds, found("id/float-integer", Level.NOTE)]))
-    assert int(root.attrib["tests"]) == len(ASKED)
-    failure = root.find("testsuite/testcase[@name='null']/failure")
+    root = checked(written(Junit(), [*founds, found("id/float-integer", Level.NOTE)]))
+    assert outcomes(root) == {"id/null": ["failure"], "id/float-integer": ["system-out"]}
+    failure = root.find("testsuite/testcase[@name='id/null']/failure")
     assert failure is not None
     assert failure.text is not None
     assert failure.text.splitlines()[-1] == "and 5 more"
     assert len(failure.text.splitlines()) == SHOWN + 1
-    note = root.find("testsuite/testcase[@name='float-integer']/system-out")
+    note = root.find("testsuite/testcase[@name='id/float-integer']/system-out")
     assert note is not None
     assert note.text is not None
     assert "it is wrong" in note.text
 
 
+def test_junit_has_one_passing_case_for_a_clean_capture() -> None:
+    accepted, note = found(accepted=True), found("id/float-integer", Level.NOTE)
+    assert outcomes(checked(written(Junit(), [accepted]))) == {CLEAN: []}
+    assert outcomes(checked(written(Junit(), [note]))) == {"id/float-integer": ["system-out"], CLEAN: []}
+    for asked in (Junit(notes=True), Junit(named={"id/float-integer"})):
+        assert outcomes(checked(written(asked, [note]))) == {"id/float-integer": ["failure"]}
+
+
+def test_junit_skips_what_could_not_be_checked() -> None:
+    root = checked(written(Junit(), [], nothing="it holds no frames"))
+    assert outcomes(root) == {CLEAN: ["skipped"]}
+    assert outcomes(checked(written(Junit(), [], damaged=True))) == {CLEAN: ["error"]}
+
+
 def test_junit_tells_the_place() -> None:
     one = found()
     one = one._replace(finding=one.finding._replace(pointer="/result/tools/17", item=2))
-    failure = checked(written(Junit(ASKED, Level.ERROR), [one])).find("testsuite/testcase/failure")
+    failure = checked(written(Junit(), [one])).find("testsuite/testcase/failure")
     assert failure is not None
     assert failure.attrib["message"] == "it is wrong, at /result/tools/17"
     assert failure.text == "some.mcpcap: error: server, session 1, frame 1 item 2: it is wrong, at /result/tools/17"
 
 
 def test_junit_tells_a_rule_that_failed_as_an_error() -> None:
-    root = checked(written(Junit(ASKED, Level.ERROR), [], faults={"id/null": f"KeyError: {FOREIGN}"}))
-    assert root.attrib["errors"] == "1"
+    root = checked(written(Junit(), [], faults={"id/null": f"KeyError: {FOREIGN}"}))
+    assert outcomes(root) == {"id/null": ["error"]}
 
 
 # ---- SARIF
@@ -324,3 +339,36 @@ def test_a_file_is_named_from_the_working_directory_where_it_lies_below(
 def test_github_knows_file_and_line() -> None:
     one = found(place=Place(Path("a,b:c.mcpcap"), 305, 127, 2), level=Level.WARNING)
     assert written(Github(), [one]).startswith("::warning title=id/null,file=a%2Cb%3Ac.mcpcap,line=2::")
+
+
+# ---- what was forgotten
+
+REQUESTS = Forgotten("requests", 12_345, "more than 50,000, or 16 MiB, were open at once", "answers [to] it are <new>")
+
+
+def test_json_tells_with_each_finding_what_had_been_forgotten() -> None:
+    told = [found(), found()._replace(forgotten=(REQUESTS,))]
+    rows = [json.loads(line) for line in written(Json(), told).splitlines()]
+    assert [row["forgotten"] for row in rows] == [[], [{"what": "requests", "count": 12_345}]]
+
+
+def test_junit_tells_beside_its_cases_what_was_forgotten() -> None:
+    suite = ET.fromstring(written(Junit(), [], forgotten=(REQUESTS,)))[0]
+    assert [child.tag for child in suite] == ["testcase", "system-err"]
+    assert suite[1].text == REQUESTS.text
+    assert "system-err" not in written(Junit(), [])
+
+
+def test_sarif_tells_what_was_forgotten_and_has_not_failed() -> None:
+    (run,) = json.loads(written(Sarif(ASKED), [], forgotten=(REQUESTS,)))["runs"]
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is True
+    (told,) = invocation["toolExecutionNotifications"]
+    assert told["level"] == "warning"
+    assert told["message"]["text"].endswith(plain(REQUESTS.text))
+
+
+def test_github_warns_of_what_was_forgotten() -> None:
+    (line, _) = written(Github(), [], forgotten=(REQUESTS,)).splitlines()
+    assert line.startswith("::warning title=forgotten,file=")
+    assert line.endswith(f"::{REQUESTS.text}")

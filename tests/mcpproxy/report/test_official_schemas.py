@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcpproxy.report.found import Found
 from mcpproxy.report.junit import Junit
 from mcpproxy.report.sarif import Sarif
-from tests.mcpproxy.report.findings import anything, found, twisted, written
+from tests.mcpproxy.report.findings import anything, twisted, written
 from tests.mcpproxy.report.test_findings_formats import ASKED
 from tests.npm import DEADLINE_S, installed
 
@@ -68,8 +68,10 @@ def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: 
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(founds=FOUNDS)
-def test_junit_fits_the_schema_of_its_readers(junit_schema: Path, founds: list[Found]) -> None:
+@given(founds=FOUNDS, nothing=st.sampled_from(["", "it holds no frames"]), damaged=st.booleans())
+def test_junit_fits_the_schema_of_its_readers(
+    junit_schema: Path, founds: list[Found], nothing: str, damaged: bool
+) -> None:
     xmlschema = pytest.importorskip("xmlschema")
     schema = xmlschema.XMLSchema(str(junit_schema))
-    schema.validate(written(Junit(ASKED, None), [*founds, found()]))
+    schema.validate(written(Junit(), founds, nothing=nothing, damaged=damaged))

@@ -1,9 +1,9 @@
 """What to do first."""
 
 import re
+from itertools import product
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,11 +118,10 @@ def test_with_too_little_room_the_side_goes_first_and_a_rule_never() -> None:
     assert f"{long}  server  ×3  frame 12345" in ranked(founds, width=92)[1]
 
 
-@pytest.mark.parametrize("rule", rules())
-def test_every_rule_has_its_place_and_frame_in_eighty_columns(rule: str) -> None:
-    # Both have the longest words.
-    other = found(LOST if rule != LOST else "shutdown/server-died")
-    for level in Level:
+def test_every_rule_has_its_place_and_frame_in_eighty_columns() -> None:
+    for rule, level in product(rules(), Level):
+        # Both have the longest words.
+        other = found(LOST if rule != LOST else "shutdown/server-died")
         for line in ranked([found(rule, level, seq=99_999), other]):
             assert cells(line) <= 80
             assert "  frame " in line

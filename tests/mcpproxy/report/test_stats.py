@@ -4,18 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.figures import Abandoned, Count, Definition, Latency, Startup, Totals, Unanswered
+from analysis.store.figures import (
+    Abandoned,
+    Count,
+    Definition,
+    Latency,
+    Sort,
+    Startup,
+    Time,
+    ToolTime,
+    Totals,
+    Unanswered,
+)
 from mcpproxy.report.blocks import BLOCKS, shape
 from mcpproxy.report.stats import NARROWEST, SHAPE, Stats, as_text
 from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise
 
-TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0)
+TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0, 0)
 
 
 def stats(name: str = "search", **changes: object) -> Stats:
     """One of everything, with a name of one's choice in each place for foreign text."""
-    row = Latency("server", f"tools/call {name}", 812, 800, 24, 0.03, 120.0, 410.0, 1920.0, 4100.0, {6: 3, 7: 9, 11: 1})
+    took = 120.0, 410.0, 1920.0, 4100.0, 134_000.0
+    row = Latency("server", f"tools/call {name}", 812, 800, 24, 0.03, *took, {6: 3, 7: 9, 11: 1})
     made = Stats(
         TOTALS,
         "call",
@@ -24,10 +36,16 @@ def stats(name: str = "search", **changes: object) -> Stats:
         True,
         [Count("id/type-changed", 1, name)],
         [],
-        [Abandoned(f"tools/call {name}", 2, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap")],
-        [Unanswered(f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap", 12_000.0)],
+        [Abandoned(f"tools/call {name}", 2, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap", 40, name)],
+        [
+            Unanswered(
+                f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap", 12_000.0, None, None
+            )
+        ],
         [Definition("server", name, 9100, 2275, 0), Definition("server", "b", 2200, 550, 3)],
         Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0, 3, 3, 0, 3),
+        Time(320_000.0, 12_300.0, 307_700.0, 9_000.0, 0.0, 12),
+        [ToolTime("server", name, 8200.0), ToolTime("server", "b", 2100.0)],
     )
     return made._replace(**changes)  # type: ignore[arg-type]  # named as in the class
 
@@ -48,6 +66,10 @@ def test_everything_is_on_the_screen() -> None:
         "UNANSWERED                   12   tools/call search (frames 411, 412, 413, … of",
         "DEFINITIONS COST        11.3 kB   ≈ 2,825 tokens (estimate) · search 9.1 kB · b",
         "START-UP                  1.21s   process 880ms · initialize 40.0ms · first",
+        "TIME                      5m20s   server 12.3s (4%, 12 requests unanswered) ·",
+        f"{'':34}client 5m07s (the server waited for 9.00s of",
+        f"{'':34}it) · stalled 0",
+        "TOOL TIME                 10.3s   search 8.20s · b 2.10s",
     ):
         assert row in shown.splitlines(), (row, shown)
 
@@ -71,6 +93,30 @@ def test_names_stay_readable_where_there_is_little_room(width: int, columns: lis
     assert line.split()[1][:8] == "forecast"
     assert not set(line) & set(BLOCKS)
     assert "3%" in line or "err" not in columns
+
+
+@pytest.mark.parametrize(
+    ("sort", "column"), [("n", "n"), ("errors", "err"), ("p95", "p95"), ("max", "max"), ("total", "total")]
+)
+@pytest.mark.parametrize("width", [NARROWEST, 44, 60, 79])
+def test_the_column_by_which_rows_are_sorted_is_never_left_out(sort: Sort, column: str, width: int) -> None:
+    lines = text(stats(sort=sort), width).splitlines()
+    assert column in lines[lines.index("") + 1].split()
+    assert max(map(cells, lines)) <= width
+
+
+def test_totals_take_the_room_that_shapes_leave() -> None:
+    row = stats().latency[0]._replace(what="ping")
+    for width, has_total in ((66, False), (80, True)):
+        head, line = text(stats(latency=[row]), width).splitlines()[2:4]
+        assert set(line) & set(BLOCKS)
+        assert (head.split()[-1] == "total", "2m14s" in line) == (has_total, has_total)
+
+
+def test_a_session_without_requests_has_no_share() -> None:
+    shown = text(stats(time=Time(0.0, 0.0, 0.0, 0.0, 0.0, 0), tool_times=[])).splitlines()
+    assert f"{'TIME':<22}{0:>9}   server 0 · client 0 · stalled 0" in shown
+    assert not [line for line in shown if line.startswith("TOOL TIME")]
 
 
 def test_short_names_leave_room_for_columns_and_shapes() -> None:
@@ -166,6 +212,22 @@ def test_numbers_of_frames_come_with_their_capture() -> None:
     assert "tools/call search 3 in 3 captures · 1 may" in text(several, 120)
 
 
+def test_the_answer_with_a_wrong_id_is_named() -> None:
+    one = stats(totals=TOTALS._replace(captures=1)).unanswered[0]
+    alone = one._replace(times=1, requests=[9], live=0, probable_answer=12, probable_answer_id="99")
+    for row, words in (
+        (alone, "(frame 9, probably answered by frame 12 with id 99)"),
+        (alone._replace(probable_answer_id=None), "(frame 9, probably answered by frame 12 without an id)"),
+        (
+            alone._replace(times=2, requests=[9, 14]),
+            "(frames 9, 14, the first probably answered by frame 12 with id 99)",
+        ),
+    ):
+        shown = " ".join(text(stats(totals=TOTALS._replace(captures=1), unanswered=[row]), 200).split())
+        assert words in shown
+    assert "probably answered by frame 40 with id search)" in " ".join(text(stats(), 200).split())
+
+
 def test_captures_that_do_not_end_are_told() -> None:
     head = text(stats(totals=TOTALS._replace(live=1, cut_off=2)), 120).splitlines()[0]
     assert head.endswith(" · 6m02s · 1 still being recorded · 2 cut off, as by a kill")
@@ -192,6 +254,6 @@ def test_where_the_process_is_in_the_answer_it_is_said_so() -> None:
 
 def test_nothing_at_all_is_a_screen_as_well() -> None:
     empty = stats(latency=[], errors=[], id_mismatches=[], unanswered=[], definitions=[], startup=None)
-    shown = text(empty._replace(totals=Totals(*[0] * 11)))
+    shown = text(empty._replace(totals=Totals(*[0] * 12)))
     assert "no request was seen" in shown
     assert "START-UP" not in shown

@@ -1,0 +1,126 @@
+"""The file of a baseline: what it accepts, and how what a run found takes its place.
+
+A line for each different finding, without what changes from run to run, such as times and numbers of records. Files are
+named relative to the folder of the baseline. An entry that is found again keeps its words and its capture, and the
+order depends on neither, so that a difference in version control shows what is new and what is gone.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from analysis.baseline import MOST, Baseline, BaselineError, entries
+from captures.errors import CaptureError
+from mcpproxy.importers.source import read_lines
+from mcpproxy.report.found import STDIN, Found
+from mcpproxy.report.text import count_text
+
+
+def baseline_in(name: str) -> Baseline:
+    """What a file accepts.
+
+    Raises:
+        CaptureError: it cannot be read, or is no baseline.
+    """
+    return Baseline(_read(name))
+
+
+class NewBaseline:
+    """What a file accepts, and will accept once a run has ended."""
+
+    def __init__(self, name: str) -> None:
+        """`name`: the file, which need not exist yet.
+
+        Raises:
+            CaptureError: it exists and cannot be read, or is no baseline.
+        """
+        self._name = name
+        self._folder = os.path.dirname(os.path.abspath(name))
+        self._old = _read(name) if os.path.lexists(name) else {}
+        self._new: dict[str, dict[str, Any]] = {}
+
+    @property
+    def accepted(self) -> Baseline:
+        """What the file accepts so far."""
+        return Baseline(self._old)
+
+    def add(self, found: Found) -> None:
+        """Accept a finding from now on.
+
+        Raises:
+            CaptureError: there are too many different ones.
+        """
+        if found.fingerprint in self._new:
+            return
+        if len(self._new) == MOST:
+            raise CaptureError(
+                f"cannot write the baseline {self._name}: there are more than {MOST:,} findings; "
+                "--rule, --ignore and --filter leave some out"
+            )
+        self._new[found.fingerprint] = self._entry(found, self._old.get(found.fingerprint, {}))
+
+    def write(self) -> str:
+        """Replace the file, which is whole at any time; returns what has changed, in words.
+
+        Raises:
+            CaptureError: it cannot be written.
+        """
+        rows = sorted(self._new.items(), key=lambda item: (item[1]["rule"], item[1]["method"] or "", item[0]))
+        with _replaced(self._name) as file:
+            # In ASCII, so that what a peer said does no harm to whoever looks at the file.
+            file.writelines(json.dumps(row).encode() + b"\n" for _, row in rows)
+        new, gone = len(self._new.keys() - self._old.keys()), len(self._old.keys() - self._new.keys())
+        return f"{count_text(len(rows), 'entry', 'entries')} in the baseline {self._name}: {new:,} new, {gone:,} gone"
+
+    def _entry(self, found: Found, old: dict[str, Any]) -> dict[str, Any]:
+        finding = found.finding
+        capture = str(STDIN) if found.capture == STDIN else os.path.relpath(found.capture, self._folder)
+        # What `check --format json` printed names captures as they were named for that run.
+        is_ours = "t_ns" not in old and isinstance(old.get("capture"), str)
+        return {
+            "rule": finding.rule,
+            "level": str(finding.level),
+            "blames": finding.blames,
+            "method": finding.method or None,
+            "pointer": finding.pointer,
+            "message": old["message"] if is_ours else finding.message,
+            "capture": old["capture"] if is_ours else capture,
+        }
+
+
+def _read(name: str) -> dict[str, dict[str, Any]]:
+    try:
+        with open(name, "rb") as file:
+            return entries(read_lines(file))
+    except OSError as error:
+        raise CaptureError(f"cannot read the baseline {name}: {error.strerror}") from error
+    except BaselineError as error:
+        raise CaptureError(f"cannot read the baseline {name}: {error}") from error
+
+
+@contextmanager
+def _replaced(name: str) -> Iterator[BinaryIO]:
+    """A file beside another, whose name and mode it takes when all is written; links stay links."""
+    target = Path(os.path.realpath(name))
+    aside = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        if mode is not None and not target.is_file():
+            raise CaptureError(f"cannot write the baseline {name}: it is not a regular file")
+        try:
+            with aside.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if mode is not None:
+                aside.chmod(mode)
+            aside.replace(target)
+        finally:
+            with suppress(FileNotFoundError):
+                aside.unlink()
+    except OSError as error:
+        raise CaptureError(f"cannot write the baseline {name}: {error.strerror}") from error

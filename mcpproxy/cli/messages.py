@@ -1,0 +1,139 @@
+"""`mcpproxy show --frame` and `--id`: single messages of captures, by the number of their record or by their id."""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from analysis.filter import Filter, parse
+from captures.errors import CaptureError
+from captures.file import is_live
+from captures.reader import Capture, Damage, FrameAssembler
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.examining import say_damage
+from mcpproxy.cli.output import for_stdout
+from mcpproxy.examination import Examination, Wanted
+from mcpproxy.report.found import Found
+from mcpproxy.report.json_lines import row_of, wall_of
+from mcpproxy.report.message_page import Messages, id_lines
+from mcpproxy.report.text import Style
+from mcpproxy.sanitise import sanitise
+
+QUICK: Final = 20_000_000
+"""Bytes of a capture that the rules read in a second or two."""
+
+
+def wanted_messages(options: argparse.Namespace) -> Filter:
+    """What selects them.
+
+    Raises:
+        CaptureError: `--frame` is neither a number nor a range.
+    """
+    if options.frame is not None:
+        found = re.fullmatch(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?", options.frame)
+        if found is None or (found[2] is not None and int(found[2]) < int(found[1])):
+            raise CaptureError(
+                f"--frame takes the number of a frame such as 38, or a range such as 30..40, not {options.frame!r:.40}"
+            )
+        return parse(f"frame:{options.frame}")
+    # An id is typed as it looks, and looks the same whether it is a number or a string.
+    if len(options.id) > 1 and options.id[0] == options.id[-1] == '"':
+        return parse(f"id:{_quoted(options.id[1:-1])}")
+    quoted = _quoted(options.id)
+    if re.fullmatch(r"-?[0-9.eE+-]+|null", options.id):
+        return parse(f"id:{options.id} or id:{quoted}")
+    return parse(f"id:{options.id}" if re.fullmatch(r"[\w.*?-]+", options.id) else f"id:{quoted}")
+
+
+def _quoted(text: str) -> str:
+    """A text as the filter language quotes it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def show_messages(paths: list[Path], only: Filter, options: argparse.Namespace) -> int:
+    """Print them; 2 where there are none, or a capture is damaged or cannot be read."""
+    style = Style.chosen(options.color, sys.stdout, os.environ)
+    code, has_found = int(Exit.FINE), False
+    last = -1
+    for path in paths:
+        try:
+            looked = _Looked(path, only, asks=options.id is None and options.format == "text")
+        except CaptureError as error:
+            code = fail(str(error))
+            continue
+        code = int(Exit.USAGE) if looked.is_damaged else code
+        last = max(last, looked.last)
+        if not looked.messages.numbers:
+            continue
+        if len(paths) > 1 and options.format == "text":
+            sys.stdout.write(("\n" if has_found else "") + f"{sanitise(str(path), None)}\n\n")
+        has_found = True
+        lines = (
+            _rows(path, looked.messages.numbers)
+            if options.format == "json"
+            else id_lines(looked.messages, style)
+            if options.id is not None
+            else looked.messages.pages(looked.findings, style)
+        )
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+    if has_found:
+        return code
+    what = f"frame {options.frame}" if options.frame is not None else f"message with the id {sanitise(options.id)}"
+    there = f"; the last record is {last}" if options.frame is not None and len(paths) == 1 and last >= 0 else ""
+    return fail(f"there is no {what} in {_named(paths)}{there}")
+
+
+def _named(paths: list[Path]) -> str:
+    return sanitise(str(paths[0]), None) if len(paths) == 1 else f"these {len(paths):,} captures"
+
+
+class _Looked:
+    """One capture, looked through."""
+
+    def __init__(self, path: Path, only: Filter, *, asks: bool) -> None:
+        capture = Capture(path)
+        self.messages = Messages(only)
+        self.findings: list[Found] | None = None
+        """Those of the capture that are about what was looked for; None where no rules were asked."""
+        self.is_damaged = False
+        self.last = -1
+        """Number of the last record."""
+        examination = Examination(path, Wanted()) if asks and capture.size <= QUICK else None
+        found: list[Found] = []
+        assembler = FrameAssembler()
+        for item in capture:
+            if isinstance(item, Damage):
+                if item.cause != "torn" and not self.is_damaged:
+                    say_damage(item, path)
+                    self.is_damaged = True
+            else:
+                self.last = item.seq
+            found += examination.feed(item) if examination is not None else ()
+            assembled = assembler.feed(item)
+            if assembled is not None:
+                self.messages.feed(assembled)
+        for rest in assembler.end():
+            self.messages.feed(rest)
+        self.messages.finish()
+        if examination is not None:
+            found += examination.finish(still_open=is_live(capture.segments[-1]))
+            numbers = self.messages.numbers
+            self.findings = [one for one in found if numbers & {one.finding.frame, *one.finding.related}]
+
+
+def _rows(path: Path, numbers: set[int]) -> Iterator[str]:
+    """The records as JSON, a line each."""
+    assembler = FrameAssembler()
+    wall_ns = None
+    for item in Capture(path):
+        if isinstance(item, Damage):
+            continue
+        if item.rec == "header":
+            wall_ns = wall_of(item)
+        assembled = assembler.feed(item)
+        if item.seq in numbers:
+            yield for_stdout(row_of(item, assembled, wall_ns))

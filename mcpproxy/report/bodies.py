@@ -1,0 +1,61 @@
+"""A whole message as lines: JSON with one member a line, in the very tokens that crossed; anything else as its text.
+
+Nothing is cut and nothing is parsed into values, so numbers keep every digit and members that stand twice stand twice.
+Time and memory are linear in the size, whatever the nesting: from `DEEPEST` on, lines are indented no further.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from captures.frame import Frame
+from mcpproxy.report.excerpts import TOKEN
+from mcpproxy.sanitise import sanitise_bytes
+
+DEEPEST: Final = 40
+"""Levels that are indented."""
+_INDENT: Final = 2
+
+
+def message_lines(frame: Frame) -> Iterator[str]:
+    """The lines of a frame; what is not JSON is shown as it stands, line by line. Safe on a screen."""
+    if frame.verdict.kind in ("invalid", "unjudged"):
+        yield from (sanitise_bytes(line, None) for line in frame.raw.split(b"\n"))
+    else:
+        yield from json_lines(frame.raw)
+
+
+def json_lines(raw: bytes) -> Iterator[str]:
+    """The lines of JSON; of what is not JSON, the tokens, whatever they are."""
+    line = _Line()
+    depth = 0
+    has_opened = False
+    for token in TOKEN.finditer(raw):
+        text = token[0]
+        closes = text in (b"}", b"]")
+        depth -= closes
+        if has_opened != closes:
+            yield from line.end()
+        line.add(text, depth)
+        has_opened = text in (b"{", b"[")
+        depth += has_opened
+        if text == b",":
+            yield from line.end()
+    yield from line.end()
+
+
+class _Line:
+    """A line in the making."""
+
+    def __init__(self) -> None:
+        self._tokens: list[bytes] = []
+        self._depth = 0
+
+    def add(self, token: bytes, depth: int) -> None:
+        if not self._tokens:
+            self._depth = min(DEEPEST, max(0, depth))
+        self._tokens.append(b": " if token == b":" else token)
+
+    def end(self) -> Iterator[str]:
+        if self._tokens:
+            yield " " * (_INDENT * self._depth) + sanitise_bytes(b"".join(self._tokens), None)
+        self._tokens = []

@@ -1,0 +1,270 @@
+"""The page of one message, as `mcpproxy show --frame` prints it: what it is, its partner, times, findings and text.
+
+Feed `Messages` what `captures.reader` yields, in order; memory is bounded by the frames that are looked for and by what
+a fold holds.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from analysis.exchange import ENDLESS, Exchange, Outcome
+from analysis.filter import Facts, Filter, facts_of
+from analysis.finding import Level
+from analysis.fold import Fold
+from analysis.message import Invalid, Message, Notification, Request, Response
+from analysis.session import Seen
+from captures.frame import Frame
+from captures.record import Record
+from mcpproxy.report import units
+from mcpproxy.report.bodies import message_lines
+from mcpproxy.report.found import Found
+from mcpproxy.report.records import Remark, remark_on
+from mcpproxy.report.text import Span, Style, ms_text
+from mcpproxy.report.wording import id_text, name_of, status_of
+from mcpproxy.sanitise import sanitise
+
+_NAME: Final = 11
+"""Cells of what stands before a value."""
+_WAYS: Final = {"client": "client → server", "server": "server → client"}
+
+
+class Told(NamedTuple):
+    """A fact about a message."""
+
+    name: str
+    text: str
+    is_bad: bool = False
+
+
+_Key: TypeAlias = tuple[int, int]
+"""Number of a frame, and place in a batch; -1 outside of one."""
+
+
+class Messages:
+    """Messages that are looked for, with what becomes of them."""
+
+    def __init__(self, only: Filter) -> None:
+        """Look for what a filter selects."""
+        self.fold = Fold()
+        self.found: dict[_Key, Seen] = {}
+        """Those that were found."""
+        self.beside: dict[int, Remark] = {}
+        """By number, records that are no frames and were looked for by that number."""
+        self._only = only
+        self._exchanges: dict[_Key, Exchange] = {}
+        """What became of requests that were found, or whose answer was."""
+        self._answers: dict[_Key, Seen] = {}
+        """By request, the answer."""
+
+    def feed(self, item: object) -> None:
+        """The next item: a frame, another record, damage."""
+        for one in self.fold.feed(item):
+            self._note(one)
+        if not isinstance(item, Record):
+            return
+        if item.rec == "exchange":
+            for exchange in self.fold.abandoned_by(item):
+                self._settle(exchange)
+        if self._only.matches(Facts(frames=(item.seq, item.seq))):
+            self.beside[item.seq] = remark_on(item, ended=False) or Remark("·", sanitise(item.rec, 60))
+
+    def finish(self) -> None:
+        """No more will come, at least not now."""
+        for one in self.fold.rest():
+            self._note(one)
+        for exchange in self.fold.finish():
+            self._settle(exchange)
+
+    def _note(self, seen: Seen) -> None:
+        is_found = self._only.matches(facts_of(seen))
+        if is_found:
+            self.found[_key(seen.message)] = seen
+        exchange = seen.exchange or seen.cancelled
+        if exchange is not None:
+            self._settle(exchange, is_found=is_found)
+            if seen.exchange is not None and _key(exchange.request) in self._exchanges:
+                self._answers[_key(exchange.request)] = seen
+
+    def _settle(self, exchange: Exchange, *, is_found: bool = False) -> None:
+        key = _key(exchange.request)
+        if is_found or key in self.found:
+            self._exchanges[key] = exchange
+
+    def pages(self, findings: Iterable[Found] | None, style: Style) -> Iterator[str]:
+        """The lines of all that was found, each message with its partner.
+
+        Args:
+            findings: of the capture; None where no rules were asked.
+            style: colours or none.
+        """
+        told = None if findings is None else _by_frame(findings)
+        for seq, remark in self.beside.items():
+            yield style.paint([Span(f"record {seq}", "accent"), Span(f"  {remark.text}", remark.role)])
+            yield from [f"  {remark.detail}"] if remark.detail else []
+        printed: set[_Key] = set()
+        bodies: set[int] = set()
+        for key, seen in sorted(self.found.items()):
+            for part in self._conversation(key, seen):
+                part_key = _key(part.message)
+                if part_key in printed:
+                    continue
+                yield from [""] if printed else []
+                printed.add(part_key)
+                yield from self._facts(part, told, style)
+                # A batch stands below the first of its messages: once is enough.
+                frames = [one for one in part.message.frames if one.seq not in bodies]
+                bodies.update(one.seq for one in frames)
+                yield from [""] if frames else []
+                yield from (f"  {line}" for one in frames for line in message_lines(one))
+
+    @property
+    def numbers(self) -> set[int]:
+        """The records of all that was found, and of the partners."""
+        of_messages = {
+            frame.seq
+            for key, seen in self.found.items()
+            for part in self._conversation(key, seen)
+            for frame in part.message.frames
+        }
+        return of_messages | set(self.beside)
+
+    def _conversation(self, key: _Key, seen: Seen) -> list[Seen]:
+        """A message and its partner, in the order in which they crossed."""
+        if isinstance(seen.message, Request):
+            answer = self._answers.get(key)
+            return [seen] if answer is None else [seen, answer]
+        request = seen.exchange.request if seen.exchange is not None else seen.cancels
+        if request is None:
+            return [seen]
+        return [Seen(request, seen.session), seen]
+
+    def _facts(self, seen: Seen, findings: dict[int, list[Found]] | None, style: Style) -> Iterator[str]:
+        message = seen.message
+        frame = message.frames[0]
+        size = sum(len(one.raw) for one in message.frames)
+        head = [
+            Span(called(frame, message.index), "accent"),
+            Span(f"  {_WAYS[message.sender]}  {_subject(seen)}  session {seen.session.number}"),
+            Span("" if frame.exchange is None else f"  exchange {frame.exchange}"),
+            Span(f"  {units.size(size)}", "dim"),
+        ]
+        yield style.paint(head)
+        wall_ns = self.fold.wall_ns
+        at = "" if wall_ns is None else f"  {units.local_time(wall_ns + message.t_ns)}"
+        yield _fact(style, Told("crossed", f"+{message.t_ns / 1e9:,.6f} s{at}"))
+        for one in self.outcome(seen):
+            yield _fact(style, one)
+        if isinstance(message, Invalid):
+            yield _fact(style, Told("problem", message.reason, is_bad=True))
+        for one in _findings(findings, frame.seq, message.index):
+            yield _fact(style, one)
+
+    def outcome(self, seen: Seen) -> Iterator[Told]:
+        """What became of a request, told of it and of its answer; what a cancellation cancels."""
+        message = seen.message
+        if isinstance(message, Notification):
+            if seen.cancels is not None:
+                yield Told("cancels", f"{_titled(seen.cancels)} (frame {seen.cancels.seq})")
+            return
+        exchange = self._exchanges.get(_key(seen.request or message))
+        if isinstance(message, Response):
+            if exchange is None:
+                meant = f"; {sanitise(seen.meant.text)}" if seen.meant is not None else ""
+                yield Told("answers", f"no request: its id fits none{meant}", is_bad=True)
+                return
+            status = status_of(message, exchange, None)
+            after = ms_text(exchange.duration_ns or 0)
+            yield Told("answers", f"frame {exchange.request.seq} after {after}: {status.word}", status.is_bad)
+        elif exchange is not None:
+            yield from self._became(exchange)
+
+    def _became(self, exchange: Exchange) -> Iterator[Told]:
+        by = "" if exchange.cancelled_seq is None else f" by frame {exchange.cancelled_seq}"
+        if exchange.abandoned_ns is not None:
+            reason = f': "{sanitise(exchange.cancel_reason)}"' if exchange.cancel_reason else ""
+            yield Told("abandoned", f"after {units.duration(exchange.abandoned_ns)}{by}{reason}", is_bad=True)
+        elif exchange.cancelled_ns is not None:
+            yield Told("cancelled", by.strip())
+        answer = exchange.response
+        if answer is not None:
+            status = status_of(answer, exchange, None)
+            after = ms_text(exchange.duration_ns or 0)
+            yield Told("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
+        elif exchange.outcome is Outcome.FAILED:
+            yield Told("answered", "never: the HTTP exchange failed", is_bad=True)
+        elif exchange.request.method not in ENDLESS:
+            probable = exchange.probable_answer
+            meant = f", probably by frame {probable.seq}, whose id is another" if probable is not None else ""
+            yield Told("answered", ("not so far" if self.fold.ending is None else "never") + meant, is_bad=True)
+
+
+def called(frame: Frame, index: int | None) -> str:
+    """What a message is called: its frame, and its place in a batch."""
+    return f"frame {frame.seq}" if index is None else f"frame {frame.seq} item {index}"
+
+
+def id_lines(messages: Messages, style: Style) -> Iterator[str]:
+    """A line for each message that was found: where it is, its session, whose the id is, and what became of it."""
+    for _, seen in sorted(messages.found.items()):
+        message = seen.message
+        if isinstance(message, Response):
+            side = "client" if message.sender == "server" else "server"
+        else:
+            side = message.sender
+        arrow = "→" if message.sender == "client" else "←"
+        told = ", ".join(f"{one.name} {one.text}" for one in messages.outcome(seen))
+        yield style.paint(
+            [
+                Span(f"{called(message.frames[0], message.index):<12}", "accent"),
+                Span(f"  {units.since_start(message.t_ns)}", "dim"),
+                Span(f"  session {seen.session.number}  id of the {side}  "),
+                Span(f"{arrow} ", "accent"),
+                Span(f"{_subject(seen)}  "),
+                Span(told, "dim"),
+            ]
+        )
+
+
+def _key(message: Message) -> _Key:
+    return message.seq, -1 if message.index is None else message.index
+
+
+def _subject(seen: Seen) -> str:
+    message = seen.message
+    if isinstance(message, Request):
+        return f"{_titled(message)}"
+    if isinstance(message, Response):
+        asked = f" to {_titled(seen.exchange.request)}" if seen.exchange is not None else id_text(message.id)
+        return f"answer{asked}"
+    return sanitise(message.method) if isinstance(message, Notification) else "not a message"
+
+
+def _titled(request: Request) -> str:
+    name = name_of(request)
+    return f"{sanitise(request.method)}{id_text(request.id)}{f' {name}' if name else ''}"
+
+
+def _by_frame(findings: Iterable[Found]) -> dict[int, list[Found]]:
+    """Findings by the frames that they are about."""
+    told: dict[int, list[Found]] = {}
+    for found in findings:
+        for seq in {found.finding.frame, *found.finding.related}:
+            told.setdefault(seq, []).append(found)
+    return told
+
+
+def _findings(findings: dict[int, list[Found]] | None, seq: int, index: int | None) -> Iterator[Told]:
+    if findings is None:
+        yield Told("findings", "not looked for, as the capture is large; run `mcpproxy check` to find them")
+        return
+    for found in findings.get(seq, ()):
+        finding = found.finding
+        # Of a batch nobody knows which of its messages a finding at another frame is about.
+        if finding.item in (None, index) if finding.frame == seq else index is None:
+            where = "" if finding.frame == seq else f", at frame {finding.frame}"
+            text = f"{finding.level} {finding.rule} ({finding.blames}{where}): {sanitise(found.text)}"
+            yield Told("finding", text, is_bad=finding.level is Level.ERROR)
+
+
+def _fact(style: Style, told: Told) -> str:
+    return style.paint([Span(f"  {told.name:<{_NAME}}", "dim"), Span(told.text, "bad" if told.is_bad else "plain")])

@@ -1,0 +1,64 @@
+"""The database that `export` writes opens in the oldest DuckDB that its page names, and every view reads the same."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from analysis.store.reference import relations
+from tests.analysis.store.test_views import conversations
+from tests.mcpproxy.cli.typed import DEADLINE_S, mcpproxy
+from tests.wheels import installed
+
+ROOT = Path(__file__).parents[3]
+STREAMS = ROOT / "tests/corpus/captures/http.mcpcap"
+
+# Run by each DuckDB: its version, and of every table and view its rows as text, or why it cannot be read.
+READER = """
+import json, sys
+import duckdb
+
+def rows(name):
+    try:
+        return sorted(map(repr, connection.execute(f"select * from {name}").fetchall()))
+    except duckdb.Error as error:
+        return str(error)
+
+connection = duckdb.connect(sys.argv[1], read_only=True)
+names = connection.execute("select table_name from information_schema.tables").fetchall()
+print(json.dumps([duckdb.__version__, {name: rows(name) for (name,) in names}]))
+"""
+
+
+def test_every_table_and_view_reads_the_same_in_the_oldest_version(tmp_path: Path) -> None:
+    page = (ROOT / "docs/commands/export.md").read_text("utf-8")
+    (oldest,) = re.findall(r"written for DuckDB from ([0-9.]+[0-9])", page)
+    package = installed("duckdb", oldest, tmp_path / "package")
+    (tmp_path / "captures").mkdir()
+    captures = [*conversations(tmp_path / "captures"), STREAMS]
+    done = mcpproxy("export", "--format", "duckdb", "--findings", tmp_path / "out", *captures)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+    _, ours = read(tmp_path / "out/captures.duckdb")
+    version, theirs = read(tmp_path / "out/captures.duckdb", PYTHONPATH=str(package))
+    assert f"{version}.".startswith(f"{oldest}.")
+    assert set(theirs) == {relation.name for relation in relations()}
+    assert {name: rows for name, rows in theirs.items() if isinstance(rows, str)} == {}
+    assert theirs == ours
+    assert [name for name, rows in ours.items() if not rows] == [], "a view without a row proves little"
+
+
+def read(path: Path, **environment: str) -> tuple[str, dict[str, list[str] | str]]:
+    """What DuckDB says that it is, and what it reads."""
+    # -P keeps the folder of the tests from standing in for a package.
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", READER, str(path)],
+        capture_output=True,
+        env={**os.environ, **environment},
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    version, rows = json.loads(done.stdout)
+    return version, rows

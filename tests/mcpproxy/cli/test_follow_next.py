@@ -1,0 +1,210 @@
+"""`--follow` on a name: the session that is being recorded, the next one where there is none, or all in one stream."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from captures.file import CaptureFile
+from captures.record import members
+from tests.captures.samples import frame, header, lines
+from tests.mcpproxy.cli.test_follow import ANSWER, CALL, CLOSE, DEADLINE_S, Growing, Output
+from tests.mcpproxy.cli.typed import mcpproxy, started
+from tests.mcpproxy.tui.stage import captured
+
+
+class Recorder(Growing):
+    """A session of a server that is being recorded."""
+
+    def __init__(self, root: Path, server: str, number: int) -> None:
+        path = root / server / f"20261121T10150{number}Z-000{number}.mcpcap"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.file = CaptureFile(path)
+        self.seq = 0
+        self.open = True
+        self.path = path
+        self.add(("header", header(name=server)), ("frame", frame("c2s", CALL % number)))
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Callable[[str, int], Recorder]]:
+    begun: list[Recorder] = []
+
+    def begin(server: str, number: int) -> Recorder:
+        begun.append(Recorder(tmp_path / "captures", server, number))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.end()
+
+
+@pytest.fixture
+def following(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where captures are; one of `files` has ended long ago."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    captured(tmp_path / "captures", "files", stamp="20261101T101502Z-0bad")
+    return tmp_path / "captures"
+
+
+def start(*arguments: str, captures: Path):  # type: ignore[no-untyped-def]
+    return started(*arguments, MCPPROXY_CAPTURES=str(captures))
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+@pytest.mark.parametrize("name", [["files"], ["nobody-yet"], []], ids=" ".join)
+def test_a_name_without_a_live_session_waits_for_the_next(
+    following: Path, recorder: Callable[[str, int], Recorder], command: str, name: list[str]
+) -> None:
+    more = ["--fail-on", "never"] if command == "check" else []
+    with start(command, "--follow", *more, *name, captures=following) as process:
+        told = Output(process, process.stderr)
+        unknown = ", of which nothing is recorded yet" if name == ["nobody-yet"] else ""
+        told.wait_for(
+            "waiting for the next session" + (f" of {name[0]}" if name else "") + unknown + "; press Ctrl-C to stop"
+        )
+        session = recorder(name[0] if name else "files", 7)
+        told.wait_for(f"following {session.path}")
+        session.add(("frame", frame("s2c", ANSWER % 7)), CLOSE)
+        session.end()
+        output = Output(process).rest()
+        assert process.wait(DEADLINE_S) == 0
+        assert ("tools/call #7" if command == "show" else "2 frames of 1 session") in output
+
+
+def test_a_file_that_is_made_but_not_yet_locked_has_not_begun(
+    following: Path, recorder: Callable[[str, int], Recorder]
+) -> None:
+    with start("show", "--follow", "git", captures=following) as process:
+        told = Output(process, process.stderr)
+        told.wait_for("waiting for the next session of git")
+        made = following / "git" / "20261121T101500Z-0000.mcpcap"
+        made.parent.mkdir()
+        made.touch()
+        session = recorder("git", 7)
+        told.wait_for("following ")
+        session.add(CLOSE)
+        session.end()
+        assert "tools/call #7" in Output(process).rest()
+        assert process.wait(DEADLINE_S) == 0
+        assert str(made) not in told.text
+
+
+def test_a_name_means_its_live_session(following: Path, recorder: Callable[[str, int], Recorder]) -> None:
+    session = recorder("files", 3)
+    captured(following, "files", stamp="20261122T101502Z-0bad")
+    with start("show", "--follow", "files", captures=following) as process:
+        Output(process, process.stderr).wait_for(f"following {session.path}")
+        session.add(CLOSE)
+        session.end()
+        assert "tools/call #3" in Output(process).rest()
+        assert process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_all_servers_are_one_stream(following: Path, recorder: Callable[[str, int], Recorder], form: str) -> None:
+    first = recorder("files", 1)
+    with start("show", "--follow", "--all", "--format", form, captures=following) as process:
+        output = Output(process)
+        output.wait_for("files 0001  " if form == "text" else f'"path":"{first.path}"')
+        second = recorder("git", 2)
+        output.wait_for("git 0002  " if form == "text" else f'"path":"{second.path}"')
+        first.add(("frame", frame("s2c", ANSWER % 1)))
+        output.wait_for("← " if form == "text" else '"dir":"s2c"')
+        first.end()
+        second.add(("frame", frame("s2c", ANSWER % 2)))
+        output.wait_for("tools/call #2 add" if form == "text" else '"id":2,"size":48')
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 130
+    if form == "json":
+        rows = [json.loads(line) for line in output.text.splitlines() if line.endswith("}")]
+        assert {row["path"] for row in rows} == {str(first.path), str(second.path)}
+    else:
+        assert all(line[:5] in ("files", "git 0") for line in output.text.splitlines()[:-1])
+        assert max(map(len, output.text.splitlines())) <= 80, "as wide as COLUMNS says"
+    assert "0bad" not in output.text
+
+
+def test_a_limit_ends_a_stream(following: Path, recorder: Callable[[str, int], Recorder]) -> None:
+    recorder("files", 1)
+    with start("show", "--follow", "--all", "--limit", "1", captures=following) as process:
+        Output(process).wait_for("tools/call #1")
+        recorder("git", 2)
+        assert process.wait(DEADLINE_S) == 0
+
+
+def test_what_can_never_be_followed_is_refused(following: Path) -> None:
+    environment = {"MCPPROXY_CAPTURES": str(following)}
+    assert b"called *" in mcpproxy("show", "--follow", "*", **environment).stderr  # type: ignore[arg-type]
+    done = mcpproxy("check", "--follow", "--all", **environment)  # type: ignore[arg-type]
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--follow checks one session" in done.stderr
+
+
+def test_a_header_that_is_not_written_yet_is_waited_for(following: Path) -> None:
+    with start("show", "--follow", "late", captures=following) as process:
+        told = Output(process, process.stderr)
+        told.wait_for("waiting for the next session of late")
+        path = following / "late" / "20261121T101509Z-0009.mcpcap"
+        path.parent.mkdir()
+        file = CaptureFile(path)
+        (opened, close) = lines([("header", header()), ("close", members(ending="server", status=0, totals={}))])
+        file.append(opened[:20])
+        told.wait_for("waiting")
+        file.append(opened[20:])
+        told.wait_for(f"following {path}")
+        file.append(close)
+        file.close()
+        assert process.wait(DEADLINE_S) == 0
+
+
+def test_a_stream_in_a_pipe_is_not_padded(following: Path, recorder: Callable[[str, int], Recorder]) -> None:
+    recorder("files", 1).add(("frame", frame("s2c", ANSWER % 1)))
+    with started("show", "--follow", "--all", "--limit", "2", MCPPROXY_CAPTURES=str(following), COLUMNS="") as process:
+        shown = Output(process).rest()
+    assert "tools/call #1 add" in shown
+    assert max(map(len, shown.splitlines())) < 200
+
+
+def test_a_ring_that_turns_is_followed_once(following: Path, recorder: Callable[[str, int], Recorder]) -> None:
+    session = recorder("files", 1)
+    with started("show", "--follow", "--all", MCPPROXY_CAPTURES=str(following)) as process:
+        told, output = Output(process, process.stderr), Output(process)
+        output.wait_for("tools/call #1")
+        second = CaptureFile(session.path.with_name(session.path.stem + ".2.mcpcap"))
+        for line in lines([("header", header(2)), ("frame", frame("c2s", CALL % 5))], session.seq):
+            second.append(line)
+        session.end()
+        session.path.unlink()
+        output.wait_for("tools/call #5")
+        # Whatever begins after it is found after it.
+        recorder("git", 2)
+        told.wait_for("/git/")
+        second.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 130
+    assert told.text.count("following ") == 2
+    assert output.text.count("tools/call #5") == 1
+
+
+@pytest.mark.parametrize("what", ["folder", "fifo"])
+def test_what_cannot_be_read_ends_one_capture_and_not_the_stream(
+    following: Path, recorder: Callable[[str, int], Recorder], what: str
+) -> None:
+    bad, good = recorder("bad", 1), recorder("good", 2)
+    with started("show", "--follow", "--all", MCPPROXY_CAPTURES=str(following)) as process:
+        told, output = Output(process, process.stderr), Output(process)
+        output.wait_for("tools/call #1")
+        output.wait_for("tools/call #2")
+        second = bad.path.with_name(bad.path.stem + ".2.mcpcap")
+        second.mkdir() if what == "folder" else os.mkfifo(second)
+        bad.end()
+        told.wait_for("it is no regular file")
+        good.add(("frame", frame("s2c", ANSWER % 2)))
+        output.wait_for("←  tools/call #2")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 130

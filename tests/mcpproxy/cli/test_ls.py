@@ -1,0 +1,52 @@
+"""`mcpproxy ls` as a process: what it says of how a session ended."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.summary import summarise
+from captures.file import CaptureFile
+from tests.captures.samples import header, lines
+from tests.harness import Place
+from tests.mcpproxy.cli.typed import mcpproxy
+
+
+def server(code: str) -> list[str | bytes]:
+    return [sys.executable, "-I", "-c", code]
+
+
+@pytest.mark.parametrize(
+    ("code", "sign", "ending"),
+    [
+        ("import sys; sys.stdin.read()", "○", None),
+        ("raise SystemExit(3)", "✝", "exit 3"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "✝", "SIGKILL"),
+    ],
+)
+def test_it_says_of_an_end_what_the_screens_say(place: Place, code: str, sign: str, ending: str | None) -> None:
+    session = place.start(server(code))
+    if ending is None:
+        session.finish()
+    session.end()
+    assert session.capture is not None
+    row = json.loads(mcpproxy("ls", "--json", session.capture).stdout)
+    assert (row["state"], row["ending"]) == ("closed", ending)
+    assert summarise(session.capture).ending == ending
+    line = mcpproxy("ls", session.capture).stdout.decode().splitlines()[1]
+    assert line.startswith(f"{sign} ")
+    assert line.endswith(f"  ▲ {ending}") == (ending is not None)
+
+
+def test_what_goes_on_has_not_ended_and_what_was_not_closed_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcpcap"
+    file = CaptureFile(path)
+    for line in lines([("header", header())]):
+        file.append(line)
+    live = json.loads(mcpproxy("ls", "--json", path).stdout)
+    assert (live["state"], live["ending"]) == ("live", None)
+    file.close()
+    killed = json.loads(mcpproxy("ls", "--json", path).stdout)
+    assert (killed["state"], killed["ending"]) == ("killed", "killed")
+    assert mcpproxy("ls", path).stdout.decode().splitlines()[1].startswith("✝ ")

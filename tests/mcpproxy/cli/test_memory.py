@@ -1,0 +1,78 @@
+"""Memory of the commands that read is bounded by settings, whatever stands in a capture."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.heavy import MIB, SHAPES, command, peak, write
+
+BUDGET = 300 * MIB
+"""Resident at most."""
+BESIDE = 200 * MIB
+"""What a process takes beside what `--memory` gives to its database."""
+
+
+@pytest.mark.parametrize("shape", ["unanswered", "wide_params", "exchanges"])
+def test_a_heavy_capture_is_shown_and_checked_in_bounded_memory(tmp_path: Path, shape: str) -> None:
+    path = write(tmp_path / "heavy.mcpcap", shape, 16 * MIB)
+    for name in ("show", "check"):
+        run = peak(command(name, path), tmp_path)
+        assert run.code in (0, 1), (tmp_path / "stderr").read_bytes()[:2000]
+        assert run.peak <= BUDGET, f"{name} took {run.peak / MIB:.0f} MiB"
+
+
+def test_the_peak_of_a_process_is_measured(tmp_path: Path) -> None:
+    run = peak([sys.executable, "-I", "-S", "-c", "bytes(b'x' * (200 << 20)); raise SystemExit(3)"], tmp_path)
+    assert run.code == 3
+    assert 200 * MIB < run.peak < 500 * MIB
+
+
+def test_what_was_forgotten_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "heavy.mcpcap", "unanswered", 13 * MIB)
+    said = {}
+    for name in ("show", "check"):
+        found = subprocess.run(
+            [*command(name, path)],
+            capture_output=True,
+            check=False,
+            env={"HOME": str(tmp_path), "PATH": ""},
+            cwd=Path.cwd(),
+        )
+        said[name] = (found.stdout if name == "show" else found.stderr).decode()
+    for text in said.values():
+        assert "requests were forgotten: more than 50,000, or 16 MiB, were open at once" in text
+        assert "answers to them read as unknown" in text
+
+
+@pytest.mark.parametrize("words", [["query", "select count(*) from frames"], ["stats"]], ids=["query", "stats"])
+def test_what_is_loaded_to_be_asked_obeys_the_setting(tmp_path: Path, words: list[str]) -> None:
+    run_words = [sys.executable, "-P", "-m", "mcpproxy", *words, "--memory", "64M"]
+    small, large = (write(tmp_path / f"{mib}.mcpcap", "tools", mib * MIB) for mib in (1, 24))
+    alone = peak([*run_words, str(small)], tmp_path)
+    assert alone.peak <= BESIDE, f"the process itself took {alone.peak / MIB:.0f} MiB"
+    run = peak([*run_words, str(large)], tmp_path)
+    assert run.code == 0, (tmp_path / "stderr").read_bytes()[:2000]
+    assert run.peak <= BESIDE + 64 * MIB, f"{words[0]} took {run.peak / MIB:.0f} MiB"
+
+
+@pytest.mark.parametrize("words", [["query", "select count(*) from frames"], ["stats"]], ids=["query", "stats"])
+def test_where_the_setting_is_too_small_a_line_says_what_to_do(tmp_path: Path, words: list[str]) -> None:
+    path = write(tmp_path / "large.mcpcap", "large_frames", 24 * MIB)
+    run = peak([sys.executable, "-P", "-m", "mcpproxy", *words, "--memory", "64M", str(path)], tmp_path)
+    (line,) = (tmp_path / "stderr").read_text().splitlines()
+    assert (run.code, (tmp_path / "stdout").read_bytes()) == (2, b"")
+    assert "it takes more than 64 MiB of memory" in line
+    assert line.endswith("allow more with --memory")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mib", [16, 66, 250])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_heavy_capture_is_shown_and_checked_in_bounded_memory(tmp_path: Path, shape: str, mib: int) -> None:
+    path = write(tmp_path / "heavy.mcpcap", shape, mib * MIB)
+    for name in ("show", "show --json", "check", "check --json", "ls", "info", "verify"):
+        run = peak(command(name, path), tmp_path)
+        assert run.peak <= BUDGET, f"{name} took {run.peak / MIB:.0f} MiB"
