@@ -22,8 +22,6 @@ from mcpproxy.tui.found import Findings
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes. The worker tells no longer ones."""
-GRACE_S: Final = 0.5
-"""How long a worker that is no longer needed may take to end by itself."""
 
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from mcpproxy.tui.worker import main; main()"
 
@@ -93,15 +91,14 @@ class Checking:
         with self._lock:
             worker, self._worker = self._worker, None
             self._jobs.clear()
-        if worker is None or worker.stdin is None:
+        if worker is None:
             return
-        with suppress(OSError):
-            worker.stdin.close()
-        try:
-            worker.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
+        # Closing its stdin would end it just as abruptly, but only once it has started: whoever quits would wait.
+        worker.kill()
+        worker.wait()
+        if worker.stdin is not None:
+            with suppress(OSError):
+                worker.stdin.close()
 
     def _say(self, order: dict[str, object]) -> None:
         if self._worker is not None and self._worker.stdin is not None:
@@ -145,14 +142,15 @@ class Checking:
             found = Finding(*told["found"])
             findings.take(found._replace(level=Level(found.level), related=tuple(found.related)))
         elif "more" in told:
-            rule, level, frame = told["more"]
-            findings.take_more(rule, Level(level), frame)
+            rule, level, frame, count = told["more"]
+            findings.take_more(rule, Level(level), frame, count)
         else:
             findings.settle()
             if "failed" in told:
                 findings.trouble = told["failed"]
             else:
                 findings.tally, findings.faults = Tally(*told["tally"]), tuple(told["faults"])
+                findings.forgotten = tuple(map(str, told["forgotten"]))
                 findings.checked, findings.is_even = told["checked"], told["even"]
                 findings.has_ended = told["ended"]
             if "failed" in told or findings.has_ended:

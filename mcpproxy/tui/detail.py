@@ -184,6 +184,10 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
         if response is not None:
             text += f", {units.duration(exchanges.latency_ns[number] - waited_ns)} before the answer"
         made.append([Span(f"{'abandoned':<10}", "dim"), Span(text, "bad")])
+    answer = exchanges.probable_answers.get(number)
+    if answer is not None and response is None:
+        text = answer.text.removeprefix("probably ")
+        made.append([Span(f"{'probably':<10}", "dim"), Span(sanitise(text), "bad")])
     code = exchanges.outcome[number]
     outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
     words = {

@@ -56,6 +56,8 @@ class Findings:
         """Why it does not go on, where it does not."""
         self.faults: tuple[str, ...] = ()
         """Rules that failed, which is a bug of ours."""
+        self.forgotten: tuple[str, ...] = ()
+        """What the rules had to do without, as too much was open at once: a sentence each."""
         self.late = array("I")
         """Rows that had been checked when something was found in them, in the order in which that was."""
         self._index = index
@@ -109,21 +111,19 @@ class Findings:
         is_kept = len(self.kept) < MOST
         if is_kept:
             self.kept.append(finding)
-        self._take(finding.rule, finding.level, finding.frame, finding if is_kept else None)
+        self.counts[finding.level, finding.rule] += finding.stands_for
+        self._mark(finding.rule, finding.level, finding.frame, finding if is_kept else None)
 
-    def take_more(self, rule: str, level: Level, frame: int) -> None:
-        """One more, without."""
-        self._take(rule, level, frame, None)
+    def take_more(self, rule: str, level: Level, frame: int, count: int = 1) -> None:
+        """So many more at one place, without."""
+        self.counts[level, rule] += count
+        self._mark(rule, level, frame, None)
 
     def settle(self) -> None:
         """Find the rows of what was found in rows that were not known."""
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             self._mark(*one)
-
-    def _take(self, rule: str, level: Level, frame: int, kept: Finding | None) -> None:
-        self.counts[level, rule] += 1
-        self._mark(rule, level, frame, kept)
 
     def _mark(self, rule: str, level: Level, frame: int, kept: Finding | None) -> None:
         index = self._index

@@ -16,7 +16,7 @@ from analysis.exchange import Outcome
 from captures.errors import CaptureError
 from mcpproxy.tui.calls import Call
 from mcpproxy.tui.kin import Kin
-from mcpproxy.tui.reading import NONE, OUTCOMES, Reading
+from mcpproxy.tui.reading import NONE, OUTCOMES, ROWS, Reading
 
 BLOCK: Final = 256
 """Exchanges whose ends are looked at together."""
@@ -27,7 +27,7 @@ INSIDE: Final = 300
 """Requests within an exchange that are looked at for how long it waited."""
 MOST_LANES: Final = 24
 """Captures of one client that are shown; those that began nearest to the one that is open."""
-MOST_ENTRIES: Final = 3_000_000
+MOST_ENTRIES: Final = ROWS
 """Entries of all of them that are held in memory; after that only the one that is open is read on."""
 FIND_S: Final = 2.0
 """How often somebody looks for more captures."""

@@ -45,6 +45,7 @@ class Figures(NamedTuple):
     p99_ns: int | None = None
     most_ns: int | None = None
     shape: str = ""
+    abandoned: int = 0
 
 
 class Chosen(NamedTuple):
@@ -74,6 +75,7 @@ class Latencies:
         self._asked = self._settled = self._traced = 0
         self._calls: Counter[int] = Counter()
         self._errors: Counter[int] = Counter()
+        self._abandoned: Counter[int] = Counter()
         self._histograms: dict[int, Histogram] = {}
         self._course: tuple[int | None, Course] = None, Course()
         self._stale: set[int] = set()
@@ -102,6 +104,9 @@ class Latencies:
         for call, count in Counter(asked).items():
             self._calls[call] += count
             self._stale.add(call)
+        for number in list(exchanges.abandoned_ns)[self._abandoned.total() :]:
+            self._abandoned[exchanges.call[number]] += 1
+            self._stale.add(exchanges.call[number])
         settled = exchanges.settled[self._settled : self._settled + SETTLED_AT_ONCE]
         self._settled += len(settled)
         for number in settled:
@@ -130,7 +135,16 @@ class Latencies:
             most = held.most if held.count else None
             known = self._calls[number], self._errors[number], held.count
             rows[number] = Figures(
-                number, calls[number], *known, p50, p90, p95, p99, most, shape(held.octaves(), SHAPE)
+                number,
+                calls[number],
+                *known,
+                p50,
+                p90,
+                p95,
+                p99,
+                most,
+                shape(held.octaves(), SHAPE),
+                self._abandoned[number],
             )
         if not self._stale:
             self._wrote = time.monotonic()

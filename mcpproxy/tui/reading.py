@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from analysis.exchange import Exchange, Outcome
+from analysis.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, Outcome, ProbableAnswer
 from analysis.fold import Fold
+from analysis.guesses import Meant
+from analysis.limited import Limited
 from analysis.message import Request, Response
 from analysis.session import Seen
 from captures.file import is_live
@@ -36,6 +38,15 @@ STEP_UNDERSTOOD: Final = 64 << 10
 OUTCOMES: Final = (*Outcome,)
 LOSSES: Final = 1000
 """Stretches of missing records that are told apart."""
+ROWS: Final = 1_250_000
+"""Rows that a capture has here, and exchanges: with all columns some 75 bytes for each pair. What comes behind the last
+of them is counted."""
+SPANNING: Final = 100_000
+ABANDONED: Final = 100_000
+PROBABLE: Final = 20_000
+"""Messages that span lines, abandoned requests, and probable answers that are remembered."""
+BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
+"""Requests in batches that wait for their answers: as many as the fold remembers."""
 OPEN: Final = len(OUTCOMES)
 """The code of an exchange whose end is not known."""
 
@@ -72,11 +83,15 @@ class Exchanges:
         """Whether a cancellation has named it, answered since or not."""
         self.abandoned_ns: dict[int, int] = {}
         """How long those had waited that were abandoned then: cancelled as a limit of time was over, or that late."""
+        self.probable_answers: dict[int, ProbableAnswer] = {}
+        """Answers that fit no request, by the request without one that each was probably meant for."""
         self.end = array("I")
         """Row of what ended it, the answer or else the cancellation, or NONE."""
         self.settled = array("I")
         """Numbers in the order in which they were answered or cancelled, or at the end turned out to have no answer.
         Twice where an answer came after the cancellation."""
+        self.left_out = 0
+        """Requests behind the last one that it may have."""
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -102,7 +117,7 @@ class Reading:
         Raises:
             NotACapture, NewerFormat: as `Capture`.
         """
-        self.index = Index(path)
+        self.index = Index(path, ROWS)
         self.findings = Findings(self.index)
         """What the rules have found; a process of its own looks for it (`mcpproxy.tui.checking`)."""
         self.fold = Fold()
@@ -131,7 +146,11 @@ class Reading:
         self._behind: Tail | None = Tail(path)
         """What is to be understood, while that is behind the index."""
         self._assembler = FrameAssembler()
-        self._batched: dict[tuple[int, int], int] = {}
+        self._batched: Limited[tuple[int, int], int] = Limited(BATCHED)
+        self._unnoted = 0
+        """Requests of which it was not noted that they were abandoned, or how they probably were answered."""
+        self._unjoined = 0
+        """Messages that span lines of which each line stands for itself."""
         self._numbers = array("I")
         """The numbers of those sessions."""
         self._has_begun = bytearray(1)
@@ -159,6 +178,23 @@ class Reading:
     def is_killed(self) -> bool:
         """Whether all was read and nothing in it says that its recorder came to an end."""
         return self.has_ended and self.fold.ending is None
+
+    @property
+    def forgotten(self) -> list[str]:
+        """What is not known of the capture because there is too much of it, in a sentence each."""
+        told = []
+        if self.index.left_out:
+            told.append(
+                f"{self.index.left_out:,} records behind the first {ROWS:,} are not here; "
+                "`mcpproxy show` and `mcpproxy query` have them"
+            )
+        if self.exchanges.left_out:
+            told.append(f"{self.exchanges.left_out:,} requests behind the first {ROWS:,} have no exchange here")
+        if self._unnoted:
+            told.append(f"{self._unnoted:,} requests were abandoned or probably answered, and do not say so here")
+        if self._unjoined:
+            told.append(f"{self._unjoined:,} messages span lines and read as lines: there are more than {SPANNING:,}")
+        return told + [one.text for one in self.fold.forgotten]
 
     def step(self) -> bool:
         """Some milliseconds of work; False where there was none at present, and it has not turned out to be the end."""
@@ -277,6 +313,10 @@ class Reading:
 
     def _take(self, found: Frame | Record | Damage) -> None:
         row = len(self.exchange_of)
+        if row >= ROWS:
+            if isinstance(found, Record) and found.rec == "close":
+                self.fold.feed(found)
+            return
         number = NONE
         is_bad = isinstance(found, Damage)
         for seen in self.fold.feed(found):
@@ -321,19 +361,31 @@ class Reading:
         if seen.cancels is not None:
             self._cancel(seen.cancels, row, seen.cancelled)
         if isinstance(message, Request):
+            if len(self.exchanges) >= ROWS:
+                self.exchanges.left_out += 1
+                return NONE, False
             number = self.exchanges.add(row, self.calls.number(message))
             if message.index is not None or len(message.frames) > 1:
-                self._batched[message.seq, message.index or 0] = number
+                self._batched.keep((message.seq, message.index or 0), number)
         elif isinstance(message, Response):
             if seen.exchange is None:
+                if seen.meant is not None:
+                    self._note_meant(seen.meant)
                 return number, True
             number = self._answer(seen.exchange, row)
             is_wrong = seen.exchange.outcome in _BAD or seen.is_converted
         if row != last:
-            self.joined[row] = last
-            self.continued.update(range(row + 1, last + 1))
+            self._join(row, last)
             self.exchange_of[row] = number
         return number, is_wrong
+
+    def _join(self, first: int, last: int) -> None:
+        """Note that the rows from one to another are one message."""
+        if len(self.joined) >= SPANNING or len(self.continued) + last - first > 10 * SPANNING:
+            self._unjoined += 1
+            return
+        self.joined[first] = last
+        self.continued.update(range(first + 1, last + 1))
 
     def _begin(self, session: int, row: int) -> None:
         """Note a message of a session, of which only the first matters; one without messages has a number, too."""
@@ -374,8 +426,20 @@ class Reading:
 
     def _note_abandoned(self, number: int, exchange: Exchange | None) -> None:
         if exchange is not None and exchange.outcome is Outcome.CANCELLED and exchange.abandoned_ns is not None:
-            self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
+            if len(self.exchanges.abandoned_ns) < ABANDONED or number in self.exchanges.abandoned_ns:
+                self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
+            else:
+                self._unnoted += 1
             self._add_bad(self.exchanges.request[number])
+
+    def _note_meant(self, meant: Meant) -> None:
+        number = self._number_of(meant.request)
+        if number == NONE or number in self.exchanges.probable_answers:
+            return
+        if len(self.exchanges.probable_answers) < PROBABLE:
+            self.exchanges.probable_answers[number] = meant.answer
+        else:
+            self._unnoted += 1
 
     def _let_go(self, row: int) -> None:
         """Requests that a row, at which an exchange of HTTP ended, took along."""
@@ -393,13 +457,18 @@ class Reading:
                 self._add_bad(self.exchanges.request[number])
 
     def _finish(self) -> None:
-        for exchange in self.fold.finish():
+        left = self.fold.finish()
+        is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
+        for table in self.fold.tables.values():
+            table.clear()  # nothing is asked of it any more, and a filter needs as much memory for its own
+        # Answers may be among what is left out, and nothing is known of the end of what was forgotten.
+        for exchange in left if not self.index.left_out else ():
             number = self._number_of(exchange.request)
             if number != NONE and self.exchanges.outcome[number] == OPEN:
                 self.exchanges.outcome[number] = _CODES[exchange.outcome]
                 self._add_bad(self.exchanges.request[number])
                 self.exchanges.settled.append(number)
-        for number, code in enumerate(self.exchanges.outcome):
+        for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():
             if code == OPEN:
                 # The fold has let go of it before: what carried it has failed.
                 self.exchanges.outcome[number] = _FAILED

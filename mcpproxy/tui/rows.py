@@ -223,6 +223,8 @@ class TrafficRows:
         if number is not None and outcome is Outcome.CANCELLED:
             is_abandoned = number in self.reading.exchanges.abandoned_ns
             return Span("abandoned", "bad") if is_abandoned else Span("cancelled", "dim")
+        if number is not None and outcome is None and self.reading.has_ended:
+            return Span("forgotten", "dim")
         return Span("" if outcome is not None or not self.reading.is_live else "waiting", "dim")
 
     def _waited(self, row: int, number: int) -> str:

@@ -26,7 +26,7 @@ from captures.frame import Frame
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import Tail
-from mcpproxy.tui.reading import STEP_UNDERSTOOD, Reading
+from mcpproxy.tui.reading import ROWS, STEP_UNDERSTOOD, Reading
 from mcpproxy.tui.rows import message_at, request_of
 
 LATE_AT_ONCE: Final = 200
@@ -93,7 +93,8 @@ class Scan:
             self._take(self._held.popleft())
             is_busy = True
         if self._is_read and not (self._held or self._is_settled):
-            for exchange in self._fold.finish():
+            # Behind the last row there may be answers.
+            for exchange in self._fold.finish() if self._row < ROWS else ():
                 self._ask(exchange.request.seq, exchange)
             self._is_settled = is_busy = True
         if self.only.needs_findings:
@@ -108,6 +109,8 @@ class Scan:
 
     def _take(self, found: Frame | Record | Damage) -> None:
         row = self._row
+        if row >= ROWS:
+            return
         for seen in self._fold.feed(found):
             message = seen.message
             at = row if len(message.frames) == 1 else self._row_of(message.seq)
@@ -151,7 +154,8 @@ class Scan:
     def _may_ask(self) -> bool:
         """Whether all is known that a filter may ask about the next row, but for what is found late."""
         if self._row >= len(self._reading.index):
-            return False  # it reads a live file by itself, and the list knows no such row yet
+            # It reads a live file by itself, and the list knows no such row yet, or never will.
+            return self._row >= ROWS
         return not self.only.needs_findings or self._row < self._findings.checked or not self._may_be_late()
 
     def _may_be_late(self) -> bool:

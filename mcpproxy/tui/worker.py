@@ -115,7 +115,7 @@ class Task:
             keep(self._path, key, self._tally)
 
     def _tell(self, finding: Finding) -> None:
-        self._tally = self._tally.plus(finding.level)
+        self._tally = self._tally.plus(finding.level, finding.stands_for)
         if not self.in_full:
             return
         self._of_rule[finding.rule] += 1
@@ -129,7 +129,7 @@ class Task:
             )
             tell({"n": self.number, "found": cut})
         else:
-            tell({"n": self.number, "more": [finding.rule, finding.level, finding.frame]})
+            tell({"n": self.number, "more": [finding.rule, finding.level, finding.frame, finding.stands_for]})
 
     def _tell_progress(self, *, is_even: bool) -> None:
         self._told_s, self._told = time.monotonic(), self._entries if is_even else -1
@@ -141,6 +141,7 @@ class Task:
                 "ended": self.has_ended,
                 "tally": self._tally,
                 "faults": sorted(self._checker.faults),
+                "forgotten": [one.text for one in self._checker.fold.forgotten],
             }
         )
         sys.stdout.flush()

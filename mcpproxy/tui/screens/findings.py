@@ -144,6 +144,7 @@ class FindingsScreen(WordingScreen):
     DEFAULT_CSS = """
     FindingsScreen {
         & #title { height: 1; background: $panel; padding: 0 1; }
+        & #forgotten { height: auto; max-height: 3; display: none; padding: 0 1; }
         & #found { height: 1fr; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
         & #about { height: 8; border-top: solid $panel; padding: 0 1; }
@@ -178,6 +179,7 @@ class FindingsScreen(WordingScreen):
     def compose(self) -> ComposeResult:
         """The list, and below it the whole of one."""
         yield Words(id="title")
+        yield Words(id="forgotten")
         yield Table(COLUMNS, id="found")
         yield Words(id="nothing")
         yield Pane(id="about")
@@ -269,6 +271,9 @@ class FindingsScreen(WordingScreen):
         if findings.faults:
             spans.append(Span(f"  {count_text(len(findings.faults), 'rule')} failed: {findings.faults[0]}", "bad"))
         self.query_one("#title", Words).say(spans)
+        forgotten = self.query_one("#forgotten", Words)
+        forgotten.display = bool(findings.forgotten)
+        forgotten.say_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
         if self.words and findings.kept:
             words = "no finding has all of these words; Esc shows all"
         else:

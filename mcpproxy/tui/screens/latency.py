@@ -60,7 +60,10 @@ class LatencyRows:
         one = self.figures[row]
         return Line(
             {
-                "call": (Span(sanitise(one.call.text, NAME)),),
+                "call": (
+                    Span(sanitise(one.call.text, NAME)),
+                    Span(f"  {one.abandoned:,} abandoned" if one.abandoned else "", "bad"),
+                ),
                 "asked": (Span(f"{one.asked:,}"),),
                 "errors": (Span(f"{one.errors:,}", "bad" if one.errors else "dim"),),
                 "p50": (Span(brief(one.p50_ns)),),

@@ -169,6 +169,10 @@ class SqlScreen(Screen[None]):
         self._asker.hear = None
         self._asker.stop()
 
+    def on_resize(self) -> None:
+        """There is room for more columns, or for fewer, once all is laid out anew."""
+        self.call_after_refresh(self._say)
+
     @property
     def table(self) -> Table:
         """The answer, or what there is to ask."""
@@ -205,6 +209,8 @@ class SqlScreen(Screen[None]):
         self.table.scroll_to(y=0, animate=False)
 
     def _say(self) -> None:
+        if not self.query("#title"):
+            return  # the screen has been left
         asker, answer = self._asker, self._answer
         spans = [Span("SQL", "accent"), Span(f"  {self._what}")]
         if asker.is_busy and asker.progress is not None:

@@ -51,7 +51,7 @@ class TrafficScreen(ActingScreen):
     DEFAULT_CSS = """
     TrafficScreen {
         & #title { height: 1; background: $panel; padding: 0 1; }
-        & #lost { height: 1; display: none; padding: 0 1; }
+        & #lost { height: auto; max-height: 3; display: none; padding: 0 1; }
         & #traffic { height: 1fr; }
         & #below { height: 45%; display: none; }
         & #tabs { height: 1; background: $panel; padding: 0 1; }
@@ -249,9 +249,11 @@ class TrafficScreen(ActingScreen):
             spans.append(Span(f" · {fit(sanitise(fold.revision), 12)}"))
         self.query_one("#title", Words).say(spans)
         lost = self.query_one("#lost", Words)
-        lost.display = bool(self.reading.losses)
-        if lost.display:
-            lost.say([Span(losses_text(self.reading.losses), "bad")])
+        told = [losses_text(self.reading.losses)] if self.reading.losses else []
+        told += [f"▲ {text}" for text in self.reading.forgotten]
+        lost.display = bool(told)
+        if told:
+            lost.say_lines([[Span(text, "bad")] for text in told])
 
     def _state(self) -> str:
         if self.reading.is_killed:

@@ -1,6 +1,7 @@
 """Foot: the keys of a screen in one line, as many as fit; help comes first, so that the others can be found."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from textual.app import ComposeResult
 from textual.widgets import Footer
@@ -12,31 +13,58 @@ FIRST: Final = (("app.help",), ("filter", "app.quit", "app.enter"), ("choose", "
 """The actions whose keys come first; all others come behind, in the order in which they are bound."""
 
 
+class _Key(NamedTuple):
+    """A key in the line."""
+
+    key: str
+    display: str
+    description: str
+    action: str
+    is_disabled: bool
+
+
 class Foot(Footer):
     """The line with the keys. The last ones go where room is short, whole."""
 
     def __init__(self) -> None:
         """Without the palette: that is a key for those who know it."""
         super().__init__(compact=True, show_command_palette=False)
-        self._room = 0
+        self._keys: Sequence[_Key] = ()
 
     def compose(self) -> ComposeResult:
         """The keys that fit."""
-        self._room = left = self.app.size.width
-        keys = [key for key in super().compose() if isinstance(key, FooterKey)]
-        for key in sorted(keys, key=_rank):
-            left -= cells(f"{key.key_display} {key.description}")
-            if left < 0:
-                return
-            yield key
-            left -= 1
+        self._keys = self._fitting()
+        for key, display, description, action, is_disabled in self._keys:
+            # The class that Textual would give it when it is there, which would compute its styles again.
+            yield FooterKey(key, display, description, action, is_disabled, classes="-compact")
+
+    async def recompose(self) -> None:
+        """Show other keys, if there are any: each is a widget to be made, and most moves of the focus change none."""
+        if self.is_attached and self._fitting() != self._keys:
+            await super().recompose()
 
     def on_resize(self) -> None:
         """There is room for more keys, or for fewer."""
-        if self._room not in (0, self.app.size.width):
-            self.call_after_refresh(self.recompose)
+        self.call_after_refresh(self.recompose)
+
+    def _fitting(self) -> Sequence[_Key]:
+        if not self._bindings_ready:
+            return ()
+        keys: dict[str, _Key] = {}
+        for _, binding, is_enabled, _ in self.screen.active_bindings.values():
+            if binding.show and binding.action not in keys:
+                display = self.app.get_key_display(binding)
+                keys[binding.action] = _Key(binding.key, display, binding.description, binding.action, not is_enabled)
+        fitting, left = [], self.app.size.width
+        for key in sorted(keys.values(), key=_rank):
+            left -= cells(f"{key.display} {key.description}")
+            if left < 0:
+                break
+            fitting.append(key)
+            left -= 1
+        return fitting
 
 
-def _rank(key: FooterKey) -> int:
+def _rank(key: _Key) -> int:
     action = key.action.partition("(")[0]
     return next((rank for rank, actions in enumerate(FIRST) if action in actions), len(FIRST))

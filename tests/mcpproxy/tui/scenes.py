@@ -205,7 +205,7 @@ def many(folder: Path) -> list[Path]:
 
 async def listed(stage: Stage) -> None:
     """All sessions, with all that can be known of them."""
-    await stage.until(lambda: stage.app.shelf.has_looked)
+    await stage.listed()
     await stage.until(lambda: all(book.is_summed for book in stage.app.shelf.books))
     # Of the row under the cursor the findings are counted by themselves.
     screen = stage.app.screen
@@ -251,7 +251,7 @@ async def sql(stage: Stage) -> None:
 
 async def live(stage: Stage) -> None:
     """A session that is being recorded, followed."""
-    await stage.until(lambda: stage.app.shelf.has_looked)
+    await stage.listed()
     await stage.press("enter")
     await stage.see("following", "search")
     await stage.until(lambda: stage.traffic.reading.understood == len(stage.traffic.reading.index))

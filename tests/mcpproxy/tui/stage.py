@@ -2,19 +2,28 @@
 
 import asyncio
 import time
+import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from textual import events
+from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
 from textual.pilot import Pilot
 
 from captures.frame import Direction
 from captures.record import members, stderr_members
 from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import frame, header, lines
 
 DEADLINE_S = 120.0
-STILL_S = 2.5
+PRESSED_S = 0.2
+"""How long a key is waited for that itself waits for something."""
+POLL_S = 0.02
+LOOK_S = 0.03
+LOOKS = 10
+"""How many of them, one after the other, must see the same for a screen to be still."""
 NOTHING = "Nothing recorded yet. Put this in front\n\n    mcpproxy run --\n"
 
 INITIALIZE = (
@@ -63,6 +72,16 @@ def captured(folder: Path, name: str = "library", calls: int = 6, stamp: str = "
     return record(folder / name / f"{stamp}.mcpcap", [*conversation(calls, name), END])
 
 
+def _pressed(key: str) -> events.Key:
+    """A key, as the terminal would tell of it."""
+    name = _character_to_key(key) if len(key) == 1 and not key.isalnum() else key
+    try:
+        character = unicodedata.lookup(_get_unicode_name_from_key(REPLACED_KEYS.get(name, name)))
+    except KeyError:
+        character = None
+    return events.Key(name, character)
+
+
 class Stage:
     """An app that is being looked at."""
 
@@ -78,29 +97,73 @@ class Stage:
         """Wait for it; fails where it does not come."""
         end = time.monotonic() + DEADLINE_S
         while not condition():
+            assert self.app._exception is None, f"the app has failed: {self.app._exception!r}"
             assert time.monotonic() < end, f"waited in vain for {what or condition}; the screen:\n{self.text()}"
-            await self.pilot.pause(0.01)
-        await self.pilot.pause()
+            await asyncio.sleep(POLL_S)
+        await self.drawn()
 
     async def see(self, *texts: str) -> None:
         """Wait until all of some texts stand on the screen."""
         await self.until(lambda: all(text in self.text() for text in texts), f"{texts}")
 
+    async def listed(self) -> None:
+        """Wait until the list of the sessions shows what is on the shelf, which a thread looks for."""
+
+        def is_shown() -> bool:
+            shelf = self.app.shelf
+            lists = [screen for screen in self.app.screen_stack if isinstance(screen, SessionsScreen)]
+            return shelf.has_looked and any(len(screen.books) == len(shelf.books) for screen in lists)
+
+        await self.until(is_shown, "the list of the sessions")
+
+    async def worker(self) -> int:
+        """The process that runs the rules, once it runs."""
+        await self.until(lambda: self.app.checking.pid is not None, "the process that runs the rules")
+        assert self.app.checking.pid is not None
+        return self.app.checking.pid
+
+    async def drawn(self) -> None:
+        """Wait until all messages that are on their way have come, and what they have led to."""
+        for _ in range(2):
+            await self.pilot.pause(0)
+
     async def still(self) -> None:
-        """Wait until nothing on the screen has changed for some seconds: all that was read is drawn then."""
-        end, since, before = time.monotonic() + DEADLINE_S, time.monotonic(), ""
-        while time.monotonic() - since < STILL_S:
+        """Wait until nothing is read, checked or asked any more, and all of it is drawn."""
+        end, looks, before = time.monotonic() + DEADLINE_S, 0, ""
+        while looks < LOOKS:
+            assert self.app._exception is None, f"the app has failed: {self.app._exception!r}"
             assert time.monotonic() < end, f"the screen is never still:\n{before}"
-            await self.pilot.pause(0.01)
+            await self.pilot.pause(LOOK_S)
             now = self.text()
-            if now != before:
-                since, before = time.monotonic(), now
+            looks = looks + 1 if now == before and not self._is_busy() else 0
+            before = now
+
+    def _is_busy(self) -> bool:
+        """Whether a thread or a process is still at something that this screen shows."""
+        pulses = [getattr(self.app.screen, "_pulse", None)]
+        if self.app._opened is not None:
+            reading, pulse = self.app._opened
+            pulses.append(pulse)
+            if not (reading.findings.is_even or reading.findings.trouble):
+                return True
+        return self.app.asker.is_busy or any(pulse is not None and pulse.is_busy for pulse in pulses)
 
     async def press(self, *keys: str) -> None:
-        """Press keys, one after the other."""
+        """Press keys, each when all is done that the one before has led to."""
         for key in keys:
-            await self.pilot.press(key)
-            await self.pilot.pause()
+            self.app.post_message(_pressed(key))
+            end = time.monotonic() + PRESSED_S
+            await self.drawn()
+            while (self.app.turns._typed or self.app.turns._at is not None) and time.monotonic() < end:
+                await self.pilot.pause(0.002)
+            await self.drawn()
+
+    async def back(self) -> None:
+        """Leave all screens but the list of the sessions."""
+        end = time.monotonic() + DEADLINE_S
+        while not isinstance(self.app.screen, SessionsScreen):
+            assert time.monotonic() < end, f"escape leads nowhere; the screen:\n{self.text()}"
+            await self.press("escape")
 
     @property
     def traffic(self) -> TrafficScreen:
@@ -110,15 +173,33 @@ class Stage:
 
     async def open(self) -> None:
         """From the list into the first capture, and wait until all of it is understood."""
-        await self.until(lambda: self.app.shelf.has_looked)
+        await self.listed()
         await self.press("enter")
         await self.until(lambda: isinstance(self.app.screen, TrafficScreen))
         await self.until(lambda: self.traffic.reading.has_ended)
         await self.until(lambda: len(self.traffic.table.rows))
 
 
+Act = Callable[[Stage], Awaitable[None]]
+
+
+def play_each(acts: Sequence[Act], *captures: Path, size: tuple[int, int] = (100, 30)) -> None:
+    """Do several things in one run of the app, each from the list of the sessions; a failure names the one."""
+
+    async def all_of_them(stage: Stage) -> None:
+        for act in acts:
+            try:
+                await act(stage)
+                await stage.back()
+            except BaseException as error:
+                error.add_note(f"in {getattr(act, '__name__', act)}")
+                raise
+
+    play(all_of_them, *captures, size=size)
+
+
 def play(
-    act: Callable[[Stage], Awaitable[None]],
+    act: Act,
     *captures: Path,
     size: tuple[int, int] = (100, 30),
     find: Callable[[], list[Path]] | None = None,

@@ -37,7 +37,7 @@ def waited_s(shown: str) -> int:
 
 def test_an_abandoned_call_is_told_in_every_list(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
-        await stage.until(lambda: stage.app.shelf.has_looked)
+        await stage.listed()
         await stage.see("2 aband")
         await stage.open()
         await stage.see("abandoned")
@@ -48,6 +48,8 @@ def test_an_abandoned_call_is_told_in_every_list(tmp_path: Path) -> None:
         await stage.see("ok, late")
         await stage.press("T")
         await stage.see("✗ ")
+        await stage.press("L")
+        await stage.see("2 abandoned")
 
     play(act, hung(tmp_path), size=(140, 40))
 
@@ -62,7 +64,7 @@ def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
         live.append(seal(number, number * 1_000_000, rec, middle))
 
     async def act(stage: Stage) -> None:
-        await stage.until(lambda: stage.app.shelf.has_looked)
+        await stage.listed()
         await stage.until(lambda: re.search(r"…\d+m\d\ds", stage.text()))
         await stage.press("enter")
         await stage.see("waiting")

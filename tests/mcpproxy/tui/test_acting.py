@@ -442,7 +442,7 @@ class TestExport:
 @pytest.mark.parametrize("size", [(1, 1), (2, 2), (3, 3), (40, 10)])
 def test_any_size_survives_all_that_is_asked_for(tmp_path: Path, size: tuple[int, int]) -> None:
     async def act(stage: Stage) -> None:
-        await stage.until(lambda: stage.app.shelf.has_looked and stage.app.shelf.books)
+        await stage.listed()
         await stage.press("Q", *"from latency", "ctrl+j", "enter")
         await stage.until(lambda: stage.app.asker.answer is not None)
         await stage.press("tab", "right", "enter", "escape", "escape", "escape", "enter")

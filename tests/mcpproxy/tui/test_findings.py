@@ -19,7 +19,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from tests.captures.samples import lines
-from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, record, said
+from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, play_each, record, said
 
 UNKNOWN = b'{"jsonrpc":"2.0","id":4711,"result":{}}'
 NOISE = b"Loaded 3 plugins"
@@ -34,7 +34,7 @@ def wrong(folder: Path, noise: int = 1) -> Path:
 
 async def opened(stage: Stage) -> FindingsScreen:
     """Open the findings of the first capture, and wait until all is checked."""
-    await stage.until(lambda: stage.app.shelf.has_looked)
+    await stage.listed()
     await stage.press("F")
     await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
     screen = stage.app.screen
@@ -45,98 +45,131 @@ async def opened(stage: Stage) -> FindingsScreen:
     return screen
 
 
+# ---- what is seen in one run of the app
+
+
+async def the_worst_comes_first_and_the_text_of_one_stands_below(stage: Stage) -> None:
+    await opened(stage)
+    await stage.see("✗ error    framing/stdout-not-json  1", "✗ error    id/unknown-response  1", "all 10 records")
+    await stage.see("2 errors", "· note", "id/float-integer", "server", "frame 6")
+    text = stage.text()
+    assert text.index("framing/stdout") < text.index("id/unknown") < text.index("id/float")
+    await stage.press("G")
+    await stage.see("written as a fraction")
+
+
+async def escape_leads_back_to_them_from_the_frame(stage: Stage) -> None:
+    found = await opened(stage)
+    await stage.press("down", "down", "enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 7)
+    await stage.press("escape")
+    assert stage.app.screen_stack[-1] is found
+    assert found.item is not None
+    assert found.item.finding is not None
+    assert found.item.finding.frame == 7
+    await stage.press("escape")
+    assert [type(one) for one in stage.app.screen_stack][-1] is SessionsScreen
+
+
+async def enter_goes_to_the_frame(stage: Stage) -> None:
+    await opened(stage)
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 6)
+    await stage.press("F")
+    await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+    await stage.press("down", "down", "enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    assert stage.traffic.entry == 7
+    # Opened from a row with a finding, the list begins there.
+    await stage.press("F")
+    await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+    await stage.see("frame 7")
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    assert stage.traffic.entry == 7
+
+
+async def enter_shows_the_frame_though_a_filter_hides_it(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("slash", *"method:initialize", "enter")
+    await stage.see("2 of 10")
+    await stage.press("F")
+    await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+    await stage.see("stdout-not-json")
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    assert stage.traffic.entry == 6
+
+
+async def rules_fold(stage: Stage) -> None:
+    screen = await opened(stage)
+    rows = len(screen.table.rows)
+    await stage.press("left")
+    await stage.see("▸ ✗ error    framing/stdout-not-json")
+    assert screen.table.cursor == 0
+    assert len(screen.table.rows) == rows - 1
+    await stage.press("enter")
+    assert len(screen.table.rows) == rows
+    await stage.press("enter", "l")
+    assert len(screen.table.rows) == rows
+
+
+async def the_page_of_the_rule(stage: Stage) -> None:
+    await opened(stage)
+    await stage.press("r")
+    await stage.see("Why it matters", "Instead", "Write logs to standard error", "broken by   server")
+    await stage.press("escape")
+    assert not isinstance(stage.app.screen, RuleScreen)
+    await stage.press("g", "r")
+    await stage.see("Why it matters")
+    await stage.press("q")
+    assert isinstance(stage.app.screen, FindingsScreen)
+
+
+async def filter_by_words_and_patterns(stage: Stage) -> None:
+    screen = await opened(stage)
+    await stage.press("slash", *"id/*")
+    await stage.until(lambda: "stdout-not-json" not in stage.text())
+    await stage.see("id/unknown-response", "filter: id/*")
+    await stage.press("enter", "slash", *"id/* error")
+    await stage.until(lambda: "float-integer" not in stage.text())
+    await stage.press(*" never", "enter")
+    await stage.see("no finding has all of these words")
+    await stage.press("escape")
+    await stage.see("stdout-not-json")
+    await stage.press("slash", "up")
+    assert screen.query_one(FilterBox).value == "id/* error never"
+    await stage.press("escape", "tab")
+    assert not screen.table.has_focus
+    await stage.press("tab", "escape")
+    assert isinstance(stage.app.screen, SessionsScreen)
+
+
+async def the_way_back_does_not_grow_without_end(stage: Stage) -> None:
+    await opened(stage)
+    for _ in range(DEEPEST):
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+        await stage.press("F")
+        await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
+    assert len(stage.app.screen_stack) <= DEEPEST + 1
+
+
 class TestScreen:
     """The list of findings."""
 
-    def test_the_worst_comes_first_and_the_text_of_one_stands_below(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await opened(stage)
-            await stage.see(
-                "✗ error    framing/stdout-not-json  1", "✗ error    id/unknown-response  1", "all 10 records"
-            )
-            await stage.see("2 errors", "· note", "id/float-integer", "server", "frame 6")
-            text = stage.text()
-            assert text.index("framing/stdout") < text.index("id/unknown") < text.index("id/float")
-            await stage.press("G")
-            await stage.see("written as a fraction")
-
-        play(act, wrong(tmp_path))
-
-    def test_escape_leads_back_to_them_from_the_frame(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            found = await opened(stage)
-            await stage.press("down", "down", "enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 7)
-            await stage.press("escape")
-            assert stage.app.screen_stack[-1] is found
-            assert found.item is not None
-            assert found.item.finding is not None
-            assert found.item.finding.frame == 7
-            await stage.press("escape")
-            assert [type(one) for one in stage.app.screen_stack][-1] is SessionsScreen
-
-        play(act, wrong(tmp_path))
-
-    def test_the_way_back_does_not_grow_without_end(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await opened(stage)
-            for _ in range(DEEPEST):
-                await stage.press("enter")
-                await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-                await stage.press("F")
-                await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
-            assert len(stage.app.screen_stack) <= DEEPEST + 1
-
-        play(act, wrong(tmp_path))
-
-    def test_enter_goes_to_the_frame(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await opened(stage)
-            await stage.press("enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 6)
-            await stage.press("F")
-            await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
-            await stage.press("down", "down", "enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            assert stage.traffic.entry == 7
-            # Opened from a row with a finding, the list begins there.
-            await stage.press("F")
-            await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
-            await stage.see("frame 7")
-            await stage.press("enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            assert stage.traffic.entry == 7
-
-        play(act, wrong(tmp_path))
-
-    def test_enter_shows_the_frame_though_a_filter_hides_it(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("slash", *"method:initialize", "enter")
-            await stage.see("2 of 10")
-            await stage.press("F")
-            await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
-            await stage.see("stdout-not-json")
-            await stage.press("enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            assert stage.traffic.entry == 6
-
-        play(act, wrong(tmp_path))
-
-    def test_rules_fold(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            screen = await opened(stage)
-            rows = len(screen.table.rows)
-            await stage.press("left")
-            await stage.see("▸ ✗ error    framing/stdout-not-json")
-            assert screen.table.cursor == 0
-            assert len(screen.table.rows) == rows - 1
-            await stage.press("enter")
-            assert len(screen.table.rows) == rows
-            await stage.press("enter", "l")
-            assert len(screen.table.rows) == rows
-
-        play(act, wrong(tmp_path))
+    def test_the_keys(self, tmp_path: Path) -> None:
+        acts = (
+            the_worst_comes_first_and_the_text_of_one_stands_below,
+            escape_leads_back_to_them_from_the_frame,
+            enter_goes_to_the_frame,
+            enter_shows_the_frame_though_a_filter_hides_it,
+            rules_fold,
+            the_page_of_the_rule,
+            filter_by_words_and_patterns,
+            the_way_back_does_not_grow_without_end,
+        )
+        play_each(acts, wrong(tmp_path))
 
     def test_of_many_the_first_are_listed_and_the_rest_on_demand(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
@@ -172,41 +205,6 @@ class TestScreen:
 
         play(act, wrong(tmp_path, 5))
 
-    def test_the_page_of_the_rule(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await opened(stage)
-            await stage.press("r")
-            await stage.see("Why it matters", "Instead", "Write logs to standard error", "broken by   server")
-            await stage.press("escape")
-            assert not isinstance(stage.app.screen, RuleScreen)
-            await stage.press("g", "r")
-            await stage.see("Why it matters")
-            await stage.press("q")
-            assert isinstance(stage.app.screen, FindingsScreen)
-
-        play(act, wrong(tmp_path))
-
-    def test_filter_by_words_and_patterns(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            screen = await opened(stage)
-            await stage.press("slash", *"id/*")
-            await stage.until(lambda: "stdout-not-json" not in stage.text())
-            await stage.see("id/unknown-response", "filter: id/*")
-            await stage.press("enter", "slash", *"id/* error")
-            await stage.until(lambda: "float-integer" not in stage.text())
-            await stage.press(*" never", "enter")
-            await stage.see("no finding has all of these words")
-            await stage.press("escape")
-            await stage.see("stdout-not-json")
-            await stage.press("slash", "up")
-            assert screen.query_one(FilterBox).value == "id/* error never"
-            await stage.press("escape", "tab")
-            assert not screen.table.has_focus
-            await stage.press("tab", "escape")
-            assert isinstance(stage.app.screen, SessionsScreen)
-
-        play(act, wrong(tmp_path))
-
     def test_nothing_found(self, tmp_path: Path) -> None:
         ping = [
             said("c2s", b'{"jsonrpc":"2.0","id":5,"method":"ping"}'),
@@ -234,10 +232,9 @@ class TestScreen:
         monkeypatch.setattr(checking, "_started", stopped)
 
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("enter")
-            pid = stage.app.checking.pid
-            assert pid is not None
+            pid = await stage.worker()
             try:
                 await stage.until(lambda: stage.traffic.reading.has_ended)
                 await stage.press("F")
@@ -254,11 +251,10 @@ class TestScreen:
             live.append(line)
 
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("enter", "F")
             await stage.see("stdout-not-json")
-            pid = stage.app.checking.pid
-            assert pid is not None
+            pid = await stage.worker()
             os.kill(pid, signal.SIGKILL)
             await stage.see("the process that runs the rules has ended", "stdout-not-json")
             await stage.press("escape")
@@ -306,10 +302,9 @@ class TestTraffic:
 
     def test_what_is_folded_stays_folded_when_the_check_comes_by(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("enter")
-            pid = stage.app.checking.pid
-            assert pid is not None
+            pid = await stage.worker()
             os.kill(pid, signal.SIGSTOP)
             try:
                 await stage.until(lambda: stage.traffic.reading.has_ended)
@@ -372,7 +367,7 @@ class TestTraffic:
         asked = len(known) - 1
 
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("enter")
             await stage.see("waiting")
             await stage.press("slash", *"rule:timeout/* method:tools/call", "enter")
@@ -395,7 +390,7 @@ class TestTraffic:
             live.append(line)
 
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("enter")
             await stage.see("● following")
             live.append(seal(len(known), 10**9, *said("s2c", NOISE)))

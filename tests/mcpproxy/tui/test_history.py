@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mcpproxy.history import LENGTH, filters_of, history_path, remember_filter, remembered
 from mcpproxy.tui.widgets.bar import REMEMBERED, FilterBox
+from tests.captures.samples import STRANGER
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
 
@@ -27,6 +28,19 @@ def box(stage: Stage) -> FilterBox:
 async def typed(stage: Stage, text: str) -> None:
     """A filter that is taken."""
     await stage.press("slash", *text, "enter")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_file_of_somebody_else_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+    remember_filter("traffic", "has:error")
+    theirs = tmp_path / "theirs"
+    kept().rename(theirs)
+    os.chown(theirs, STRANGER, -1)
+    kept().symlink_to(theirs)
+    before = theirs.read_bytes()
+    remember_filter("traffic", "kind:request")
+    assert filters_of("traffic") == []
+    assert (theirs.read_bytes(), theirs.stat().st_uid) == (before, STRANGER)
 
 
 def test_a_filter_is_there_in_the_next_run_on_its_own_screen(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 from textual.binding import Binding
 from textual.keys import format_key
+from textual.widgets._footer import FooterKey
 
 from mcpproxy.tui.entries import entries
 from mcpproxy.tui.keys import _bindings, keys_path, names, read
 from mcpproxy.tui.screens.help import KEYS, HelpScreen
+from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from tests.harness import ROOT
 from tests.mcpproxy.tui.stage import Stage, captured, play
@@ -77,29 +79,51 @@ def foot(stage: Stage) -> str:
     return stage.text().splitlines()[-1]
 
 
-@pytest.mark.parametrize("key", ["", "enter", *(entry.key for entry in entries() if entry.word != "sql")])
-def test_the_keys_that_are_shown_are_shown_whole_and_help_first(tmp_path: Path, key: str) -> None:
+def fits(told: str, whole: str, width: int) -> bool:
+    """Whether these are the first keys of the line, as far as there is room, and none of them in part."""
+    return len(told) <= width and whole.startswith(told) and (whole + " ")[len(told)] == " "
+
+
+def test_the_keys_that_are_shown_are_shown_whole_and_help_first(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
-        await stage.until(lambda: stage.app.shelf.has_looked)
-        await stage.press(*([key] if key else ()))
-        await stage.pilot.resize_terminal(200, 24)
-        await stage.until(lambda: not key or "esc back" in foot(stage))
-        await stage.still()
-        whole = foot(stage)
-        assert whole.startswith("? help ")
-        for width in (140, 80, 40, 20, 6, 200):
-            await stage.pilot.resize_terminal(width, 24)
+        await stage.listed()
+        for key in ("", "enter", *(entry.key for entry in entries() if entry.word != "sql")):
+            await stage.press(*([key] if key else ()))
+            await stage.pilot.resize_terminal(200, 24)
+            await stage.until(lambda: not key or "esc back" in foot(stage), f"esc back after {key}")  # noqa: B023
             await stage.still()
-            told = foot(stage)
-            assert len(told) <= width
-            assert whole.startswith(told)
-            assert (whole + " ")[len(told)] == " "
-            if width == 80:
-                assert "q quit" in told
-                assert key == "enter" or not key or "esc back" in told
-        assert told == whole
+            whole = foot(stage)
+            assert whole.startswith("? help "), key
+            for width in (140, 80, 40, 20, 6, 200):
+                await stage.pilot.resize_terminal(width, 24)
+                told = f"some of {whole!r} in {width} after {key}"
+                await stage.until(lambda: fits(foot(stage), whole, width), told)  # noqa: B023 - asked at once
+                assert fits(foot(stage), whole, width), told
+                if width == 80:
+                    assert "q quit" in foot(stage), key
+                    assert key == "enter" or not key or "esc back" in foot(stage), key
+            await stage.until(lambda: foot(stage) == whole, f"{whole!r} again after {key}")  # noqa: B023 - asked at once
+            await stage.press(*(["escape"] if key else ()))
+            await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
 
     play(act, captured(tmp_path))
+
+
+def test_keys_that_stay_are_not_made_anew(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.see("? help", "T timeline")
+        made = list(stage.traffic.query(FooterKey))
+        stage.traffic.refresh_bindings()
+        await stage.drawn()
+        assert list(stage.traffic.query(FooterKey)) == made
+        await stage.press("enter")
+        await stage.until(lambda: "⏎ open" not in foot(stage))
+        await stage.press("escape")
+        await stage.see("⏎ open", "T timeline")
+        assert list(stage.traffic.query(FooterKey)) != made
+
+    play(act, captured(tmp_path), size=(200, 30))
 
 
 def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
@@ -133,7 +157,7 @@ def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
         await stage.press("G")
         await stage.see("yours, of keys.toml", "ctrl+n,*")
         await stage.press("escape", "Q")
-        assert not isinstance(stage.app.screen, SqlScreen)
+        assert SqlScreen not in map(type, stage.app.screen_stack)
         await stage.until(lambda: stage.app._exit)
 
     play(act, captured(tmp_path), size=(100, 60))

@@ -46,7 +46,13 @@ ALLOWED = re.compile(
 class Terminal:
     """`mcpproxy tui` on a terminal that remembers every byte."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], size: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        environment: dict[str, str],
+        size: tuple[int, int],
+        program: tuple[str, ...] = (sys.executable, "-P", "-m", "mcpproxy"),
+    ) -> None:
         columns, rows = size
         self.ours, theirs = pty.openpty()
         self.before = termios.tcgetattr(theirs)
@@ -54,7 +60,7 @@ class Terminal:
         self.screen = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.screen)
         self.heard = b""
-        command = [sys.executable, "-P", "-m", "mcpproxy", "tui", *arguments]
+        command = [*program, "tui", *arguments]
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
         )
@@ -86,10 +92,11 @@ class Terminal:
                 re.sub(rb"\x1b\[[?>=<][0-9;]*[a-zA-Z]|\x1b\[[0-9;?]*\$p|\x1b\[[>=<][^a-zA-Z]*[a-zA-Z]", b"", chunk)
             )
 
-    def until(self, condition: Callable[[], object]) -> None:
+    def until(self, condition: Callable[[], object], what: str = "it") -> None:
         end = time.monotonic() + DEADLINE_S
         while not condition():
-            assert time.monotonic() < end, f"in vain; the screen:\n{self.text()}\n{self.heard[-2000:]!r}"
+            told = f"waited for {what} in vain; the screen:\n{self.text()}\n{self.heard[-2000:]!r}"
+            assert time.monotonic() < end, told
             self.listen()
 
     def press(self, keys: str) -> None:
@@ -323,29 +330,34 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert [one for one in drawn if 30 <= one < 39 or 40 <= one < 49 or one >= 90] == []
 
 
-@pytest.mark.parametrize(
-    ("keys", "seen"),
-    [
-        ("/tools/list\r", "tools/list  0 of"),
-        ("/session:2", "\nsession:2 "),
-        ("/quit", "\nquit "),
-        ("/\x1b[200~quiet\x1b[201~e", "\nquiete"),
-        ("Mhello\r", "◆ hello"),
-        ("/id:2\rMquite\r", "◆ quite"),
-        ("equit", "jsonlquit"),
-        ("cqMquite\r", "◆ quite"),
-        ("cq/quit", "\nquit "),
-        ("?q/quit", "\nquit "),
-        ("F/quit", "\nquit "),
-        ("Qqueries", "\n queries "),
-    ],
-)
-def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, keys: str, seen: str) -> None:
+TYPED = [
+    ("/tools/list\r", "tools/list  0 of"),
+    ("/session:2", "\nsession:2 "),
+    ("/quit", "\nquit "),
+    ("/\x1b[200~quiet\x1b[201~e", "\nquiete"),
+    ("Mhello\r", "◆ hello"),
+    ("/id:2\rMquite\r", "◆ quite"),
+    ("equit", "jsonlquit"),
+    ("cqMquick\r", "◆ helloquick"),  # the row has that note
+    ("cq/quit", "\nquit "),
+    ("?q/quit", "\nquit "),
+    ("F/quit", "\nquit "),
+    ("Qqueries", "\n queries "),
+]
+
+
+def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path) -> None:
     with terminal(tmp_path, str(captured(tmp_path)), size=(140, 24)) as shown:
-        shown.until(lambda: "tools/call" in shown.text())
-        os.write(shown.ours, f"gj\r{keys}".encode())
-        shown.until(lambda: seen in shown.text())
-        assert shown.process.poll() is None
+        for keys, seen in TYPED:
+            shown.until(lambda: "tools/call" in shown.text())
+            assert seen not in shown.text(), f"before {keys!r}"
+            os.write(shown.ours, f"gj\r{keys}".encode())
+            shown.until(lambda: seen in shown.text(), f"{seen!r} after {keys!r}")  # noqa: B023 - asked at once
+            assert shown.process.poll() is None, keys
+            # Back to the list, and in again: nothing is open then, and nothing is filtered.
+            while "1 recorded" not in shown.text():
+                shown.press("\x1b")
+            shown.press("\r")
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
@@ -409,9 +421,16 @@ def test_where_nothing_can_be_drawn_it_says_what_to_use(tmp_path: Path, more: di
     assert done.stdout == b""
 
 
-def test_what_is_missing_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
-    with terminal(tmp_path, "nobody") as shown:
+def test_what_can_never_come_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+    with terminal(tmp_path, "*") as shown:
         shown.until(lambda: shown.process.poll() is not None)
         shown.listen()
         assert shown.process.returncode == 2
-        assert b"there is no capture, folder or server called nobody" in shown.heard
+        assert b"there is no capture, folder or server called *" in shown.heard
+
+
+def test_a_server_without_a_capture_is_waited_for(tmp_path: Path) -> None:
+    with terminal(tmp_path, "library") as shown:
+        shown.until(lambda: "There is no capture of library yet" in shown.text())
+        captured(tmp_path / ".local/share/mcpproxy/captures")
+        shown.until(lambda: "1 recorded" in shown.text())

@@ -16,10 +16,13 @@ from analysis.session import Seen
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
+from mcpproxy.tui import reading as reading_module
+from mcpproxy.tui import scan as scan_module
 from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.scan import Scan
 from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.harness import ROOT
+from tests.heavy import MIB, write
 from tests.mcpproxy.tui.stage import CALL, END, FINE, WRONG, Stage, captured, conversation, play, record, said
 
 CORPUS = ROOT / "tests/corpus/captures"
@@ -285,3 +288,79 @@ def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
     size = reading.index.nbytes + sum(len(column) * column.itemsize for column in columns)
     assert size / len(reading.index) < 60
     reading.close()
+
+
+def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_their_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (reading_module, scan_module):
+        monkeypatch.setattr(module, "ROWS", 100)
+    path = captured(tmp_path, calls=200)
+    count = sum(1 for _ in read_frames(Capture(path)))
+    reading = read(path)
+    assert (len(reading.index), reading.understood, reading.index.left_out) == (100, 100, count - 100)
+    (told,) = reading.forgotten
+    assert told.startswith(f"{count - 100} records behind the first 100 are not here")
+    assert not reading.is_killed
+    assert all(reading.outcome(number) in (None, "result", "error") for number in range(len(reading.exchanges)))
+    scan = Scan(reading, parse("method:tools/call"))
+    while not scan.has_ended:
+        scan.step()
+    assert scan.scanned == 100
+    assert max(scan.rows) < 100
+    scan.close()
+    reading.close()
+
+
+def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "batches.mcpcap", "batches", MIB)
+    monkeypatch.setattr(reading_module, "ROWS", 15_000)
+    reading = read(path)
+    assert len(reading.exchanges) == 15_000
+    assert any(one.startswith(f"{reading.exchanges.left_out:,} requests behind") for one in reading.forgotten)
+    reading.close()
+
+
+def test_of_batches_only_what_may_still_be_answered_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading_module, "BATCHED", 1000)
+    reading = Reading(write(tmp_path / "batches.mcpcap", "batches", MIB))
+    while not reading.has_ended:
+        reading.step()
+        assert len(reading._batched) <= 1000
+    reading.close()
+
+
+def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path) -> None:
+    reading = read(write(tmp_path / "unanswered.mcpcap", "unanswered", 13 * MIB))
+    assert reading.fold.forgotten
+    assert [one for one in reading.forgotten if "requests were forgotten" in one]
+    outcomes = {reading.outcome(number) for number in range(len(reading.exchanges))}
+    assert outcomes == {None, "result", "unanswered"}
+    reading.close()
+
+
+def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_module, "SPANNING", 2)
+    parts = [said("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
+    path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
+    reading = read(path)
+    assert len(reading.joined) == 2
+    assert reading.forgotten == ["3 messages span lines and read as lines: there are more than 2"]
+    reading.close()
+
+
+def test_the_screens_say_what_was_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_module, "ROWS", 15)
+    forgotten = "7 requests were forgotten: more than 50,000, or 16 MiB, were open at once"
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.see("records behind the first 15 are not here")
+        await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+        stage.traffic.reading.findings.forgotten = (forgotten,)
+        await stage.press("F")
+        await stage.until(lambda: f"▲ {forgotten}" in stage.text())
+
+    play(act, captured(tmp_path, calls=20), size=(120, 30))

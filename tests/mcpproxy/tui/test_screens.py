@@ -17,7 +17,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from tests.captures.samples import header, in_pieces, lines
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, conversation, play, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, conversation, play, play_each, record, said
 
 
 class TestSessions:
@@ -180,8 +180,182 @@ def begun(path: Path) -> CaptureFile:
     return made
 
 
+# ---- what is seen in one run of the app
+
+
+async def pair_jumps_there_and_back(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("p")
+    assert stage.traffic.entry == 2
+    await stage.press("p")
+    assert stage.traffic.entry == 1
+    await stage.press("down", "down", "p")
+    assert stage.traffic.entry == 3
+    await stage.see("no other half")
+
+
+async def errors_are_found_without_a_filter(stage: Stage) -> None:
+    await stage.open()
+    seen = []
+    for _ in range(3):
+        await stage.press("n")
+        seen.append(stage.traffic.entry)
+    assert seen == [9, 15, 17]
+    await stage.press("n")
+    await stage.see("no error below")
+    await stage.press("N", "N")
+    assert stage.traffic.entry == 9
+
+
+async def a_filter_stays_where_one_was_and_following_is_of_what_is_live(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("G")
+    assert "following" not in stage.text()
+    await stage.press(*["up"] * 4)
+    assert stage.traffic.entry == 14
+    await stage.press("slash", *"has:error", "enter")
+    await stage.see("has:error", "2 of 19")
+    await stage.until(lambda: stage.traffic.entry == 15)
+    assert "following" not in stage.text()
+
+
+async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("slash", *"code:x")
+    await stage.see("expected an error code", "^")
+    await stage.press("enter")
+    assert stage.traffic.query_one(FilterBox).has_focus
+    await stage.press(*["backspace"] * 6, *"has:error", "enter")
+    await stage.see("has:error", "2 of 19")
+    assert [stage.traffic._rows.entry(row) for row in range(2)] == [9, 15]
+    await stage.press("escape")
+    await stage.see("initialize")
+    await stage.press("g", "n")
+    assert stage.traffic.entry == 9
+    await stage.press("n", "n")
+    await stage.see("no match below")
+    await stage.press("slash", *["backspace"] * 9, *"id:4", "enter")
+    await stage.see("2 of 19")
+    await stage.press("slash", "up", "up")
+    assert stage.traffic.query_one(FilterBox).value == "has:error"
+    await stage.press("down", "escape")
+    assert stage.traffic.table.has_focus
+    await stage.press("slash", *["backspace"] * 4, *"rule:x", "enter")
+    await stage.see("0 of 19")
+    await stage.press("slash", *["backspace"] * 6, "enter")
+    await stage.see("initialize")
+
+
+async def a_request_is_found_by_what_became_of_it(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("slash", *"kind:request not has:answer", "enter")
+    await stage.see("1 of 19", "unanswered")
+
+
+async def exchanges_are_a_line_each(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("n", "x")
+    assert len(stage.traffic.table.rows) == 8
+    assert stage.traffic.entry == 8
+    await stage.see("outcome", "error -32602", "unanswered")
+    await stage.press("p")
+    assert stage.traffic.entry == 9
+    await stage.press("x", "x")
+    assert len(stage.traffic.table.rows) == 18
+
+
+async def what_is_of_no_exchange_leads_to_the_one_before(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("G", "up", "up")
+    assert stage.traffic.entry == 16
+    await stage.press("x")
+    assert stage.traffic.entry == 14
+
+
+async def what_is_wrong_is_found_among_exchanges(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("x", "g", "n")
+    assert stage.traffic.entry == 8
+    await stage.press("n")
+    assert stage.traffic.entry == 14
+    await stage.press("n")
+    assert stage.traffic.entry == 17
+    await stage.press("N", "N")
+    assert stage.traffic.entry == 8
+    await stage.press("N")
+    assert stage.traffic.entry == 8
+
+
+async def times(stage: Stage) -> None:
+    await stage.open()
+    await stage.see("+0.009", " time ")
+    await stage.press("t")
+    await stage.until(lambda: "+0.009" not in stage.text())
+    await stage.see(" delta ")
+    await stage.press("t")
+    await stage.until(lambda: "+0.001" not in stage.text())
+    await stage.see(" clock ")
+    await stage.press("x")
+    await stage.see(" clock ")
+    await stage.press("x", "t")
+    await stage.see("+0.009", " time ")
+
+
+async def detail_in_five_views(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("down", "down", "down", "enter")
+    await stage.see('"method": "tools/call"', '▾ "params"', "1 pretty", "4 headers")
+    await stage.press("down", "down", "down", "down", "left")
+    await stage.see('▸ "params": { name, arguments }')
+    await stage.press("right")
+    await stage.see('▾ "params"')
+    await stage.press("enter")
+    await stage.see('▸ "params"')
+    await stage.press("2")
+    await stage.see('{"jsonrpc":"2.0","id":1,"method":"tools/call"')
+    await stage.press("3")
+    await stage.see("00000000  7b 22 6a", '{"jsonrp')
+    await stage.press("4")
+    await stage.see("no headers")
+    await stage.press("5")
+    await stage.see("asked", "took", "1.0 ms", "outcome", "result")
+    await stage.press("tab")
+    assert stage.traffic.table.has_focus
+    await stage.press("down")
+    await stage.see("frame 5")
+    await stage.press("tab", "h", "escape")
+    assert stage.traffic.table.has_focus
+    assert not stage.traffic.query_one("#below").display
+    await stage.press("escape")
+    assert isinstance(stage.app.screen, SessionsScreen)
+
+
+async def going_to_an_entry_from_another_screen(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("question_mark")
+    stage.app.show(9)
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    assert stage.traffic.entry == 9
+
+
 class TestTraffic:
     """The messages of one capture."""
+
+    def test_the_keys(self, tmp_path: Path) -> None:
+        acts = (
+            pair_jumps_there_and_back,
+            errors_are_found_without_a_filter,
+            a_filter_stays_where_one_was_and_following_is_of_what_is_live,
+            filter_selects_points_at_mistakes_and_remembers,
+            a_request_is_found_by_what_became_of_it,
+            exchanges_are_a_line_each,
+            what_is_of_no_exchange_leads_to_the_one_before,
+            what_is_wrong_is_found_among_exchanges,
+            times,
+            detail_in_five_views,
+            going_to_an_entry_from_another_screen,
+        )
+        play_each(acts, captured(tmp_path))
 
     def test_rows_say_what_show_says(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
@@ -208,131 +382,12 @@ class TestTraffic:
 
         play(act, captured(tmp_path, calls=60), size=(80, 24))
 
-    def test_pair_jumps_there_and_back(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("p")
-            assert stage.traffic.entry == 2
-            await stage.press("p")
-            assert stage.traffic.entry == 1
-            await stage.press("down", "down", "p")
-            assert stage.traffic.entry == 3
-            await stage.see("no other half")
-
-        play(act, captured(tmp_path))
-
-    def test_errors_are_found_without_a_filter(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            seen = []
-            for _ in range(3):
-                await stage.press("n")
-                seen.append(stage.traffic.entry)
-            assert seen == [9, 15, 17]
-            await stage.press("n")
-            await stage.see("no error below")
-            await stage.press("N", "N")
-            assert stage.traffic.entry == 9
-
-        play(act, captured(tmp_path))
-
-    def test_a_filter_stays_where_one_was_and_following_is_of_what_is_live(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("G")
-            assert "following" not in stage.text()
-            await stage.press(*["up"] * 4)
-            assert stage.traffic.entry == 14
-            await stage.press("slash", *"has:error", "enter")
-            await stage.see("has:error", "2 of 19")
-            await stage.until(lambda: stage.traffic.entry == 15)
-            assert "following" not in stage.text()
-
-        play(act, captured(tmp_path))
-
     def test_a_capture_without_an_end_says_killed(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.see("✝ killed")
 
         play(act, record(tmp_path / "a" / "a.mcpcap", conversation()))
-
-    def test_filter_selects_points_at_mistakes_and_remembers(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("slash", *"code:x")
-            await stage.see("expected an error code", "^")
-            await stage.press("enter")
-            assert stage.traffic.query_one(FilterBox).has_focus
-            await stage.press(*["backspace"] * 6, *"has:error", "enter")
-            await stage.see("has:error", "2 of 19")
-            assert [stage.traffic._rows.entry(row) for row in range(2)] == [9, 15]
-            await stage.press("escape")
-            await stage.see("initialize")
-            await stage.press("g", "n")
-            assert stage.traffic.entry == 9
-            await stage.press("n", "n")
-            await stage.see("no match below")
-            await stage.press("slash", *["backspace"] * 9, *"id:4", "enter")
-            await stage.see("2 of 19")
-            await stage.press("slash", "up", "up")
-            assert stage.traffic.query_one(FilterBox).value == "has:error"
-            await stage.press("down", "escape")
-            assert stage.traffic.table.has_focus
-            await stage.press("slash", *["backspace"] * 4, *"rule:x", "enter")
-            await stage.see("0 of 19")
-            await stage.press("slash", *["backspace"] * 6, "enter")
-            await stage.see("initialize")
-
-        play(act, captured(tmp_path))
-
-    def test_a_request_is_found_by_what_became_of_it(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("slash", *"kind:request not has:answer", "enter")
-            await stage.see("1 of 19", "unanswered")
-
-        play(act, captured(tmp_path))
-
-    def test_exchanges_are_a_line_each(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("n", "x")
-            assert len(stage.traffic.table.rows) == 8
-            assert stage.traffic.entry == 8
-            await stage.see("outcome", "error -32602", "unanswered")
-            await stage.press("p")
-            assert stage.traffic.entry == 9
-            await stage.press("x", "x")
-            assert len(stage.traffic.table.rows) == 18
-
-        play(act, captured(tmp_path))
-
-    def test_what_is_of_no_exchange_leads_to_the_one_before(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("G", "up", "up")
-            assert stage.traffic.entry == 16
-            await stage.press("x")
-            assert stage.traffic.entry == 14
-
-        play(act, captured(tmp_path))
-
-    def test_what_is_wrong_is_found_among_exchanges(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("x", "g", "n")
-            assert stage.traffic.entry == 8
-            await stage.press("n")
-            assert stage.traffic.entry == 14
-            await stage.press("n")
-            assert stage.traffic.entry == 17
-            await stage.press("N", "N")
-            assert stage.traffic.entry == 8
-            await stage.press("N")
-            assert stage.traffic.entry == 8
-
-        play(act, captured(tmp_path))
 
     def test_who_reads_a_message_is_left_alone(self, tmp_path: Path) -> None:
         path = tmp_path / "x.mcpcap"
@@ -365,23 +420,6 @@ class TestTraffic:
             await stage.until(lambda: "●" not in stage.text())
 
         play(act, path, first=path)
-
-    def test_times(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("+0.009", " time ")
-            await stage.press("t")
-            await stage.until(lambda: "+0.009" not in stage.text())
-            await stage.see(" delta ")
-            await stage.press("t")
-            await stage.until(lambda: "+0.001" not in stage.text())
-            await stage.see(" clock ")
-            await stage.press("x")
-            await stage.see(" clock ")
-            await stage.press("x", "t")
-            await stage.see("+0.009", " time ")
-
-        play(act, captured(tmp_path))
 
     @pytest.mark.parametrize(
         ("method", "result", "words"),
@@ -427,37 +465,6 @@ class TestTraffic:
 
         play(act, record(tmp_path / "x" / "x.mcpcap", middles), size=(140, 30))
 
-    def test_detail_in_five_views(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("down", "down", "down", "enter")
-            await stage.see('"method": "tools/call"', '▾ "params"', "1 pretty", "4 headers")
-            await stage.press("down", "down", "down", "down", "left")
-            await stage.see('▸ "params": { name, arguments }')
-            await stage.press("right")
-            await stage.see('▾ "params"')
-            await stage.press("enter")
-            await stage.see('▸ "params"')
-            await stage.press("2")
-            await stage.see('{"jsonrpc":"2.0","id":1,"method":"tools/call"')
-            await stage.press("3")
-            await stage.see("00000000  7b 22 6a", '{"jsonrp')
-            await stage.press("4")
-            await stage.see("no headers")
-            await stage.press("5")
-            await stage.see("asked", "took", "1.0 ms", "outcome", "result")
-            await stage.press("tab")
-            assert stage.traffic.table.has_focus
-            await stage.press("down")
-            await stage.see("frame 5")
-            await stage.press("tab", "h", "escape")
-            assert stage.traffic.table.has_focus
-            assert not stage.traffic.query_one("#below").display
-            await stage.press("escape")
-            assert isinstance(stage.app.screen, SessionsScreen)
-
-        play(act, captured(tmp_path))
-
     def test_wide_terminals_show_the_exchange_beside(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
@@ -500,7 +507,7 @@ class TestTraffic:
             count += 2
 
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("enter")
             await stage.see("● following", "waiting")
             more(500)
@@ -532,16 +539,6 @@ class TestTraffic:
 
         play(act, path, first=path)
 
-    def test_going_to_an_entry_from_another_screen(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("question_mark")
-            stage.app.show(9)
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            assert stage.traffic.entry == 9
-
-        play(act, captured(tmp_path))
-
 
 class TestEverywhere:
     """What holds on all screens."""
@@ -560,7 +557,7 @@ class TestEverywhere:
     @pytest.mark.parametrize("rows", [1, 3, 4, 5, 8])
     def test_the_palette_survives_any_height(self, tmp_path: Path, rows: int) -> None:
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("ctrl+p", "pagedown", "pageup", "down", "pagedown", "end", "pageup", "up", "z", "z")
             await stage.press("pagedown", "pageup", "home", "escape", "escape")
             await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))

@@ -40,7 +40,7 @@ async def ask(stage: Stage, sql: str) -> None:
 
 async def enter(stage: Stage) -> None:
     """Open the screen from the list, and wait until there is something to ask."""
-    await stage.until(lambda: stage.app.shelf.has_looked and stage.app.shelf.books)
+    await stage.listed()
     await stage.press("Q")
     await stage.see("SQL", "what a row is", "latency")
 

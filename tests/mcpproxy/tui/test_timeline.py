@@ -367,7 +367,7 @@ class TestScreen:
         paths = [session(tmp_path, "library", 0, "a"), session(tmp_path, "second", 200, "b")]
 
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("enter", "T")
             await stage.see("2 servers", "▾ second", "no answer", "o fold")
             screen = stage.app.screen
@@ -408,7 +408,7 @@ class TestScreen:
         paths = [session(tmp_path, "library", 0, "a"), session(tmp_path, "second", 200, "b")]
 
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked)
+            await stage.listed()
             await stage.press("enter", "T")
             await stage.see("2 servers", "second", "no answer")
             screen = stage.app.screen
@@ -484,7 +484,7 @@ class TestScreen:
         path = record(tmp_path / "x" / "x.mcpcap", [*make(), ("close", members(ending="client"))])
 
         async def act(stage: Stage) -> None:
-            await stage.until(lambda: stage.app.shelf.has_looked and len(stage.app.shelf.books))
+            await stage.listed()
             await stage.press("T")
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
