@@ -3,15 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint types contracts bench soak conformance golden pictures rules-docs sql-docs clean
+.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo golden pictures rules-docs sql-docs clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
 	@$(BIN)/mcpproxy demo
 
-# The whole test suite, two processes wide.
+# The whole test suite, two processes wide; a process that runs out of tests takes some of the other's.
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 test: $(VENV)/.check
-	$(BIN)/pytest -n 2
+	$(PYTEST)
+
+# For the inner loop: all but the tests that tests/slow.txt names.
+test-fast: $(VENV)/.check
+	$(PYTEST) -m 'not soak and not slow'
 
 # Everything CI looks at: format, lint, types, import contracts, tests.
 check: lint types contracts test
@@ -26,20 +31,27 @@ types: $(VENV)/.check
 contracts: $(VENV)/.check
 	$(BIN)/lint-imports
 
-# Informs and never gates: ratios against a direct run and a C tee relay, in one run; then `serve`, and the screens.
+# Informs and never gates: ratios against a direct run and a C tee relay, in one run; then `serve`, `serve` under floods, and the screens.
 bench: $(VENV)/.check
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.serve
+	$(BIN)/python -m bench.fairness
 	$(BIN)/python -m bench.tui
 
-# The long loops: 500 kills, 65,536 truncations, 10,000 bit flips, 100,000 conversations at random for the checker.
+# The long loops: 500 kills, 65,536 truncations, 10,000 bit flips, 100,000 conversations at random for the checker,
+# 10,000 idle streams through `serve`, the corpus with each record lost in turn.
 soak: $(VENV)/.check
-	$(BIN)/pytest -m soak -n 2 --timeout 3600
+	$(PYTEST) -m soak --timeout 3600
 
 # The official conformance suite, from npm, with `serve` and without; NODE names a Node 22 or newer.
 NODE ?= node
 conformance: $(VENV)/.check
 	$(BIN)/python -m tests.conformance --node $(NODE)
+
+# Real servers and clients from PyPI and npm, with and without the recorder; HOSTS=all includes the slow hosts.
+HOSTS ?= quick
+zoo: $(VENV)/.check
+	$(BIN)/python -m tests.zoo --findings --hosts $(HOSTS)
 
 # Golden texts of `show`, made anew; read the difference before you commit it.
 golden: $(VENV)/.check
@@ -57,16 +69,20 @@ rules-docs: $(VENV)/.check
 sql-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.report.sql_page docs/sql.md
 
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "Setting up $(VENV), once; this may take a minute."
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+	@PIP_ROOT_USER_ACTION=ignore $(PIP) install --editable .
 	@touch $@
 
+# Groups are read by pip 25.1 or newer, which older Pythons do not bring.
 $(VENV)/.check: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --group check --editable .
+	@PIP_ROOT_USER_ACTION=ignore $(PIP) install --upgrade pip
+	@PIP_ROOT_USER_ACTION=ignore $(PIP) install --group check --editable .
 	@touch $@ $(VENV)/.base
 
 clean:

@@ -4,14 +4,20 @@
     http_peers.py post PORT COUNT CONNS       COUNT POSTs over CONNS connections, one in flight on each
     http_peers.py events PORT STREAMS RATE S  STREAMS event streams, RATE events a second on each, for S seconds
     http_peers.py idle PORT STREAMS           opens event streams that say nothing, prints a line, waits for stdin's end
+    http_peers.py steady PORT SECONDS CONNS   POSTs over CONNS connections for SECONDS, one in flight on each
+    http_peers.py flood PORT KIND             one connection with a flood named in FLOODS, until stdin's end
 
 Each client prints one line of JSON. Times are of the monotonic clock, which both ends share.
 """
 
 import asyncio
+import gzip
 import json
+import os
 import sys
+import threading
 import time
+from typing import NamedTuple
 
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%s"}}}' % (
     b"x" * 300
@@ -27,6 +33,55 @@ RESPONSE = (
     b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
 )
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+ZIPPED = STREAM.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+UPLOAD = (
+    b"POST /flood HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+
+
+QUICK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+class Flood(NamedTuple):
+    """What one side sends: a head, then one unit over and over."""
+
+    head: bytes
+    unit: bytes
+    down: bool = False
+    """Whether the server sends it."""
+
+
+def _chunk(content: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(content), content)
+
+
+def _gzip_units(content: bytes) -> bytes:
+    """A gzip member in a chunk, which decodes to as much as the decoder allows."""
+    return _chunk(gzip.compress(content, 9))
+
+
+_FIELDS = b"".join(b"X%d: y\r\n" % number for number in range(90))
+_QUICK = b"GET /quick HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+FLOODS = {
+    "one-byte chunks up": Flood(UPLOAD, b"1\r\nx\r\n"),
+    "chunk extensions up": Flood(UPLOAD, b"2;a\r\nxx\r\n"),
+    "pipelined requests": Flood(b"", _QUICK + b"\r\n"),
+    "many headers": Flood(b"", _QUICK + _FIELDS + b"\r\n"),
+    "many trailers": Flood(b"", UPLOAD.replace(b"/flood", b"/quick") + b"0\r\n" + _FIELDS + b"\r\n"),
+    "one-byte chunks down": Flood(CHUNKED, b"1\r\nx\r\n", down=True),
+    "events in one-byte chunks": Flood(
+        STREAM, b"".join(map(_chunk, (b"d", b"a", b"t", b"a", b":", b"\n", b"\n"))), down=True
+    ),
+    "tiny events": Flood(STREAM, _chunk(b"data:x\n\n" * 8000), down=True),
+    "messages as events": Flood(STREAM, _chunk(b'data:{"jsonrpc":"2.0","method":"m"}\n\n' * 1000), down=True),
+    "one event of many lines": Flood(STREAM, _chunk(b"data:x\n" * 8000), down=True),
+    "comments": Flood(STREAM, _chunk(b":\n" * 30000), down=True),
+    "compressed events": Flood(ZIPPED, _gzip_units(b"data:x\n\n" * 8000), down=True),
+    "interim answers": Flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n", down=True),
+}
+"""The worst of each kind, by its name."""
+FLOOD_BYTES = 256 << 10
 
 
 class Upstream(asyncio.Protocol):
@@ -36,9 +91,25 @@ class Upstream(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.waiting = b""
+        self.discards = self.is_quick = self.is_full = False
+        self.flood: Flood | None = None
 
     def data_received(self, data: bytes) -> None:
+        if self.discards:
+            return
         self.waiting += data
+        if self.waiting.startswith(b"POST /flood "):
+            self.discards = True
+            return
+        if self.quick(data):
+            return
+        if self.waiting.startswith(b"GET /flood/"):
+            self.discards = True
+            kind = self.waiting.split(b" ", 2)[1].removeprefix(b"/flood/").replace(b"_", b" ").decode()
+            self.flood = FLOODS[kind]
+            self.transport.write(self.flood.head)
+            self.resume_writing()
+            return
         if self.waiting.startswith(b"GET "):
             rate = int(self.waiting.split(b" ", 2)[1][1:])
             self.waiting = b""
@@ -52,6 +123,26 @@ class Upstream(asyncio.Protocol):
                 return
             self.waiting = self.waiting[size:]
             self.transport.write(RESPONSE)
+
+    def quick(self, data: bytes) -> bool:
+        """Answer requests for `/quick` by counting their request lines, as they are nothing but a flood."""
+        if not self.is_quick:
+            self.is_quick = self.waiting.split(b" ", 2)[1:2] == [b"/quick"]
+            self.waiting = b"" if self.is_quick else self.waiting
+        if self.is_quick:
+            # A request line cut between two reads is left out: the flood does not count its answers.
+            self.transport.write(QUICK * data.count(b" /quick HTTP"))
+        return self.is_quick
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        if self.flood is not None:
+            unit = self.flood.unit * max(1, FLOOD_BYTES // len(self.flood.unit))
+            while not self.is_full and not self.transport.is_closing():
+                self.transport.write(unit)
 
     async def events(self, rate: int) -> None:
         loop = asyncio.get_running_loop()
@@ -74,15 +165,16 @@ async def upstream() -> None:
     server.close()
 
 
-async def post(port: int, count: int, connections: int) -> dict[str, float]:
+async def post(port: int, count: float, connections: int, seconds: float = float("inf")) -> dict[str, float]:
     """Closed loop: each connection sends the next request when it has its answer."""
     took: list[int] = []
     left = count
+    until = time.monotonic() + seconds
 
     async def one() -> None:
         nonlocal left
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while left > 0:
+        while left > 0 and time.monotonic() < until:
             left -= 1
             began = time.perf_counter_ns()
             writer.write(REQUEST)
@@ -126,9 +218,38 @@ async def idle(port: int, streams: int) -> None:
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
+async def flood(port: int, kind: str) -> None:
+    """Send or fetch a flood until stdin ends; prints a line when it has begun."""
+    sent = FLOODS[kind]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    if sent.down:
+        writer.write(b"GET /flood/%b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % kind.replace(" ", "_").encode())
+    else:
+        writer.write(sent.head)
+
+    async def send() -> None:
+        unit = sent.unit * max(1, FLOOD_BYTES // len(sent.unit))
+        while not sent.down:
+            writer.write(unit)
+            await writer.drain()
+
+    async def read() -> None:
+        crossed = 0
+        while data := await reader.read(FLOOD_BYTES):
+            crossed += len(data)
+
+    tasks = [asyncio.ensure_future(send()), asyncio.ensure_future(read())]
+    print(json.dumps({"kind": kind}), flush=True)
+    # A thread of its own: asyncio would wait for one of the executor when this side ends first.
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    sys.exit(f"the flood {kind!r} ended: {[task.exception() for task in tasks if task.done()]}")
+
+
 def percentiles(took: list[int]) -> dict[str, float]:
     took.sort()
-    return {"p50_ns": took[len(took) // 2], "p99_ns": took[len(took) * 99 // 100]}
+    shares = {"p50_ns": 50, "p95_ns": 95, "p99_ns": 99, "max_ns": 100}
+    return {name: took[min(len(took) - 1, len(took) * share // 100)] for name, share in shares.items()}
 
 
 def main(argv: list[str]) -> None:
@@ -137,6 +258,11 @@ def main(argv: list[str]) -> None:
         asyncio.run(upstream())
     elif mode == "idle":
         asyncio.run(idle(*map(int, numbers)))
+    elif mode == "flood":
+        asyncio.run(flood(int(numbers[0]), numbers[1]))
+    elif mode == "steady":
+        port, seconds, connections = map(int, numbers)
+        print(json.dumps(asyncio.run(post(port, float("inf"), connections, seconds))))
     elif mode == "post":
         print(json.dumps(asyncio.run(post(*map(int, numbers)))))
     else:

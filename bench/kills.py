@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from captures.file import is_live
 from captures.integrity import inspect
 from captures.reader import Capture
 from tests.harness import Place, Session, frames, is_alive, peer, server_of, wait_until
@@ -132,6 +133,18 @@ def busy_loops(count: int, cpu: int | None = None) -> Iterator[None]:
 
 def kill_once(place: Place, chance: random.Random, condition: Condition) -> tuple[int, int]:
     """Kill one recorder under flood; returns how many frames were delivered, and how many of them are missing."""
+    # What is looked up after a kill has no need of a busy machine.
+    with busy_loops(condition.busy_loops):
+        session, delivered = _killed(place, chance, condition)
+    recorded = [frame.raw for frame in session.frames("s2c") if frame.whole]
+    differing = sum(ours != theirs for ours, theirs in zip(recorded, delivered, strict=False))
+    state = inspect(Capture(_capture_of(session))).state
+    assert state == "incomplete", f"a killed recorder leaves a whole capture without an end, not a {state} one"
+    return len(delivered), differing + max(0, len(delivered) - len(recorded))
+
+
+def _killed(place: Place, chance: random.Random, condition: Condition) -> tuple[Session, list[bytes]]:
+    """A session whose recorder was killed, all its processes gone, and the frames that it delivered."""
     batch = str(chance.choice((1, 7, 64)))
     session = place.start(peer("flood", "--frames", "0", "--size", str(FRAME), "--batch", batch))
     server = server_of(session)
@@ -150,28 +163,26 @@ def kill_once(place: Place, chance: random.Random, condition: Condition) -> tupl
         received += received_later[0]
     else:
         received += session.rest()
-    assert session.capture is not None
     wait_until(lambda: not is_alive(server), "the server to be gone with its recorder", 300)
     # The guard writes what the recorder could not, and then releases the lock.
-    wait_until(lambda: not inspect(Capture(session.capture)).live, "the capture to be released", 300)  # type: ignore[arg-type]
-    delivered = received.split(b"\n")[:-1]
-    recorded = [frame.raw for frame in session.frames("s2c") if frame.whole]
-    differing = sum(ours != theirs for ours, theirs in zip(recorded, delivered, strict=False))
-    state = inspect(Capture(session.capture)).state
-    assert state == "incomplete", f"a killed recorder leaves a whole capture without an end, not a {state} one"
-    return len(delivered), differing + max(0, len(delivered) - len(recorded))
+    wait_until(lambda: not is_live(_capture_of(session)), "the capture to be released", 300)
+    return session, received.split(b"\n")[:-1]
+
+
+def _capture_of(session: Session) -> Path:
+    assert session.capture is not None
+    return session.capture
 
 
 def kill_often(root: Path, kills: int, condition: Condition, python: str = sys.executable) -> Outcome:
     """So many kills under one condition; captures lie below `root` for a moment each."""
     outcome = Outcome()
-    with busy_loops(condition.busy_loops):
-        for number in range(kills):
-            place = Place(root / str(number), python)
-            outcome = outcome.plus(*kill_once(place, random.Random(number), condition))
-            left = place.clear()
-            assert not left, f"processes are left: {left}"
-            shutil.rmtree(place.root)
+    for number in range(kills):
+        place = Place(root / str(number), python)
+        outcome = outcome.plus(*kill_once(place, random.Random(number), condition))
+        left = place.clear()
+        assert not left, f"processes are left: {left}"
+        shutil.rmtree(place.root)
     return outcome
 
 

@@ -1,8 +1,10 @@
 """Fixtures that tests of any part may use."""
 
 import atexit
+import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +32,33 @@ os.environ.setdefault("NPM_CONFIG_USERCONFIG", os.path.expanduser("~/.npmrc"))  
 for _name in [name for name in os.environ if name.startswith(("XDG_", "MCPPROXY_"))]:
     del os.environ[_name]
 os.environ["HOME"] = OWN_HOME.name
+
+# If the shell forbids bytecode, each of the suite's hundreds of processes compiles the program again and takes three
+# times as long to start, and every run rewrites and compiles the assertions of every test module again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+SLOW = tuple((Path(__file__).parent / "slow.txt").read_text("utf-8").split())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test-fast` leaves out."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what was collected from garbage collection, which would otherwise take half of the suite's time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+
+
+def pytest_unconfigure() -> None:
+    """Undo that, as DuckDB complains about objects that still exist at the end."""
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -45,10 +45,12 @@ MARK = "MCPPROXY_TEST_MARK"
 
 def wait_until(condition: Callable[[], T], what: str = "", deadline_s: float = DEADLINE_S) -> T:
     """The first true value of `condition`; fails when none comes before the deadline."""
-    until = time.monotonic() + deadline_s
+    began = time.monotonic()
     while not (value := condition()):
-        assert time.monotonic() < until, f"waited {deadline_s} s in vain for {what or condition}"
-        time.sleep(0.003)
+        waited = time.monotonic() - began
+        assert waited < deadline_s, f"waited {deadline_s} s in vain for {what or condition}"
+        # Some conditions read a capture or look at every process; asked all the time, they slow down what is awaited.
+        time.sleep(min(0.003 + waited / 10, 0.02))
     return value
 
 
@@ -73,7 +75,7 @@ class Session:
         self.place = place
         self.capture = capture
         """Where it records, once it does; None for a direct run."""
-        self._heard = b""
+        self._heard = bytearray()
 
     @property
     def pid(self) -> int:
@@ -94,7 +96,7 @@ class Session:
         """Exactly so many bytes of its stdout; fewer only where it ends before."""
         while len(self._heard) < size and self._more():
             pass
-        heard, self._heard = self._heard[:size], self._heard[size:]
+        heard, self._heard = bytes(self._heard[:size]), self._heard[size:]
         return heard
 
     def line(self) -> bytes:
@@ -102,7 +104,7 @@ class Session:
         while b"\n" not in self._heard and self._more():
             pass
         line, newline, self._heard = self._heard.partition(b"\n")
-        return line + newline
+        return bytes(line + newline)
 
     def told(self) -> dict[str, Any]:
         """What the next notification of a scripted server tells: its `params.data`."""
@@ -116,7 +118,7 @@ class Session:
         """All of its stdout that is not heard yet, to the end of file."""
         while self._more():
             pass
-        heard, self._heard = self._heard, b""
+        heard, self._heard = bytes(self._heard), bytearray()
         return heard
 
     def _more(self) -> bool:

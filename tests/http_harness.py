@@ -10,15 +10,16 @@ import signal
 import socket
 import ssl
 import struct
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from captures.record import Record
-from tests.harness import DEADLINE_S, Place, Session, frames, members_of, records, wait_until
+from tests.harness import DEADLINE_S, Place, Session, frames, members_of, read_some, records, wait_until
 
 Ending = Literal["eof", "reset"]
 Script = Callable[["Wire"], None]
@@ -28,6 +29,11 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
+_WITHOUT_UVLOOP = """
+import runpy, sys
+sys.modules["uvloop"] = None
+runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
+"""
 _NOTHING_LINGERS = struct.pack("ii", 1, 0)
 
 
@@ -127,7 +133,10 @@ class Wire:
         self.sock.close()
 
     def _more(self) -> bool:
-        chunk = self.sock.recv(1 << 16)
+        try:
+            chunk = self.sock.recv(1 << 16)
+        except ssl.SSLEOFError as error:  # an end that TLS does not know of: what came may be a part
+            raise ConnectionResetError(*error.args) from error
         self.received += chunk
         return bool(chunk)
 
@@ -143,10 +152,65 @@ class Wire:
         self.close()
 
 
+class Authority:
+    """A certificate authority, made by openssl."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._contexts: dict[tuple[str, int], ssl.SSLContext] = {}
+        self.file = folder / "ca.pem"
+        self._openssl(
+            "req", "-x509", "-key", self._key("ca"), "-out", str(self.file), "-subj", "/CN=test", "-days", "2"
+        )
+
+    def context(self, name: str, *, days: int = 2) -> ssl.SSLContext:
+        """A server's side of TLS, for an alternative name such as `IP:127.0.0.1`."""
+        if (name, days) not in self._contexts:
+            self._contexts[name, days] = self._certified(name, days)
+        return self._contexts[name, days]
+
+    def _certified(self, name: str, days: int) -> ssl.SSLContext:
+        request, extension, certificate = (str(self.folder / f"server.{end}") for end in ("csr", "ext", "pem"))
+        Path(extension).write_text(f"subjectAltName={name}\n")
+        key = self._key("server")
+        self._openssl("req", "-new", "-key", key, "-subj", "/CN=server", "-out", request)
+        authority = ("-CA", str(self.file), "-CAkey", str(self.folder / "ca.key"), "-CAcreateserial")
+        self._openssl(
+            "x509", "-req", "-in", request, *authority, "-days", str(days), "-extfile", extension, "-out", certificate
+        )
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.load_cert_chain(certificate, key)
+        return made
+
+    def _key(self, name: str) -> str:
+        path = str(self.folder / f"{name}.key")
+        self._openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path)
+        return path
+
+    @staticmethod
+    def _openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=DEADLINE_S)
+
+
+class Surroundings(NamedTuple):
+    """The surroundings in which traffic runs."""
+
+    authority: Authority | None = None
+    """Signs the certificates of upstreams; None if they do not use TLS."""
+    uvloop: bool = False
+    """Whether `serve` runs on uvloop's event loop, if that is installed, and not on that of asyncio."""
+
+
+surroundings = Surroundings()
+"""The surroundings of `Upstream` and `serving`, unless a test names others."""
+
+
 class Upstream:
     """A server on an ephemeral port of loopback that runs a script on every connection."""
 
     def __init__(self, script: Script, *, tls: ssl.SSLContext | None = None, receive_buffer: int = 0) -> None:
+        if tls is None and surroundings.authority is not None:
+            tls = surroundings.authority.context("IP:127.0.0.1")
         self._script = script
         self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -201,7 +265,7 @@ class Upstream:
             if self._tls is not None:
                 sock.settimeout(DEADLINE_S)
                 try:
-                    sock = self._tls.wrap_socket(sock, server_side=True)
+                    sock = self._tls.wrap_socket(sock, server_side=True, suppress_ragged_eofs=False)
                 except (ssl.SSLError, OSError):  # the other side did not trust us
                     sock.close()
                     return
@@ -312,6 +376,15 @@ class Serving:
         self.errors += self.session.errors()
         return status
 
+    def wait_to_hear(self, mark: bytes) -> None:
+        """Wait until its stderr contains a mark."""
+        stream = self.session.process.stderr
+        assert stream is not None
+        while mark not in self.errors:
+            piece = read_some(stream.fileno())
+            assert piece, self.errors
+            self.errors += piece
+
     def records(self) -> list[Record]:
         """All records of its capture."""
         return records(self.capture)
@@ -351,7 +424,10 @@ class Serving:
 def start_serving(place: Place, *arguments: str, **how: Any) -> tuple[Session, Path]:
     """`mcpproxy serve`, just started, and where it records."""
     capture = place.root / f"serve-{len(place.sessions)}.mcpcap"
-    command = [sys.executable, "-P", "-m", "mcpproxy", "serve", "--capture", str(capture), *arguments]
+    if surroundings.authority is not None and arguments[-1].startswith("https:") and "--ca-file" not in arguments:
+        arguments = ("--ca-file", str(surroundings.authority.file), *arguments)
+    start = ["-m", "mcpproxy"] if surroundings.uvloop else ["-c", _WITHOUT_UVLOOP]
+    command = [sys.executable, "-P", *start, "serve", "--capture", str(capture), *arguments]
     return place.start(command, direct=True, **how), capture
 
 

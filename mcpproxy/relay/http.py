@@ -9,27 +9,34 @@ ourselves is marked as ours and is never JSON-RPC.
 The observer is told after the bytes have been handed on, with the time at which they were read, so that no answer is
 older than its request: of all that one turn of the loop hands on together, in that order, which takes half the time of
 telling it of each in between. When it raises, traffic goes on unseen.
+
+A long read is handed on in portions, in turn with those of other connections (`turns`), and the observer is told of
+each. If the observer falls behind, as it may with a compressed body, nothing more is read for that client until it has
+caught up.
 """
 
 import asyncio
 import errno
 import os
-import resource
 import socket
 import ssl
 import time
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 
 from mcpproxy.relay.admission import Admission
+from mcpproxy.relay.descriptors import USUAL
 from mcpproxy.relay.observer import ConnectionTap, EndedBy, Observer, Telling
 from mcpproxy.relay.rewrite import Origin, Rewriter
+from mcpproxy.relay.turns import Turns
 from mcpproxy.relay.upstream import Upstream, connect, error_text, reset_on_close
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
 from mcpproxy.wire.http1 import RequestSplitter, forwarded
+from mcpproxy.wire.portions import portion
 from mcpproxy.wire.response import ResponseTap
 
 HEAD_S: Final = 30.0
@@ -40,11 +47,9 @@ CLOSE_S: Final = 1.0
 """How long clients that do not read may hold up our end."""
 LINGER_S: Final = 5.0
 """How long a client that we have refused may go on sending, which is let go, until it has read why."""
-MAX_CONNECTIONS: Final = 1024
 HELD_BYTES: Final = 64 << 10
 """What may wait for the upstream's connection, or for a slow reader, before the sender is made to wait."""
 BACKLOG: Final = 512
-_SPARE_FDS: Final = 32
 _AT_ONCE: Final = 2  # connections taken in a turn of the loop; some turns pass until one too many is gone again
 _LINGERING: Final = 4  # clients beyond the most that may be served, which would rather hear so than be reset
 _UNREAD: Final = 256 << 10
@@ -62,6 +67,8 @@ class HttpRelay:
         observer: Observer,
         tell: Callable[[str], None],
         origin: Origin | None = None,
+        *,
+        most: int = USUAL,
     ) -> None:
         """Prepare.
 
@@ -71,6 +78,7 @@ class HttpRelay:
             observer: is told what crosses.
             tell: says one line to the user.
             origin: whose addresses to make relative in responses; None hands responses on as they come.
+            most: how many client connections there may be at a time.
         """
         self.upstream = upstream
         self.admission = admission
@@ -78,10 +86,12 @@ class HttpRelay:
         self.origin = origin
         self.tell = tell
         self.clients: set[_Client] = set()
-        self.cap = _cap()
+        self.cap = most
         self._left = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._is_closed = False
+        self._has_told_of_crowd = False
+        self.turns = Turns()
         self._untold: list[tuple[_Client, int, Telling]] = []
 
     async def listen(self, bound: socket.socket) -> None:
@@ -94,18 +104,31 @@ class HttpRelay:
     def show(self, client: "_Client", at_ns: int, call: Telling) -> None:
         """Have the observer told of what a connection has just handed on, or of what has become of it."""
         if not self._untold:
-            asyncio.get_running_loop().call_soon(self._tell_observer)
+            asyncio.get_running_loop().call_soon(self.tell_observer)
         self._untold.append((client, at_ns, call))
 
-    def _tell_observer(self) -> None:
+    def tell_observer(self) -> None:
+        """Tell the observer now what it has not been told yet."""
         untold, self._untold = self._untold, []
         for client, at_ns, call in untold:
             if client.watched is None:
                 continue
+            was_behind = client.is_behind
             try:
                 call(client.watched, at_ns)
             except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
                 client.watched = self.observer.failed(error)
+            if client.is_behind and not was_behind:
+                self.turns.add(partial(self._catch_up, client))
+
+    def _catch_up(self, client: "_Client") -> bool:
+        """Let a client's observer do a piece of the work that it has left; returns whether more is left."""
+        try:
+            if client.watched is not None:
+                client.watched.catch_up()
+        except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
+            client.watched = self.observer.failed(error)
+        return client.is_behind
 
     async def close(self) -> None:
         """Stop listening, and end every connection as ended by us."""
@@ -125,12 +148,19 @@ class HttpRelay:
         except TimeoutError:  # whoever does not read cannot be told properly
             for client in list(self.clients):
                 client.transport.abort()
-        self._tell_observer()
+        self.tell_observer()
+        await self.turns.finish()
 
     def add(self, client: "_Client") -> bool:
         """A client has connected; False where there are too many."""
         self.clients.add(client)
         return len(self.clients) <= self.cap
+
+    def tell_of_crowd(self) -> None:
+        """Say that clients are refused: once, as thousands may be."""
+        if not self._has_told_of_crowd:
+            self._has_told_of_crowd = True
+            self.tell(f"refusing connections beyond {self.cap}; --max-connections allows more; clients get 503")
 
     @property
     def is_crowded(self) -> bool:
@@ -153,13 +183,102 @@ class HttpRelay:
         self._left.set()
 
 
-def _cap() -> int:
-    """How many clients there may be: two descriptors each, and some for ourselves."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_CONNECTIONS if limit <= 0 else max(1, min(MAX_CONNECTIONS, (limit - _SPARE_FDS) // 2))
+class _Side(asyncio.Protocol):
+    """One of two connections: what is read from it is handed on in portions.
+
+    Reading pauses while a long read is not done, and while the other connection takes no more.
+    """
+
+    __slots__ = ("_is_full", "_rest", "transport")
+
+    def __init__(self) -> None:
+        self._is_full = False
+        """Whether the other connection takes no more for now."""
+        self._rest: _Rest | None = None
+        self.transport: asyncio.Transport
+
+    def take(self, client: "_Client", data: bytes, deal: Callable[[bytes], None]) -> None:
+        """Hand on what has been read: at once if it is one portion and all before it is done, else in turns."""
+        if self._rest is not None:
+            self._rest.data += data
+        elif portion(data) == len(data) and not client.is_behind:
+            deal(data)
+        else:
+            self._rest = _Rest(self, client, data, deal)
+            self._mind_reading()
+            client.relay.turns.add(self._rest.step)
+
+    def afterwards(self, call: Callable[[], object]) -> None:
+        """Call it once all that was read before has been handed on."""
+        if self._rest is None:
+            call()
+        else:
+            self._rest.afterwards.append(call)
+
+    def drop(self) -> None:
+        """Discard what has not been handed on yet."""
+        self._rest = None
+
+    def ended(self, rest: "_Rest") -> None:
+        """All of a long read has been handed on."""
+        self._rest = None
+        self._mind_reading()
+        for call in rest.afterwards:
+            call()
+
+    def is_at(self, rest: "_Rest") -> bool:
+        """Whether `rest` is the long read that is being handed on."""
+        return self._rest is rest
+
+    def full(self, *, is_full: bool) -> None:
+        """Note whether the other connection takes no more for now, and pause or resume reading."""
+        self._is_full = is_full
+        self._mind_reading()
+
+    def _mind_reading(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._is_full or self._rest is not None:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
 
 
-class _Client(asyncio.Protocol):
+class _Rest:
+    """What of a long read is still to be handed on, and what to call after that."""
+
+    __slots__ = ("_at", "_client", "_deal", "_side", "afterwards", "data")
+
+    def __init__(self, side: _Side, client: "_Client", data: bytes, deal: Callable[[bytes], None]) -> None:
+        self._side = side
+        self._client = client
+        self._deal = deal
+        self._at = 0
+        self.data = data
+        self.afterwards: list[Callable[[], object]] = []
+
+    def step(self) -> bool:
+        """Hand on a portion; returns whether more is left."""
+        if not self._side.is_at(self):
+            return False
+        if self._client.is_behind:
+            return True
+        begin, self._at = self._at, portion(self.data, self._at)
+        try:
+            self._deal(self.data[begin : self._at])
+        except Exception:
+            # As asyncio does with a connection whose `data_received` raises; other connections go on.
+            self._side.transport.abort()
+            self._side.drop()
+            raise
+        self._client.relay.tell_observer()
+        if self._at < len(self.data) or self._client.is_behind:
+            return True
+        self._side.ended(self)
+        return False
+
+
+class _Client(_Side):
     """A client's connection, and the way from it to the upstream."""
 
     __slots__ = (
@@ -172,20 +291,20 @@ class _Client(asyncio.Protocol):
         "_loop",
         "_over",
         "_refusal",
-        "_relay",
         "_rewriter",
         "_splitter",
         "_upstream_eof",
         "_waiting",
         "answers",
         "outstanding",
+        "relay",
         "server",
-        "transport",
         "watched",
     )
 
     def __init__(self, relay: HttpRelay, loop: asyncio.AbstractEventLoop) -> None:
-        self._relay = relay
+        super().__init__()
+        self.relay = relay
         self._loop = loop
         self._splitter = RequestSplitter()
         self._waiting = bytearray()
@@ -199,7 +318,11 @@ class _Client(asyncio.Protocol):
         self.outstanding = 0
         """Requests that went on and have no complete response yet."""
         self.server: _Server | None = None
-        self.transport: asyncio.Transport
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the observer still has work to do on what it was told."""
+        return self.watched is not None and self.watched.is_behind
 
     # --- what the client does ---
 
@@ -208,13 +331,21 @@ class _Client(asyncio.Protocol):
         self.transport.set_write_buffer_limits(HELD_BYTES)
         peer = self.transport.get_extra_info("peername")
         try:
-            self.watched = self._relay.observer.connected(_address(peer) if peer else "unknown")
+            self.watched = self.relay.observer.connected(_address(peer) if peer else "unknown")
         except Exception as error:  # noqa: BLE001 - a bug of the recorder must not become one of the traffic
-            self.watched = self._relay.observer.failed(error)
-        if not self._relay.add(self):
-            self._refuse(http1.Refusal(503, f"there are {self._relay.cap} connections already"))
+            self.watched = self.relay.observer.failed(error)
+        if not self.relay.add(self):
+            self.relay.tell_of_crowd()
+            noun = "connection" if self.relay.cap == 1 else "connections"
+            self._refuse(
+                http1.Refusal(503, f"there are {self.relay.cap} {noun} already; --max-connections allows more")
+            )
 
     def data_received(self, data: bytes) -> None:
+        if not self._deaf:
+            self.take(self, data, self._hand_on)
+
+    def _hand_on(self, data: bytes) -> None:
         if self._deaf:
             return
         read_ns = time.monotonic_ns()
@@ -227,14 +358,14 @@ class _Client(asyncio.Protocol):
                 break
             passed.append(event)
             if isinstance(event, http1.Head):
-                objection = self._relay.admission.judge(event.headers)
+                objection = self.relay.admission.judge(event.headers)
                 if objection is not None:
                     refusal = http1.Refusal(*objection, event.method)
                     break
                 self.outstanding += 1
                 self._is_within_message = True
                 self.answers.expect(event.method)
-                out.append(forwarded(event, self._relay.upstream.authority))
+                out.append(forwarded(event, self.relay.upstream.authority))
             else:
                 self._is_within_message = isinstance(event, Body)
                 out.append(event.wire)
@@ -248,12 +379,14 @@ class _Client(asyncio.Protocol):
             self._mind_the_head()
 
     def _forward(self, data: bytes) -> None:
-        if self.server is not None and self.server.transport is not None:
-            self.server.transport.write(data)
+        if self.server is not None:
+            # A write that failed a portion ago has closed it, and asyncio logs a warning for later ones.
+            if not self.server.transport.is_closing():
+                self.server.transport.write(data)
             return
         self._waiting += data
         if len(self._waiting) > HELD_BYTES:
-            self.transport.pause_reading()
+            self.full(is_full=True)
         if self._connecting is None:
             self._connecting = self._loop.create_task(self._connect())
 
@@ -271,42 +404,46 @@ class _Client(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Pass the half-close on. True keeps the other half open."""
+        self.afterwards(self._said_all)
+        return True
+
+    def _said_all(self) -> None:
         self._eof = True
         if self._over:
             self.transport.close()
-            return True
+            return
         if self._splitter.in_head and not self._deaf:
             self._refuse(http1.Refusal(400, "the connection ended within a head"))
-            return True
+            return
         if self.server is not None:
             self.server.half_close()
         if self._connecting is None or self._upstream_eof:
             self.end("client", None)
-        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._relay.drop(self)
+        self.drop()
+        self.relay.drop(self)
         self._cancel_deadline()
         self._end_upstream(reset=exc is not None)
         self._finish("client", None if exc is None else error_text(exc))
 
     def pause_writing(self) -> None:
         if self.server is not None:
-            self.server.pause(reading=False)
+            self.server.full(is_full=True)
 
     def resume_writing(self) -> None:
         if self.server is not None:
-            self.server.pause(reading=True)
+            self.server.full(is_full=False)
 
     # --- the connection to the upstream ---
 
     @property
     def relays_half_closes(self) -> bool:
         """Whether the upstream's connection has halves."""
-        return self._relay.upstream.tls is None
+        return self.relay.upstream.tls is None
 
     async def _connect(self) -> None:
-        upstream = self._relay.upstream
+        upstream = self.relay.upstream
         try:
             async with asyncio.timeout(CONNECT_S):
                 await connect(self._loop, upstream, lambda: _Server(self))
@@ -324,8 +461,7 @@ class _Client(asyncio.Protocol):
         if self._over:
             server.abort()
             return
-        assert server.transport is not None
-        self.transport.resume_reading()  # before the write, which may pause it again
+        self.full(is_full=False)  # before the write, which may fill it again
         if self._waiting:
             server.transport.write(bytes(self._waiting))
             self._waiting = bytearray()
@@ -333,7 +469,7 @@ class _Client(asyncio.Protocol):
             server.half_close()
 
     def _fail(self, status: int, reason: str) -> None:
-        self._relay.tell(f"{reason} ({self._relay.upstream.authority.decode('latin-1')}); the client got {status}")
+        self.relay.tell(f"{reason} ({self.relay.upstream.authority.decode('latin-1')}); the client got {status}")
         self._answer(status, reason, to_head=self.answers.awaits_head)
 
     # --- answers of our own ---
@@ -363,7 +499,7 @@ class _Client(asyncio.Protocol):
     def _answer(self, status: int, reason: str, *, to_head: bool) -> None:
         """Answer ourselves, and end the connection: nothing that follows on it could be trusted or served."""
         if status not in _TOLD:
-            self._relay.tell(f"refused a request with {status}: {reason}")
+            self.relay.tell(f"refused a request with {status}: {reason}")
         self._deaf = True
         body = f"mcpproxy: {reason}\n".encode()
         phrase = HTTPStatus(status).phrase
@@ -376,19 +512,20 @@ class _Client(asyncio.Protocol):
         self._show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
         self._finish("proxy", reason)
         self._end_upstream(reset=False)
-        if self._eof or self._relay.is_crowded:
+        if self._eof or self.relay.is_crowded:
             self.transport.close()
             return
         # Closing while bytes of the client are unread would be a reset, which may overtake the answer (RFC 9112, 9.6).
         self.transport.write_eof()
-        self.transport.resume_reading()
+        self.drop()
+        self.full(is_full=False)
         self._deadline = self._loop.call_later(LINGER_S, self.transport.close)
 
     # --- what the upstream does ---
 
     def upstream_data(self, data: bytes) -> None:
         """Hand on, then look."""
-        if self._over:
+        if self._over or self.transport.is_closing():
             return
         read_ns = time.monotonic_ns()
         if self._rewriter is not None:
@@ -450,7 +587,7 @@ class _Client(asyncio.Protocol):
 
     def _tell_of_loss(self, why: str) -> None:
         if not self._eof:
-            self._relay.tell(f"the upstream left a request without its answer: {why}")
+            self.relay.tell(f"the upstream left a request without its answer: {why}")
 
     # --- the end ---
 
@@ -486,18 +623,18 @@ class _Client(asyncio.Protocol):
     def _show(self, call: Telling, at_ns: int = 0) -> None:
         """Tell of what happened then, or now."""
         if self.watched is not None:
-            self._relay.show(self, at_ns or time.monotonic_ns(), call)
+            self.relay.show(self, at_ns or time.monotonic_ns(), call)
 
 
-class _Server(asyncio.Protocol):
+class _Server(_Side):
     """The connection to the upstream that one client's connection has."""
 
-    __slots__ = ("_client", "_is_half_closed", "transport")
+    __slots__ = ("_client", "_is_half_closed")
 
     def __init__(self, client: _Client) -> None:
+        super().__init__()
         self._client = client
         self._is_half_closed = False
-        self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -505,39 +642,30 @@ class _Server(asyncio.Protocol):
         self._client.upstream_made(self)
 
     def data_received(self, data: bytes) -> None:
-        self._client.upstream_data(data)
+        self.take(self._client, data, self._client.upstream_data)
 
     def eof_received(self) -> bool:
-        self._client.upstream_eof()
+        self.afterwards(self._client.upstream_eof)
         # TLS knows no half of a connection.
         return self._client.relays_half_closes
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None and self.transport is not None and self._client.relays_half_closes:
+        if exc is not None and self._client.relays_half_closes:
             # It may have said why it takes no more, such as 401 or 413, before the write that failed.
             unread = _unread(self.transport)
             if unread:
-                self._client.upstream_data(unread)
-        self._client.upstream_lost(exc)
+                self.data_received(unread)
+        self.afterwards(partial(self._client.upstream_lost, exc))
 
     def pause_writing(self) -> None:
-        self._client.transport.pause_reading()
+        self._client.full(is_full=True)
 
     def resume_writing(self) -> None:
-        self._client.transport.resume_reading()
-
-    def pause(self, *, reading: bool) -> None:
-        """Stop or go on reading, as the client's reader is slow or is not."""
-        if self.transport is None or self.transport.is_closing():
-            return
-        if reading:
-            self.transport.resume_reading()
-        else:
-            self.transport.pause_reading()
+        self._client.full(is_full=False)
 
     def half_close(self) -> None:
         """The client has said all. To a TLS upstream that is a close, as it would be without us."""
-        if self.transport is None or self.transport.is_closing() or self._is_half_closed:
+        if self.transport.is_closing() or self._is_half_closed:
             return
         self._is_half_closed = True
         if self.transport.can_write_eof():
@@ -547,14 +675,12 @@ class _Server(asyncio.Protocol):
 
     def close(self) -> None:
         """Close, after what is still to be written."""
-        if self.transport is not None:
-            self.transport.close()
+        self.transport.close()
 
     def abort(self) -> None:
         """Close by a reset."""
-        if self.transport is not None:
-            reset_on_close(self.transport)
-            self.transport.abort()
+        reset_on_close(self.transport)
+        self.transport.abort()
 
 
 def _unread(transport: asyncio.Transport) -> bytes:

@@ -15,6 +15,13 @@ EndedBy = Literal["client", "server", "proxy", "error"]
 class ConnectionTap(Protocol):
     """Sees one connection of a client; `at_ns` is when it happened, on the monotonic clock."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether it still has work to do on what it was told."""
+
+    def catch_up(self) -> None:
+        """Do a piece of that work."""
+
     def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
         """Pieces of requests went on to the upstream; a `Refusal` says that one did not."""
 

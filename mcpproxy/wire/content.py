@@ -139,19 +139,29 @@ class Decoder:
             Undecodable: in this call and in all that come after it; what this one had made is lost.
         """
         self._check()
-        if not self._stages:
-            return data
         made = BytesIO()  # it hands out its buffer without a copy
+        for decoded in self.slices(data):
+            made.write(decoded)
+        return made.getvalue()
+
+    def slices(self, data: bytes) -> Iterator[bytes]:
+        """The same in slices, decoded on demand; take them all before feeding more.
+
+        Raises:
+            Undecodable: as above; the slices before it are valid.
+        """
+        self._check()
+        if not self._stages:
+            yield data
+            return
         try:
             for at in range(0, len(data), _SLICE):
                 piece = data[at : at + _SLICE]
                 self._taken += len(piece)
-                for decoded in self._through(0, piece):
-                    made.write(decoded)
+                yield from self._through(0, piece)
         except Undecodable as failure:
             self._fail(failure)
             raise
-        return made.getvalue()
 
     def end(self) -> bytes:
         """What had still to come out, which is nothing with these codings, after a look whether the body may end here.

@@ -18,7 +18,10 @@ MAX_TRAILERS: Final = 16 << 10
 """Bytes of a trailer section."""
 
 _CHARACTER: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"  # of a token
-_EXTENSION: Final = rb";" + _CHARACTER + rb"++(?:=(?:" + _CHARACTER + rb'++|"[\t !#-\[\]-~]*+"))?'
+# A value may be quoted, with quoted pairs in it (RFC 9112, 7.1.1; RFC 9110, 5.6.4). What it holds ends no line and is
+# ASCII, so a reader that knows no quotes finds the same size before it and the same end behind it.
+_QUOTED: Final = rb'"(?:[\t !#-\[\]-~]++|\\[\t -~])*+"'
+_EXTENSION: Final = rb";" + _CHARACTER + rb"++(?:=(?:" + _CHARACTER + rb"++|" + _QUOTED + rb"))?"
 _BREAK: Final = re.compile(rb"[\r\n]").search
 TOKEN: Final = re.compile(_CHARACTER + rb"+").fullmatch
 _NOT_IN_VALUE: Final = re.compile(rb"[^\t\x20-\x7e\x80-\xff]").search

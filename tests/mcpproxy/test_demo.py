@@ -122,10 +122,15 @@ def test_the_client_ends_a_server_that_does_not_end() -> None:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
+def surroundings(home: Path) -> dict[str, str]:
+    """An environment with everything of the user's below `home`."""
+    ours = ("XDG_", "MCPPROXY_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"HOME": str(home)}
+
+
 def command(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """`mcpproxy demo`, with everything of the user's below `home`."""
-    ours = ("XDG_", "MCPPROXY_")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"HOME": str(home)}
+    environment = surroundings(home)
     argv = [sys.executable, "-P", "-m", "mcpproxy", "demo", *options]
     return subprocess.run(
         argv, env=environment, cwd=home, capture_output=True, encoding="utf-8", timeout=DEADLINE_S, check=False
@@ -149,6 +154,43 @@ def test_the_demo_records_the_conversation_as_it_was_shows_it_and_tells_where_it
     assert "slow_echo" in done.stdout
     assert str(capture) in done.stderr
     assert all(fault.what in done.stderr for fault in FAULTS.values())
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["in a checkout", "installed"])
+def test_what_the_demo_says_to_try_next_works_from_there(tmp_path: Path, *, is_known: bool) -> None:
+    """As `make demo` starts it, which puts nothing into PATH, beside another program of that name; and by its name."""
+    checkout = _made(tmp_path / "checkout")
+    programs = {name: _made(checkout / name) for name in ("bin", "others")}
+    (programs["others"] / "mcpproxy").write_text("#!/bin/sh\nexit 99\n")
+    started = "import sys; sys.path.pop(0); from mcpproxy.__main__ import main; sys.exit(main())"
+    (programs["bin"] / "mcpproxy").write_text(f"#!{sys.executable}\n{started}\n")
+    for folder in programs.values():
+        (folder / "mcpproxy").chmod(0o755)
+    first = programs["bin" if is_known else "others"]
+    environment = surroundings(tmp_path) | {"PATH": f"{first}:{os.environ['PATH']}"}
+
+    def shell(line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            line,
+            shell=True,
+            cwd=checkout,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=DEADLINE_S,
+        )
+
+    us = "mcpproxy" if is_known else "bin/mcpproxy"
+    done = shell(f"{us} demo")
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip() for line in done.stderr.partition("Try next:\n")[2].splitlines()]
+    tried = {line.split()[1]: shell(line) for line in lines if " run -- " not in line}
+    assert all(line.startswith(f"{us} ") for line in lines)
+    codes = {name: one.returncode for name, one in tried.items()}
+    # There is no terminal here for the screens, and the demo has faults to be found.
+    assert codes == {"tui": 2, "check": 1, "stats": 0, "show": 0, "verify": 0}, tried
+    assert "tui needs a terminal" in tried["tui"].stderr
 
 
 def test_the_demo_records_where_it_is_told_to(tmp_path: Path) -> None:

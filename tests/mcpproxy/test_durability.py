@@ -34,6 +34,7 @@ from captures.frame import Frame
 from captures.integrity import inspect
 from captures.reader import Capture, Damage, read_frames
 from captures.record import Record
+from tests.captures.samples import give_to_strangers
 from tests.harness import (
     DEADLINE_S,
     Place,
@@ -128,6 +129,31 @@ class TestStart:
         after = {entry.name: (entry.lstat().st_mode, entry.lstat().st_size) for entry in tmp_path.iterdir()}
         after.pop("config", None)
         assert after == before
+
+    def test_nothing_is_recorded_where_others_can_write(self, place: Place, tmp_path: Path) -> None:
+        folder = tmp_path / "shared"
+        folder.mkdir()
+        give_to_strangers(folder, 0o777)
+        session = place.start(["touch", str(folder / "started")], capture=folder / "x.mcpcap")
+        assert session.finish() == 73
+        why = f"cannot record into {folder}: it is writable by others (mode 777)"
+        assert session.errors().decode() == f"mcpproxy: {why}; name a directory that only you can write to\n"
+        assert list(folder.iterdir()) == []
+
+    def test_what_others_can_read_is_told_and_recorded(self, place: Place, tmp_path: Path) -> None:
+        place.environment.update(MCPPROXY_CAPTURES=str(tmp_path / "captures"), XDG_CONFIG_HOME=str(tmp_path / "config"))
+        first = place.run("run", "--name", "echo", "--", "true")
+        assert (first.returncode, first.stderr) == (0, b"")
+        give_to_strangers(tmp_path / "captures/echo", 0o755)
+        (tmp_path / "config/mcpproxy/key").chmod(0o644)
+        done = place.run("run", "--name", "echo", "--", "true")
+        assert done.returncode == 0
+        told = [line.partition(";")[0] for line in done.stderr.decode().splitlines()]
+        assert told == [
+            f"mcpproxy: others can list the captures in {tmp_path}/captures/echo, but not read them",
+            f"mcpproxy: others can read the redaction key {tmp_path}/config/mcpproxy/key and guess what it hides",
+        ]
+        assert len(list((tmp_path / "captures/echo").glob("*.mcpcap"))) == 2
 
     def test_one_of_many_that_want_the_same_path_gets_it(self, place: Place, tmp_path: Path) -> None:
         path = tmp_path / "x.mcpcap"
@@ -584,10 +610,14 @@ class TestKills:
         assert delivered
         found = inspect(Capture(capture))
         assert (found.state, found.missing) == ("incomplete", 0)
-        recorded = [
-            frame.raw for frame in read_frames(Capture(capture)) if isinstance(frame, Frame) and frame.dir == "s2c"
-        ]
-        assert recorded[: len(delivered)] == delivered
+
+        def recorded() -> list[bytes]:
+            frames = read_frames(Capture(capture))
+            return [frame.raw for frame in frames if isinstance(frame, Frame) and frame.dir == "s2c"]
+
+        # Between the end of the recorder and the guard's first write to the new segment nobody holds a lock.
+        wait_until(lambda: len(recorded()) >= len(delivered), "the guard to write what the recorder could not", 300)
+        assert recorded()[: len(delivered)] == delivered
 
 
 @needs_strace

@@ -36,7 +36,7 @@ from mcp_types import (
 )
 
 from captures.frame import Frame
-from tests.analysis.traces import alarms
+from tests.analysis.traces import alarms, findings_of
 from tests.harness import DEADLINE_S, ROOT, Place, frames, members_of, wait_until
 from tests.http_harness import Upstream, answering, serving
 
@@ -476,6 +476,35 @@ def test_a_server_without_event_streams(place: Place, era: str) -> None:
     test_every_message_is_recorded_once_in_its_exchange(run)
     assert {frame.unit for found in run.frames().values() for frame in found} == {"http_body"}
     assert run.verified == 0
+
+
+class ModernOverSse(Talk):
+    """The modern era over the older transport: a probe goes to the address that the stream announces."""
+
+    @asynccontextmanager
+    async def client(self, **_how: Any) -> AsyncIterator[Client]:
+        with anyio.fail_after(DEADLINE_S):
+            async with Client(sse_client(self.url), mode="auto", cache=None) as client:
+                yield client
+
+
+def test_rules_of_the_newer_transport_leave_the_older_one_alone(place: Place) -> None:
+    async def converse(talk: Talk) -> None:
+        async with talk.client() as client:
+            talk.note("revision", client.protocol_version)
+            await talk.call(client, "count", steps=3)
+            async with client.listen(tools_list_changed=True, resource_subscriptions=["note://groceries"]) as changes:
+                await talk.call(client, "change")
+                talk.note("changes", [str(await anext(changes)), str(await anext(changes))])
+            await talk.give_up(client)
+
+    with serve_sdk(place, "--sse") as (url, _), serving(place, url) as recorder:
+        talk = ModernOverSse(recorder.url, STATELESS)
+        anyio.run(converse, talk)
+    assert ("revision", STATELESS) in talk.transcript
+    assert ("given up", True) in talk.transcript
+    assert alarms(recorder.capture) == []
+    assert {one.session for one in findings_of(recorder.capture)} == {1}
 
 
 BATCH = [

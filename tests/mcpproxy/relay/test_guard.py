@@ -209,6 +209,8 @@ AT_ONCE = 25
 def _signal_at_random(place: Place, rounds: int, seed: int) -> None:
     """Signals to recorders at moments from their first instruction to their last: nothing hangs, nothing stays."""
     chance = random.Random(seed)
+    # Servers that obey nothing are ended after five seconds: by then the next are under way.
+    everyone: list[Session] = []
     for _ in range(rounds // AT_ONCE):
         due = sorted(chance.uniform(0, 2) for _ in range(AT_ONCE))
         began = time.monotonic()
@@ -220,12 +222,13 @@ def _signal_at_random(place: Place, rounds: int, seed: int) -> None:
             session.process.send_signal(chance.choice([signal.SIGTERM, signal.SIGINT, signal.SIGKILL]))
         for session in sessions:
             session.close()
-        for session in sessions:
-            session.end()
-        wait_until(lambda: not _end_grandchildren(place), "every process to be gone")
-        for session in sessions:
-            if session.capture is not None and session.capture.exists() and session.capture.stat().st_size:
-                assert session.records()[0].rec == "header"
+        everyone += sessions
+    for session in everyone:
+        session.end()
+    wait_until(lambda: not _end_grandchildren(place), "every process to be gone")
+    for session in everyone:
+        if session.capture is not None and session.capture.exists() and session.capture.stat().st_size:
+            assert session.records()[0].rec == "header"
 
 
 def _end_grandchildren(place: Place) -> list[int]:

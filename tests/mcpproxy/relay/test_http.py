@@ -5,8 +5,6 @@ import hashlib
 import os
 import signal
 import socket
-import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from tests.http_harness import (
     OK,
     PING,
     STREAM,
+    Authority,
     Serving,
     Upstream,
     Wire,
@@ -681,40 +680,6 @@ def test_an_upstream_that_does_not_answer(place: Place) -> None:
 
 
 # --- TLS ---
-
-
-class Authority:
-    """A certificate authority of one test, made by openssl."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.file = folder / "ca.pem"
-        self._openssl(
-            "req", "-x509", "-key", self._key("ca"), "-out", str(self.file), "-subj", "/CN=test", "-days", "2"
-        )
-
-    def context(self, name: str, *, days: int = 2) -> ssl.SSLContext:
-        """A server's side of TLS, for an alternative name such as `IP:127.0.0.1`."""
-        request, extension, certificate = (str(self.folder / f"server.{end}") for end in ("csr", "ext", "pem"))
-        Path(extension).write_text(f"subjectAltName={name}\n")
-        key = self._key("server")
-        self._openssl("req", "-new", "-key", key, "-subj", "/CN=server", "-out", request)
-        authority = ("-CA", str(self.file), "-CAkey", str(self.folder / "ca.key"), "-CAcreateserial")
-        self._openssl(
-            "x509", "-req", "-in", request, *authority, "-days", str(days), "-extfile", extension, "-out", certificate
-        )
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        made.load_cert_chain(certificate, key)
-        return made
-
-    def _key(self, name: str) -> str:
-        path = str(self.folder / f"{name}.key")
-        self._openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path)
-        return path
-
-    @staticmethod
-    def _openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=DEADLINE_S)
 
 
 @pytest.fixture

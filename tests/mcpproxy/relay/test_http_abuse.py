@@ -3,10 +3,12 @@
 import contextlib
 import gzip
 import os
+import re
 import socket
 import ssl
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -423,7 +425,7 @@ def test_more_connections_than_descriptors(place: Place) -> None:
         wire.say(STREAM)
         wire.request()
         # A connection that was given up for want of descriptors takes nothing more.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        with contextlib.suppress(OSError):
             wire.say(chunked(b"data: later\n\n"))
             wire.rest()
 
@@ -451,6 +453,57 @@ def test_more_connections_than_descriptors(place: Place) -> None:
 
         wait_until(serves_again, "connections to be taken again")
     assert place.run("verify", str(served.capture)).returncode == 0
+
+
+def limited(soft: int, hard: int) -> str:
+    """Code that limits the open files of a process."""
+    return f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))"
+
+
+def test_the_connections_are_as_many_as_the_user_allows(place: Place) -> None:
+    with (
+        Upstream(_stream) as upstream,
+        serving(place, upstream, "--max-connections", "3") as served,
+        contextlib.ExitStack() as stack,
+    ):
+        for _ in range(3):
+            client = stack.enter_context(served.client())
+            client.say(GET)
+            assert client.head() == STREAM
+        with served.client() as client:
+            client.say(GET)
+            answer = client.rest()
+            assert_ours(answer, 503)
+            assert b"there are 3 connections already" in answer
+
+
+def _stream(wire: Wire) -> None:
+    wire.head()
+    wire.say(STREAM)
+    wire.rest()
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_needed(place: Place) -> None:
+    before = limited(64, 256)
+    with Upstream(_stream) as upstream, serving(place, upstream, "--max-connections", "100", before=before) as served:
+        limits = Path(f"/proc/{served.pid}/limits").read_text()
+        assert re.search(r"^Max open files +232 +256 ", limits, re.MULTILINE), limits
+        with contextlib.ExitStack() as stack:
+            for _ in range(100):
+                client = stack.enter_context(served.client())
+                client.say(GET)
+                assert client.head() == STREAM
+
+
+def test_more_connections_than_the_system_allows_are_refused_at_once(place: Place) -> None:
+    session, capture = start_serving(place, "--max-connections", "113", "http://127.0.0.1:9/", before=limited(64, 256))
+    assert session.end() == 2
+    told = session.errors().decode()
+    assert told == (
+        "mcpproxy: --max-connections 113 needs 258 open files, but the system allows 256: raise the limit "
+        "(ulimit -Hn, LimitNOFILE=), or use 112 or fewer\n"
+    )
+    assert not capture.exists()
 
 
 # --- when we refuse ---
@@ -650,7 +703,7 @@ def test_loopback_of_ipv6(place: Place) -> None:
         assert served.ended()[0]["peer"].startswith("[::1]:")
 
 
-@pytest.mark.parametrize("listen", ["9000", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1", "[::1]"])
+@pytest.mark.parametrize("listen", ["", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1", "[::1]"])
 def test_an_address_to_listen_on_that_is_none(place: Place, listen: str) -> None:
     assert "--listen" in usage_error(place, "--listen", listen, "http://127.0.0.1:9/")
 
@@ -662,9 +715,10 @@ def test_a_port_that_is_busy(place: Place) -> None:
         assert "name another port" in told
 
 
-def test_the_port_is_the_one_asked_for(place: Place) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1:", ""], ids=["with a host", "alone"])
+def test_the_port_is_the_one_asked_for(place: Place, host: str) -> None:
     port = free_port()
-    with Upstream(answering(OK)) as upstream, serving(place, upstream, "--listen", f"127.0.0.1:{port}") as served:
+    with Upstream(answering(OK)) as upstream, serving(place, upstream, "--listen", f"{host}{port}") as served:
         assert served.url == f"http://127.0.0.1:{port}/mcp"
 
 

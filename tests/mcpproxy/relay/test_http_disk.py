@@ -29,8 +29,7 @@ def test_a_disk_that_refuses_changes_no_traffic_and_recording_resumes(place: Pla
         for _ in range(60):
             client.say(request)
             assert client.hear(len(OK)) == OK
-        # A write that was refused has left less than a line of room; before, there may be room for many.
-        wait_until(lambda: served.capture.stat().st_size > LIMIT - 1_500, "the disk to be full")
+        served.wait_to_hear(b"File too large")
         assert served.capture.stat().st_size <= LIMIT
         resource.prlimit(served.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         wait_until(lambda: served.capture.stat().st_size > LIMIT, "recording to resume")
@@ -51,8 +50,7 @@ def test_a_disk_that_refuses_to_the_end_is_told(place: Place) -> None:
         for _ in range(60):
             client.say(request)
             assert client.hear(len(OK)) == OK
-        # A write that was refused has left less than a line of room; before, there may be room for many.
-        wait_until(lambda: served.capture.stat().st_size > LIMIT - 1_500, "the disk to be full")
+        served.wait_to_hear(b"File too large")
     assert b"File too large" in served.errors
     assert b"records" in served.errors.splitlines()[-2]
     assert place.run("verify", str(served.capture)).returncode == 3

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -90,6 +91,19 @@ def test_a_server_that_dies_of_a_signal_to_us_is_gone_as_in_a_direct_run(place: 
     session.process.send_signal(signal.Signals[name])
     assert session.end(5.0) == -signal.Signals[name]
     assert session.errors() == b""
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "recorded"])
+def test_a_shell_that_dies_of_a_signal_leaves_its_stubborn_child_as_in_a_direct_run(
+    place: Place, *, direct: bool
+) -> None:
+    session = place.start(["sh", "-c", f"{shlex.join(map(os.fsdecode, peer('stubborn')))}; true"], direct=direct)
+    child = session.told()["ready"]
+    session.process.send_signal(signal.SIGTERM)
+    assert session.end() == -signal.SIGTERM
+    assert is_alive(child)
+    os.kill(child, signal.SIGKILL)
+    wait_until(lambda: not is_alive(child), "the child to be gone")
 
 
 def test_ctrl_c_while_we_start_is_no_traceback(place: Place) -> None:

@@ -109,7 +109,7 @@ def fields(draw: st.DrawFn) -> list[tuple[bytes, bytes, bytes]]:
 def chunked(draw: st.DrawFn) -> tuple[bytes, bytes, bytes, Fields]:
     """The chunks on the wire, what they hold, the rest on the wire, and the trailers."""
     framing = payload = b""
-    spellings = st.sampled_from(["%x", "%X", "%03x", "%x;a", "%x;a=b;c", '%x;q="\t x;"'])
+    spellings = st.sampled_from(["%x", "%X", "%03x", "%x;a", "%x;a=b;c", '%x;q="\t x;"', r'%x;q="\"x;\\"'])
     for content in draw(st.lists(st.binary(min_size=1, max_size=40), max_size=4)):
         framing += (draw(spellings) % len(content)).encode() + b"\r\n" + content + b"\r\n"
         payload += content
@@ -490,6 +490,14 @@ REFUSED_CHUNKS = {
     "empty extension": b"1;\r\na\r\n",
     "extension with white space": b"1; a\r\nb\r\n",
     "extension that is not closed": b'1;a="b\r\nc\r\n',
+    "extension that a quoted pair does not close": b'1;a="b\\"\r\nc\r\n',
+    "extension that ends in half a quoted pair": b'1;a="b\\\r\nc\r\n',
+    "quoted pair outside of quotes": b"1;a=b\\c\r\n",
+    "LF in a quoted pair": b'1;a="\\\n"\r\n',
+    "CR in a quoted pair": b'1;a="\\\r"\r\n',
+    "NUL in a quoted pair": b'1;a="\\\0"\r\n',
+    "byte outside ASCII in a quoted pair": b'1;a="\\\xe9"\r\n',
+    "text behind a quoted extension": b'1;a="b\\""c\r\n',
     "NUL in an extension": b"1;a\0b\r\n",
     "byte outside ASCII in an extension": b"1;\xe9\r\n",
     "longer than its size": b"1\r\nab\r\n",
@@ -552,6 +560,21 @@ def test_a_chunk_size_line_has_at_most_its_maximum() -> None:
     size = b"1;" + b"x" * (MAX_CHUNK_LINE - 2)
     assert fed([CHUNKED + size + b"\r\na\r\n"])[1:] == [Body(size + b"\r\na\r\n", b"a")]
     assert refusal_of(CHUNKED + size + b"x\r\n").status == 400
+
+
+@pytest.mark.parametrize("value", [rb'"a\"b"', rb'"\\"', rb'"\\\""', b'"\\\t\\ ;\\;"', b'""', b'"0\\;x=1"'])
+def test_a_quoted_chunk_extension_may_hold_quoted_pairs(value: bytes) -> None:
+    """RFC 9112, 7.1.1: a value is a token or a quoted string, and that holds quoted pairs (RFC 9110, 5.6.4)."""
+    wire = b"1;n=" + value + b";m\r\na\r\n"
+    body = fed([CHUNKED + wire + b"0\r\n\r\n"])[1:]
+    assert body == [Body(wire, b"a"), End(b"0\r\n\r\n")]
+    by_byte = fed([bytes([byte]) for byte in CHUNKED + wire])
+    assert b"".join(one.wire for one in by_byte if isinstance(one, Body)) == wire
+
+
+def test_a_long_quoted_extension_that_is_not_closed_is_refused() -> None:
+    for size in (b'1;n="' + b"\\a" * 120, b'1;n="' + b"a" * 240, b'1;n="' + b"\\" * 241):
+        assert refusal_of(CHUNKED + size + b"\r\n").status == 400
 
 
 def test_chunk_extensions_may_not_be_most_of_the_message() -> None:

@@ -406,3 +406,27 @@ def test_many_lines_and_events_in_one_chunk_take_linear_time() -> None:
     assert len(fed([b"data\n\n" * 200_000])) == 200_000
     assert len(fed([b"data: x\n" * 400_000])) == 1
     assert time.process_time() - begun < PATIENCE_S
+
+
+DATA_LINES = st.lists(st.sampled_from([b"data:", b"data: x", b"data:  y", b"data:data: z", b"data:\xff"]), min_size=8)
+
+
+@given(DATA_LINES, st.sampled_from([b"\n", b"\r\n", b"\r"]), st.sampled_from([b"", b"data: be", b"id: 1\n"]), cuts)
+def test_many_data_lines_are_taken_as_one_by_one(lines: list[bytes], end: bytes, before: bytes, at: list[int]) -> None:
+    """Long runs of data lines are taken together."""
+    stream = before + b"".join(line + end for line in lines)
+    for whole in (stream, stream + end, stream + b"data", stream + b"event: e" + end + end + stream):
+        assert fed(cut(whole, at)) == expected(whole)
+
+
+def test_twice_as_many_data_lines_take_about_twice_the_time() -> None:
+    def seconds(size: int) -> float:
+        chunk, splitter = b"data:x\n" * 9362, EventSplitter()  # 64 KiB
+        began = time.process_time()
+        parts = [event for _ in range(size // len(chunk)) for event in splitter.feed(chunk)]
+        parts += splitter.feed(b"\n")
+        took = time.process_time() - began
+        assert parts[-1].part == len(parts)
+        return took
+
+    assert seconds(30 * MIB) < 5 * max(seconds(15 * MIB), 0.02)

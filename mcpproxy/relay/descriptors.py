@@ -1,0 +1,63 @@
+"""How many clients there can be: each takes two descriptors, for its own connection and for that to the upstream."""
+
+import resource
+from typing import Final
+
+USUAL: Final = 1024
+"""Connections at a time, unless the user names a number."""
+SPARE: Final = 32
+"""Descriptors for ourselves, and for clients that get 503 because there are too many."""
+
+
+class TooFewDescriptors(Exception):
+    """The system does not let this process open as many files as the connections need."""
+
+    def __init__(self, needed: int, allowed: int) -> None:
+        super().__init__(f"{needed} open files are needed and {allowed} allowed")
+        self.needed = needed
+        self.allowed = allowed
+
+    @property
+    def connections(self) -> int:
+        """How many connections the allowed open files are enough for."""
+        return _connections(self.allowed)
+
+
+def connections(wanted: int | None) -> int:
+    """How many connections to serve at a time; raises this process's soft limit of open files as far as they need it.
+
+    Args:
+        wanted: exactly this many; None for the usual number, or for as many as the system allows if that is fewer.
+
+    Raises:
+        TooFewDescriptors: the system allows fewer than `wanted`.
+    """
+    needed = 2 * (USUAL if wanted is None else wanted) + SPARE
+    allowed = _raised(needed)
+    if allowed >= needed:
+        return USUAL if wanted is None else wanted
+    if wanted is None:
+        return _connections(allowed)
+    raise TooFewDescriptors(needed, allowed)
+
+
+def _connections(descriptors: int) -> int:
+    return max(1, (descriptors - SPARE) // 2)
+
+
+def _raised(needed: int) -> int:
+    """The soft limit, raised to what is needed or as far as possible."""
+    soft, hard = (_finite(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
+    if soft < needed and soft < hard:
+        try:
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (min(needed, hard), resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+            )
+        except (OSError, ValueError):  # some systems enforce a lower limit than they report
+            return soft
+        return min(needed, hard)
+    return soft
+
+
+def _finite(limit: int) -> int:
+    return 1 << 40 if limit == resource.RLIM_INFINITY else limit

@@ -1,0 +1,217 @@
+"""One connection's flood does not keep the other clients of `serve` waiting; `bench.fairness` has the figures."""
+
+import asyncio
+import contextlib
+import gzip
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bench.http_peers import FLOODS, ZIPPED
+from mcpproxy.relay.turns import TURN_S, Turns
+from tests.harness import Place, frames, wait_until
+from tests.http_harness import (
+    OK,
+    PING,
+    STREAM,
+    Serving,
+    Upstream,
+    Wire,
+    chunked,
+    post,
+    serving,
+)
+
+ROUNDS = 30
+BOUND = 8
+"""The most that the 95th percentile may be, a multiple of the calm one; tested as ten times that, for busy machines."""
+LEAST_S = 0.002
+"""The least that the calm time is taken to be."""
+ENOUGH = 4 << 20
+"""Bytes of a flood that cross before other clients are measured."""
+
+
+def test_work_of_several_takes_turns_and_leaves_each_turn() -> None:
+    """One step a turn where a step takes long, in the order of the queue; the loop is free between."""
+    done: list[str] = []
+
+    def work(name: str, steps: int) -> Callable[[], bool]:
+        left = [steps]
+
+        def step() -> bool:
+            until = time.monotonic() + 2 * TURN_S
+            while time.monotonic() < until:
+                pass
+            done.append(name)
+            left[0] -= 1
+            return left[0] > 0
+
+        return step
+
+    async def main() -> None:
+        turns = Turns()
+        turns.add(work("a", 3))
+        turns.add(work("b", 2))
+        while len(done) < 5:
+            before = len(done)
+            await asyncio.sleep(0)
+            assert len(done) <= before + 1
+
+    asyncio.run(main())
+    assert done == ["a", "b", "a", "b", "a"]
+
+
+def test_work_that_fails_ends_alone() -> None:
+    done: list[str] = []
+    said: list[str] = []
+
+    def broken() -> bool:
+        raise ValueError("broken")
+
+    def work() -> bool:
+        done.append("work")
+        return len(done) < 3
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(str(context["exception"])))
+        turns = Turns()
+        turns.add(work)
+        turns.add(broken)
+        await asyncio.wait_for(turns.finish(), 60)
+
+    asyncio.run(main())
+    assert (done, said) == (["work"] * 3, ["broken"])
+
+
+def latency(served: Serving, client: Wire) -> float:
+    """The 95th percentile of round trips, in seconds."""
+    took = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        client.say(post(PING))
+        assert client.hear(len(OK)) == OK
+        took.append(time.perf_counter() - began)
+    return statistics.quantiles(took, n=20)[-1]
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+def test_the_others_are_served_beside_a_flood(place: Place, kind: str) -> None:
+    flood = FLOODS[kind]
+    over = threading.Event()
+    crossed = [0]
+
+    def pour(wire: Wire) -> None:
+        unit = flood.unit * ((256 << 10) // len(flood.unit) + 1)
+        with until_over():
+            wire.say(flood.head)
+            while not over.is_set():
+                wire.say(unit)
+
+    def swallow(wire: Wire) -> None:
+        with until_over():
+            while data := wire.sock.recv(1 << 18):
+                crossed[0] += len(data)
+
+    @contextlib.contextmanager
+    def until_over() -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            assert over.is_set()
+
+    def script(wire: Wire) -> None:
+        first = wire.head()
+        if b" /mcp " in first:
+            while first:
+                wire.hear(len(PING))
+                wire.say(OK)
+                first = wire.head()
+        elif flood.down:
+            pour(wire)
+        else:
+            swallow(wire)
+
+    with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as other:
+        calm = max(latency(served, other), LEAST_S)
+        with served.client() as flooding:
+            if flood.down:
+                flooding.say(b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            work = threading.Thread(target=swallow if flood.down else pour, args=(flooding,), daemon=True)
+            work.start()
+            wait_until(lambda: crossed[0] > min(ENOUGH, 40 * len(flood.unit)), "the flood")
+            beside = latency(served, other)
+            over.set()
+            flooding.sock.shutdown(socket.SHUT_RDWR)
+            work.join()
+    assert beside <= 10 * BOUND * calm, (beside, calm)
+
+
+def test_a_compressed_flood_is_recorded_whole_and_in_order(place: Place) -> None:
+    """The content of a few compressed bytes is recorded piece by piece, all of it before what came after it."""
+    count = 20_000
+    events = b"".join(b'data:{"jsonrpc":"2.0","method":"m","params":{"n":%d}}\n\n' % n for n in range(count))
+    result = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    last = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(result), result)
+
+    def script(wire: Wire) -> None:
+        wire.head()
+        wire.say(ZIPPED + chunked(gzip.compress(events)) + last)
+        wire.rest()
+
+    with Upstream(script) as upstream, serving(place, upstream) as served:
+        with served.client() as client:
+            client.say(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n" + post(PING))
+            client.through(b'"result":{}}')
+        assert [members["ended_by"] for members in served.ended(2)] == ["complete", "complete"]
+    found = frames(served.capture, "s2c")
+    assert len(found) == count + 1
+    assert b"".join(b"data:%b\n\n" % frame.raw for frame in found[:-1]) == events
+    assert found[-1].verdict.id == b"1"
+
+
+def test_what_has_crossed_is_recorded_though_the_recorder_is_ended_meanwhile(place: Place) -> None:
+    count = 60_000
+    events = (b'data:{"jsonrpc":"2.0","method":"m","params":{"n":%d}}\n\n' % n for n in range(count))
+    body = gzip.compress(b"".join(events))
+
+    def script(wire: Wire) -> None:
+        wire.head()
+        wire.say(ZIPPED + chunked(body))
+        wire.rest()
+
+    with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
+        client.say(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        client.through(b"\r\n0\r\n\r\n")
+        assert served.stop() == 0
+        assert len(frames(served.capture, "s2c")) == count
+
+
+@pytest.mark.parametrize("up", [True, False], ids=["up", "down"])
+def test_a_long_read_then_an_end_arrives_whole(place: Place, up: bool) -> None:
+    """An end of file, or of the connection, waits for the portions before it."""
+    body = b"1\r\nx\r\n" * 60_000 + b"0\r\n\r\n"
+    heard = []
+
+    def script(wire: Wire) -> None:
+        if up:
+            heard.append(wire.rest())
+            wire.say(OK)
+        else:
+            wire.head()
+            wire.say(STREAM + body)
+
+    head = b"POST /other HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
+        if up:
+            client.say(head + body)
+            client.hang_up()
+            assert client.rest() == OK
+            assert heard == [upstream.as_seen(head) + body]
+        else:
+            client.say(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert client.rest() == STREAM + body
+        assert served.ended()[0]["ended_by"] == "complete"

@@ -1,0 +1,53 @@
+"""The attacks of `test_http_abuse` and the floods, once more: over TLS to the upstream, and on the loop of uvloop."""
+
+import inspect
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests import http_harness
+from tests.harness import Place
+from tests.http_harness import Authority, Surroundings
+from tests.mcpproxy.relay import test_http_abuse, test_http_fairness
+
+Attack = Callable[[Place], None]
+
+
+def attacks(*modules: object) -> Iterator[Attack]:
+    """The tests of these modules that need only the fixture `place`."""
+    for module in modules:
+        for name, test in vars(module).items():
+            if name.startswith("test_") and list(inspect.signature(test).parameters) == ["place"]:
+                marks = {mark.name for mark in getattr(test, "pytestmark", [])}
+                if "soak" not in marks:
+                    yield test
+
+
+def name_of(attack: Attack) -> str:
+    return attack.__name__.removeprefix("test_")
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    try:
+        return Authority(tmp_path_factory.mktemp("authority"))
+    except FileNotFoundError:
+        pytest.skip("there is no openssl to make certificates with")
+
+
+@pytest.mark.parametrize(("tls", "uvloop"), [(True, False), (False, True), (True, True)], ids=["TLS", "uvloop", "both"])
+@pytest.mark.parametrize("attack", list(attacks(test_http_abuse, test_http_fairness)), ids=name_of)
+def test_in_other_surroundings(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    attack: Attack,
+    *,
+    tls: bool,
+    uvloop: bool,
+) -> None:
+    if uvloop:
+        pytest.importorskip("uvloop")
+    authority = request.getfixturevalue("authority") if tls else None
+    monkeypatch.setattr(http_harness, "surroundings", Surroundings(authority, uvloop))
+    attack(place)

@@ -1,0 +1,152 @@
+"""The wheel and the source package: built, whole, and tried where nothing else is but what they say they need."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+
+from mcpproxy import __version__
+from tests.mcpproxy.tui.test_pty import Terminal
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("captures", "analysis", "mcpproxy")
+NAME = f"mcpproxy-{__version__}"
+RUN_S = 100
+
+
+def build(source: Path, into: Path, target: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(into)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        timeout=RUN_S,
+    )
+
+
+def ours(names: list[str]) -> set[str]:
+    """The files of the three packages."""
+    return {name for name in names if name.partition("/")[0] in PACKAGES and not name.endswith("/")}
+
+
+def files_of(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return ours(archive.namelist())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel, and the source package unpacked."""
+    folder = tmp_path_factory.mktemp("built")
+    build(ROOT, folder, "wheel")
+    build(ROOT, folder, "sdist")
+    with tarfile.open(folder / f"{NAME}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def test_the_wheel_holds_every_file_of_the_packages_and_no_other(built: Path) -> None:
+    names = [
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    assert {Path(name).suffix for name in names} >= {".py", ".sql", ".md", ".typed"}
+    assert files_of(built / f"{NAME}-py3-none-any.whl") == set(names)
+
+
+def test_the_source_package_gives_the_same_wheel_and_has_the_tests_and_docs(built: Path, tmp_path: Path) -> None:
+    build(built / NAME, tmp_path, "wheel")
+    wheel = f"{NAME}-py3-none-any.whl"
+    assert files_of(tmp_path / wheel) == files_of(built / wheel)
+    for name in ("Makefile", "README.md", "LICENSE", "pyproject.toml", "docs/ci.md", "tests/test_packages.py"):
+        assert (built / NAME / name).is_file()
+
+
+class Fresh(NamedTuple):
+    """An environment in which the wheel is installed, with the packages that it asks for and no others."""
+
+    program: Path
+    variables: dict[str, str]
+    here: Path
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [str(self.program), *arguments]
+        return subprocess.run(
+            command,
+            cwd=self.here,
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+        )
+
+
+def needed(found: Distribution, seen: dict[str, Distribution]) -> dict[str, Distribution]:
+    """What a package asks for here, without extras, and what that asks for."""
+    for text in found.requires or ():
+        wanted = Requirement(text)
+        if wanted.name not in seen and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+            seen[wanted.name] = distribution(wanted.name)
+            needed(seen[wanted.name], seen)
+    return seen
+
+
+def tops(found: Distribution) -> Iterator[Path]:
+    """The files and folders of a package that stand in the folder for packages."""
+    for name in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+        yield Path(str(found.locate_file(name)))
+
+
+@pytest.fixture(scope="module")
+def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    python = folder / "venv/bin/python"
+    wheel = built / f"{NAME}-py3-none-any.whl"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install"]
+    subprocess.run([*pip, "--no-index", "--no-deps", str(wheel)], check=True, capture_output=True, timeout=RUN_S)
+    (site,) = (folder / "venv/lib").glob("python*/site-packages")
+    (installed,) = Distribution.discover(name="mcpproxy", path=[str(site)])
+    for found in needed(installed, {}).values():
+        for top in tops(found):
+            if not (site / top.name).exists():
+                (site / top.name).symlink_to(top)
+    (folder / "here").mkdir()
+    variables = {"HOME": str(folder / "home"), "PATH": os.environ["PATH"], "TERM": "xterm-256color"}
+    return Fresh(python.with_name("mcpproxy"), {**variables, "LC_ALL": "C.UTF-8"}, folder / "here")
+
+
+def test_the_program_runs_from_the_wheel_with_what_it_asks_for(fresh: Fresh) -> None:
+    version = fresh.run("--version")
+    assert (version.returncode, version.stdout, version.stderr) == (0, f"mcpproxy {__version__}\n", "")
+    demo = fresh.run("demo")
+    assert demo.returncode == 0, demo.stderr
+    assert "framing/stdout-not-json" in demo.stdout
+    # These read data files of the package, and load the heavy ones among those that it asks for.
+    counted = fresh.run("query", "--json", "select count(*) as answers from latency", "demo")
+    assert counted.returncode == 0, counted.stderr
+    assert fresh.run("check", "demo").returncode == 1
+    assert fresh.run("stats", "demo").returncode == 0
+
+
+def test_its_demo_is_drawn_on_a_terminal_and_q_ends_it(fresh: Fresh) -> None:
+    terminal = Terminal(["--demo"], fresh.variables, (100, 30), (str(fresh.program),))
+    try:
+        terminal.until(lambda: "? help" in terminal.text() and "● demo" in terminal.text())
+        terminal.press("q")
+        terminal.until(lambda: terminal.process.poll() is not None)
+        assert terminal.process.returncode == 0
+    finally:
+        terminal.close()

@@ -1,0 +1,178 @@
+"""The recipes of docs/ci.md, run as a job runs them: with the official SDK, whose client gives a server no environment.
+
+Of a job the lines that it hands to a shell are run, each in a shell of its own that stops at the first failure, in a
+folder with a `server.py` and a `client.py`. Only what installs is left out: programs come from the environment at hand.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs/ci.md"
+RUN_S = 100
+CLIENT = """
+import sys
+import anyio
+from mcp import Client, StdioServerParameters, stdio_client
+
+async def main():
+    async with Client(stdio_client(StdioServerParameters(command=sys.argv[1], args=sys.argv[2:]))) as client:
+        assert (await client.call_tool("add", {"a": 19, "b": 23})).content[0].text == "42"
+
+anyio.run(main)
+"""
+SERVER = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("adder", log_level="ERROR")
+
+@server.tool()
+def add(a: int, b: int) -> str:
+    return str(a + b)
+
+"""
+START = "server.run()\n"
+FAULTY = 'print("Loaded 1 tool", flush=True)\n'
+"""What does not belong on stdout."""
+RULE = "framing/stdout-not-json"
+
+
+class Step(NamedTuple):
+    """A line that a job hands to a shell."""
+
+    name: str
+    line: str
+    always: bool
+    """Whether it runs after a failure, too."""
+
+
+class Job:
+    """A job in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "checkout"
+        self.folder.mkdir()
+        programs = folder / "bin"
+        programs.mkdir()
+        for name, arguments in (("python", ""), ("mcpproxy", " -P -m mcpproxy")):
+            program = programs / name
+            program.write_text(f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n')
+            program.chmod(0o755)
+        self.environment = {
+            "HOME": str(folder / "home"),
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "LC_ALL": "C.UTF-8",
+            "CI": "true",
+        }
+        (self.folder / "client.py").write_text(CLIENT)
+
+    def serves(self, *, faulty: bool) -> None:
+        (self.folder / "server.py").write_text(SERVER + FAULTY * faulty + START)
+
+    def shell(self, text: str) -> "subprocess.CompletedProcess[str]":
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+        )
+
+    def run(self, steps: list[Step]) -> "dict[str, subprocess.CompletedProcess[str]]":
+        """What became of each step that ran."""
+        done: dict[str, subprocess.CompletedProcess[str]] = {}
+        for step in steps:
+            if step.always or all(one.returncode == 0 for one in done.values()):
+                done[step.name] = self.shell(step.line)
+        return done
+
+
+def section(heading: str) -> str:
+    """The block of code below a heading of the page."""
+    (found,) = re.findall(rf"^## {heading}\n.*?^```\w+\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert isinstance(found, str)
+    return found
+
+
+def github() -> list[Step]:
+    block = section("GitHub Actions")
+    assert " env:" not in block, "the steps are run without it"
+    parts = re.findall(r"^      - name: (.*)\n(?:        if: (.*)\n)?        run: (.*)$", block, re.MULTILINE)
+    assert len(parts) == block.count(" run: ")
+    return [Step(name, line, condition == "always()") for name, condition, line in parts if name != "Install"]
+
+
+def gitlab() -> list[Step]:
+    lines = re.findall(r"^    - (.*)$", section("GitLab"), re.MULTILINE)
+    return [Step(line, line, always=False) for line in lines if not line.startswith("pip install ")]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+def test_the_job_for_github_fails_at_the_check_and_still_reports(job: Job) -> None:
+    job.serves(faulty=True)
+    done = job.run(github())
+    assert {name: one.returncode for name, one in done.items()} == {"Record": 0, "Check": 1, "Write the report": 0}
+    annotated = rf"^::error title={RULE},file=captures/[^/]+\.mcpcap,line=\d+::"
+    assert re.search(annotated, done["Check"].stdout, re.MULTILINE)
+    (report,) = re.findall(r"sarif_file: (.*)", section("GitHub Actions"))
+    (kept,) = re.findall(r" path: (.*)", section("GitHub Actions"))
+    results = json.loads((job.folder / report).read_text())["runs"][0]["results"]
+    (uri,) = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results}
+    assert (job.folder / uri).parent == job.folder / kept
+    assert (job.folder / uri).is_file()
+
+
+def test_the_job_for_github_passes_with_a_sound_server(job: Job) -> None:
+    job.serves(faulty=False)
+    done = job.run(github())
+    assert {one.returncode for one in done.values()} == {0}, done
+    assert len(done) == len(github()) > 2
+
+
+def test_the_job_for_gitlab_has_its_report_whether_it_fails_or_not(job: Job) -> None:
+    (report,) = re.findall(r" junit: (.*)", section("GitLab"))
+    job.serves(faulty=True)
+    assert [one.returncode for one in job.run(gitlab()).values()] == [0, 1]
+    root = ET.parse(job.folder / report).getroot()
+    assert [case.attrib["name"] for case in root.iterfind("testsuite/testcase[failure]")] == [RULE]
+    for capture in (job.folder / "captures").iterdir():
+        capture.unlink()
+    job.serves(faulty=False)
+    assert [one.returncode for one in job.run(gitlab()).values()] == [0, 0]
+    assert ET.parse(job.folder / report).getroot().attrib["failures"] == "0"
+
+
+def test_a_baseline_accepts_what_the_next_job_finds_again_and_nothing_new(job: Job) -> None:
+    record = github()[0].line
+    job.serves(faulty=True)
+    assert job.shell(record).returncode == 0
+    update, check = section("A baseline").splitlines()
+    assert [job.shell(line).returncode for line in (update, check)] == [0, 0]
+    assert job.shell(record).returncode == 0
+    assert "2 accepted by the baseline" in job.shell(f"{check} --rule {RULE}").stdout
+    (job.folder / "accepted.jsonl").write_text("")
+    assert job.shell(check).returncode == 1
+
+
+def test_a_job_that_trusts_the_environment_fails_and_is_shown_the_capture(job: Job) -> None:
+    job.serves(faulty=False)
+    job.environment["MCPPROXY_CAPTURES"] = "captures"
+    assert job.shell(github()[0].line.replace("--capture captures/ ", "")).returncode == 0
+    done = job.shell("mcpproxy check captures")
+    (capture,) = (job.folder.parent / "home").rglob("*.mcpcap")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert str(capture) in done.stderr

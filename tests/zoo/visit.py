@@ -1,0 +1,327 @@
+"""One animal, directly and through the recorder, in the same working directory."""
+
+import contextlib
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from captures.integrity import inspect
+from captures.reader import Capture
+from tests.harness import Place, Session, frames, is_alive, members_of
+from tests.http_harness import free_port, serving
+from tests.zoo.findings import Finding, checked
+from tests.zoo.install import bin_of, node, place_of
+from tests.zoo.mask import Run, differences
+from tests.zoo.rows import HERE, Animal, filled
+from tests.zoo.talk import END_S, SCENARIOS, Http, Scenario, Sse, Stdio, Way, converse, parsed, part_names
+
+START_S = 40.0
+"""How long a server may take to listen."""
+NOTICE_S = 0.5
+"""How long a server gets to notice that its client has left; some log it, and when recorded always have the time."""
+CLIENT_S = 90.0
+"""How long a client may take."""
+TAP, SERVER = HERE / "programs/tap.py", HERE / "programs/mcp_2_server.py"
+DIRECT_RUNS = 5
+"""The most direct runs; more than two are only needed if two happened to be alike."""
+
+
+class WillNotStart(Exception):
+    """The animal does not work here, not even directly; the text says why."""
+
+
+@dataclass
+class Visit:
+    """The result for one animal."""
+
+    animal: Animal
+    kept: bool = True
+    """Whether each capture holds what was sent and received, byte for byte, and none is damaged."""
+    closed: bool = True
+    """Whether its recorder closed each capture; a client that kills what it starts leaves no time for that."""
+    different: dict[str, str] = field(default_factory=dict)
+    """What differs from direct runs: part → the difference."""
+    frames: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def is_same(self, part: str) -> bool:
+        """Whether `exit`, `stderr`, or `traffic` (all else) is as in a direct run."""
+        parts = {key.rpartition(": ")[2] for key in self.different}
+        return not (parts - {"exit", "stderr"} if part == "traffic" else parts & {part})
+
+
+def places_of(animal: Animal, work: Path, port: int) -> dict[str, str]:
+    """The values of the placeholders in a row."""
+    place = place_of(animal.registry, animal.packages)
+    return {
+        "bin": str(bin_of(animal.registry, place)),
+        "python": str(place / "venv/bin/python"),
+        "programs": str(place / "programs"),
+        "node": str(node()),
+        "work": str(work),
+        "port": str(port),
+        "server": str(work.parent / "server"),
+        "url": "{url}",
+    }
+
+
+@contextlib.contextmanager
+def prepared(animal: Animal, root: Path, port: int) -> Iterator[tuple[Place, list[str], Path]]:
+    """An empty directory, always at the same path, with the animal's command line for it."""
+    if root.exists():
+        shutil.rmtree(root)
+    work = root / "work"
+    for folder in (work, root / "home"):
+        folder.mkdir(parents=True)
+    place = Place(root)
+    places = places_of(animal, work, port)
+    path = [places["bin"], str(Path(places["node"]).parent), place.environment.get("PATH", "")]
+    place.environment |= {"PATH": ":".join(path), **filled(animal.environment, places)}
+    for name, text in animal.files.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(filled(text, places))
+    try:
+        for command in animal.prepare:
+            subprocess.run(filled(command, places), cwd=work, env=place.environment, check=True, capture_output=True)
+        yield place, filled(animal.command, places), work
+    finally:
+        place.clear()
+
+
+def visit_server(animal: Animal, root: Path) -> Visit:
+    """Have both conversations with a server, each directly and recorded.
+
+    Raises:
+        WillNotStart: it does not answer the first request of the handshake, not even directly.
+    """
+    started = time.monotonic()
+    visit = Visit(animal)
+    for scenario in SCENARIOS:
+        try:
+            direct = [_direct(animal, root, scenario) for _ in range(2)]
+        except OSError as why:
+            raise WillNotStart(str(why)) from why
+        if scenario == "handshake" and not any("answer 1" in part for part in direct[0]):
+            raise WillNotStart(f"it does not answer: {_last_words(direct[0]['stderr'])}")
+        wrapped, capture_is_whole, capture = _wrapped(animal, root, scenario)
+        visit.kept &= capture_is_whole
+        visit.frames += len(frames(capture))
+        visit.findings += checked(Place(root), capture)
+        while (found := differences(direct, wrapped)) and len(direct) < DIRECT_RUNS:
+            direct.append(_direct(animal, root, scenario))
+        visit.different |= {f"{scenario}: {part}": how for part, how in found.items()}
+    visit.seconds = time.monotonic() - started
+    return visit
+
+
+def visit_client(animal: Animal, root: Path) -> Visit:
+    """Run a client, directly and with its server recorded.
+
+    Raises:
+        WillNotStart: it starts no server, not even directly.
+    """
+    started = time.monotonic()
+    visit = Visit(animal)
+    try:
+        direct = [_client_run(animal, root, None)[0] for _ in range(2)]
+    except OSError as why:
+        raise WillNotStart(str(why)) from why
+    if not any(part.startswith("start 1") or part == "server" for part in direct[0]):
+        raise WillNotStart(f"it starts no server: {_last_words(direct[0]['stdout'] + direct[0]['stderr'])}")
+    wrapped, taps = _client_run(animal, root, root / "captures")
+    captures = sorted((root / "captures").rglob("*.mcpcap"), key=lambda path: path.stat().st_ctime_ns)
+    visit.kept = bool(captures) and not any(inspect(Capture(capture)).damage for capture in captures)
+    visit.closed = all(_is_whole(capture) for capture in captures)
+    if animal.transport == "stdio":
+        visit.kept &= len(taps) == len(captures)
+        pairs = zip(sorted(captures, key=_recorded), sorted(taps), strict=False)
+        visit.kept &= all(_is_what_passed(capture, tap) for capture, tap in pairs)
+    for capture in captures:
+        visit.frames += len(frames(capture))
+        visit.findings += checked(Place(root), capture)
+    while (found := differences(direct, wrapped)) and len(direct) < DIRECT_RUNS:
+        direct.append(_client_run(animal, root, None)[0])
+    visit.different = found
+    visit.seconds = time.monotonic() - started
+    return visit
+
+
+def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run, list[tuple[bytes, bytes]]]:
+    """What the client sent, received and printed; and the bytes to and from each server that it started."""
+    port = free_port()
+    with prepared(animal, root, port) as (place, command, work), contextlib.ExitStack() as stack:
+        note = root / "tap"
+        server = [sys.executable, "-I", str(TAP), str(note), sys.executable, "-P", "-m", "mcpproxy.demo.server"]
+        if captures is not None:
+            server = [str(word) for word in place.command(server, "--name", "zoo")]
+            server[server.index("--name") : server.index("--name")] = ["--capture", f"{captures}/"]
+            captures.mkdir(mode=0o700)
+        program = root / "server"
+        program.write_text("#!/bin/sh\nexec " + shlex.join(server) + "\n")
+        program.chmod(0o755)
+        end: Run = {}
+        url = f"http://127.0.0.1:{port}/mcp"
+        if animal.transport == "http":
+            listener = [sys.executable, "-P", str(SERVER), "streamable-http", str(port)]
+            _, end = stack.enter_context(_listening(place, listener, work, animal))
+            if captures is not None:
+                recorder = stack.enter_context(serving(place, url))
+                url = recorder.url
+        command = filled(command, {"url": url})
+        heard: Run = {}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=work,
+                env=place.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=CLIENT_S,
+            )
+            heard |= {"stdout": done.stdout, "stderr": done.stderr, "exit": str(done.returncode).encode()}
+        except subprocess.TimeoutExpired as late:
+            heard |= {"stdout": late.stdout or b"", "stderr": late.stderr or b"", "exit": b"killed"}
+        stack.close()
+        if end:
+            heard["server"] = end["stderr"]
+        if captures is not None and animal.transport == "http":
+            recorder.capture.rename(captures / recorder.capture.name)
+        _wait_for_ends(note, captures)
+        taps = [((tap / "c2s").read_bytes(), (tap / "s2c").read_bytes()) for tap in sorted(note.glob("*"))]
+    for number, (said, answered) in enumerate(taps, 1):
+        for way, stream in (("said", said), ("heard", answered)):
+            parts = part_names(stream.splitlines(keepends=True))
+            heard |= {f"start {number} {way} {part}": text for part, text in parts.items()}
+    return heard, taps
+
+
+def _wait_for_ends(note: Path, captures: Path | None) -> None:
+    """Give what the client left behind time to end by itself, and the recorder time to close its capture."""
+
+    def is_open() -> bool:
+        recording = captures.rglob("*.mcpcap") if captures is not None else ()
+        pids = (int(tap.name.rpartition("-")[2]) for tap in note.glob("*"))
+        return any(map(is_alive, pids)) or any(inspect(Capture(capture)).live for capture in recording)
+
+    until = time.monotonic() + END_S
+    while is_open() and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def _is_what_passed(capture: Path, tap: tuple[bytes, bytes]) -> bool:
+    """Whether a capture holds all that the tap saw, except for what the client did not wait for."""
+    said, heard = _recorded(capture)
+    left = any(eof["dir"] == "s2c" and eof["by"] == "receiver" for eof in members_of(capture, "eof"))
+    return said == tap[0] and (heard == tap[1] or (left and tap[1].startswith(heard)))
+
+
+def _recorded(capture: Path) -> tuple[bytes, bytes]:
+    said, heard = (b"".join(frame.raw + frame.delim for frame in frames(capture, way)) for way in ("c2s", "s2c"))
+    return said, heard
+
+
+def _direct(animal: Animal, root: Path, scenario: Scenario) -> Run:
+    with prepared(animal, root, free_port()) as (place, command, work):
+        if animal.transport == "stdio":
+            return _over_stdio(place, command, work, scenario, animal, None).heard
+        with _listening(place, command, work, animal) as (address, end):
+            way = _way(animal, address)
+            converse(way, scenario, filled(animal.call, {"work": str(work)}))
+        return way.heard | end
+
+
+def _wrapped(animal: Animal, root: Path, scenario: Scenario) -> tuple[Run, bool, Path]:
+    """What was received; whether the capture holds it all; and the capture, which stays until the next run."""
+    with prepared(animal, root, free_port()) as (place, command, work):
+        capture = root / "zoo.mcpcap"
+        if animal.transport == "stdio":
+            stdio = _over_stdio(place, command, work, scenario, animal, capture)
+            return stdio.heard, _kept_lines(stdio, capture), capture
+        with contextlib.ExitStack() as stack:
+            address, end = stack.enter_context(_listening(place, command, work, animal))
+            recorder = stack.enter_context(serving(place, f"http://{address[0]}:{address[1]}{animal.path}"))
+            way = _way(animal, recorder.address)
+            converse(way, scenario, filled(animal.call, {"work": str(work)}))
+        recorder.capture.rename(capture)
+        return way.heard | end, _kept_messages(way, capture), capture
+
+
+def _over_stdio(
+    place: Place, command: Sequence[str], work: Path, scenario: Scenario, animal: Animal, capture: Path | None
+) -> Stdio:
+    with (place.root / "stderr").open("wb") as stderr:
+        session = place.start(command, direct=capture is None, capture=capture, stderr=stderr, cwd=work)
+    stdio = Stdio(session)
+    converse(stdio, scenario, filled(animal.call, {"work": str(work)}))
+    stdio.heard["stderr"] = (place.root / "stderr").read_bytes()
+    return stdio
+
+
+@contextlib.contextmanager
+def _listening(
+    place: Place, command: Sequence[str], work: Path, animal: Animal
+) -> Iterator[tuple[tuple[str, int], Run]]:
+    """A server that listens: its address, and its stderr and exit status once it has been ended."""
+    port = next(
+        int(word) for word in [*command, place.environment.get("PORT", "")] if word.isdigit() and int(word) > 1023
+    )
+    with (place.root / "stderr").open("wb") as stderr:
+        session = place.start(command, direct=True, stdout=subprocess.DEVNULL, stderr=stderr, cwd=work)
+    address = ("127.0.0.1", port)
+    end: Run = {}
+    try:
+        _wait_for(session, address, place.root / "stderr")
+        yield address, end
+    finally:
+        time.sleep(NOTICE_S)
+        session.process.send_signal(signal.SIGTERM)
+        try:
+            end["exit"] = str(session.end(10)).encode()
+        except subprocess.TimeoutExpired:
+            session.process.kill()
+            end["exit"] = b"killed"
+        end["stderr"] = (place.root / "stderr").read_bytes()
+
+
+def _wait_for(session: Session, address: tuple[str, int], stderr: Path) -> None:
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and session.process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(address, 1):
+            return
+        time.sleep(0.05)
+    raise WillNotStart(f"it does not listen: {_last_words(stderr.read_bytes())}")
+
+
+def _last_words(text: bytes) -> str:
+    """The last line with the word error, else the last line."""
+    lines = text.decode(errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()] or ["it printed nothing"]
+    return next((line for line in reversed(said) if "error" in line.lower()), said[-1])[:160]
+
+
+def _way(animal: Animal, address: tuple[str, int]) -> Way:
+    return Http(address, animal.path) if animal.transport == "http" else Sse(address, animal.path)
+
+
+def _kept_lines(stdio: Stdio, capture: Path) -> bool:
+    return _recorded(capture) == (b"".join(stdio.said), stdio.stdout) and _is_whole(capture)
+
+
+def _kept_messages(way: Way, capture: Path) -> bool:
+    """Only JSON that is received becomes a frame, not the address of an endpoint or text for people."""
+    said = [frame.raw for frame in frames(capture, "c2s")]
+    heard = Counter(frame.raw for frame in frames(capture, "s2c") if parsed(frame.raw))
+    return said == way.said and heard == Counter(filter(parsed, way.messages)) and _is_whole(capture)
+
+
+def _is_whole(capture: Path) -> bool:
+    return inspect(Capture(capture)).state == "complete"
