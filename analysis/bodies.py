@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from analysis.declarations import Part
 from analysis.forms import Problem
 from analysis.message import MISSING, Notification, Response, Side
 from analysis.methods import METHODS, UNPREFIXED
 from analysis.revisions import MODERN, Era
 from analysis.session import Seen
-from analysis.shapes import Part, problems, usual_proof
+from analysis.shapes import problems, usual_proof
 
 
 def problems_of(seen: Seen) -> list[Problem]:

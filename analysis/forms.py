@@ -1,4 +1,4 @@
-"""Forms: what the declarations of mcp-types say of a body, as they were in one revision, to be looked along.
+"""Forms: what a body should be in one revision, to be looked along; `declarations.py` makes them.
 
 A form finds what the types themselves take although no schema does: null for an optional member, scalars of another
 type, URIs and base64 that are none, kinds of content that came later. Of a body that is all that it declares it says
@@ -9,25 +9,12 @@ and quotes no value.
 import re
 from collections.abc import Iterable, Iterator
 from copy import copy
-from functools import cache
 from math import inf
-from types import UnionType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from analysis.declared import (
-    ANYTHING,
-    ELSEWHERE,
-    LISTS_SINCE,
-    MEMBERS_SINCE,
-    NULLABLE,
-    REQUIRED,
-    TYPES_SINCE,
-    Kind,
-    format_of,
-)
+from analysis.declared import REQUIRED, Kind
 from analysis.message import MISSING
 from analysis.pointer import step
-from analysis.revisions import MODERN
 
 ELEMENTS: Final = 10_000
 """Items of arrays and maps that are looked at in one body."""
@@ -46,15 +33,6 @@ class Problem(NamedTuple):
     """What, in words without values."""
     kind: Kind = "shape"
     """Which rule it is for; `shape` is what does not fit the schema."""
-
-
-def arms_of(annotation: Any) -> list[Any]:
-    """The types that an annotation admits, null left out."""
-    if annotation is None:
-        return []
-    if get_origin(annotation) in (Union, UnionType):
-        return [arm for arm in get_args(annotation) if arm is not type(None)]
-    return [annotation]
 
 
 # ---- the first pass
@@ -143,7 +121,7 @@ class Scalar(Form):
         return isinstance(step, str) and not step.startswith(("list[", "dict["))
 
 
-class _Choice(Form):
+class Choice(Form):
     """One of some constants."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
@@ -351,11 +329,11 @@ class Alternatives(Form):
 
     def _tells(self, tag: str) -> bool:
         forms = [arm.members[tag].form if tag in arm.members else None for arm in self.objects]
-        return bool(forms) and all(isinstance(form, _Choice) for form in forms)
+        return bool(forms) and all(isinstance(form, Choice) for form in forms)
 
     def _constants(self, arm: Object) -> frozenset[str]:
         form = arm.members[self.tag].form if self.tag is not None else None
-        return form.values if isinstance(form, _Choice) else frozenset()
+        return form.values if isinstance(form, Choice) else frozenset()
 
     def pick(self, value: Any) -> Form | None:
         """The arm that a value is meant to be; None where it fits none."""
@@ -397,81 +375,7 @@ class Alternatives(Form):
         return None if arm is None else arm.cut(value, budget)
 
 
-# ---- forms from declarations
-
-
-@cache
-def form_of(arm: Any, rank: int) -> Form:
-    """The form of a type of mcp-types in a revision."""
-    form = _of(arm, rank)
-    return form if form is not None else Object("", {}, frozenset())
-
-
-def _of(annotation: Any, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf) -> Form | None:
-    """What an annotation declares; None where anything goes."""
-    arms = arms_of(annotation)
-    if Any in arms:
-        return None
-    if len(arms) > 1:
-        return _of_arms(arms, rank)
-    (arm,) = arms
-    origin = get_origin(arm)
-    if origin is Literal:
-        return _Choice(get_args(arm))
-    if arm in _WORDS:
-        return Scalar(frozenset({arm}), format_, low, high)
-    if origin is list:
-        return List(_of(get_args(arm)[0], rank))
-    if origin is dict:
-        return Map(_of(get_args(arm)[1], rank))
-    return _object(arm, rank) if hasattr(arm, "model_fields") else Json()
-
-
-def _of_arms(arms: list[Any], rank: int) -> Form | None:
-    scalars = frozenset(arm for arm in arms if arm in _WORDS)
-    forms: list[Form] = [Scalar(scalars)] if scalars else []
-    has_objects = any(hasattr(arm, "model_fields") for arm in arms)
-    for arm in arms:
-        is_early = rank < LISTS_SINCE and has_objects and get_origin(arm) is list
-        if arm in scalars or is_early or rank < TYPES_SINCE.get(getattr(arm, "__name__", ""), 0):
-            continue
-        form = _of(arm, rank)
-        if form is not None:
-            forms.append(form)
-    return forms[0] if len(forms) == 1 and scalars else Alternatives(forms)
-
-
-def _object(model: Any, rank: int) -> Form:
-    name, members, required = model.__name__, {}, set[str]()
-    for field_name, field in model.model_fields.items():
-        member = field.alias or field_name
-        key = name, member
-        if rank < MEMBERS_SINCE.get(key, 0):
-            continue
-        must = field.is_required() or (key in REQUIRED and rank < MODERN)
-        low, high = _range(field.metadata)
-        form = None if key in ANYTHING else _of(field.annotation, rank, format_of(name, member), low, high)
-        is_nullable = form is None or isinstance(form, Json) or key in NULLABLE
-        is_elsewhere = (
-            rank >= MODERN and must and member in ELSEWHERE and (member != "_meta" or name.endswith("Params"))
-        )
-        plain = _ANY if form is None else form.plain
-        members[member] = Member(form, not must and not is_nullable, is_elsewhere, plain)
-        if must:
-            required.add(member)
-    return Object(name, members, frozenset(required))
-
-
-def _range(metadata: list[Any]) -> tuple[float, float]:
-    """The least and the greatest number that a declaration allows; of how long a list may be, a rule tells."""
-    lows = [one.ge for one in metadata if hasattr(one, "ge")]
-    highs = [one.le for one in metadata if hasattr(one, "le")]
-    return max(lows, default=-inf), min(highs, default=inf)
-
-
 # ---- words and scalars
-
-_ANY: Final = frozenset({str, int, float, bool, list, dict})
 
 _WORDS: Final[dict[Any, str]] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
 _NUMBER: Final = re.compile(r"\s*[+-]?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?\s*", re.ASCII).fullmatch

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from analysis.declarations import INTERIM
 from analysis.message import Message
 from analysis.pointer import step
 from analysis.rules.eras import member
 from analysis.session import Seen
-from analysis.shapes import INTERIM
 
 MOST: Final = 100
 """Entries of one result that are looked at."""

@@ -6,6 +6,7 @@ What is wrong is found once a message, by analysis.bodies; most rules here pick 
 from collections.abc import Iterable, Iterator
 
 from analysis.bodies import method_of, part_of
+from analysis.declarations import Part
 from analysis.declared import Kind
 from analysis.finding import Finding, Level
 from analysis.forms import Problem
@@ -14,7 +15,6 @@ from analysis.revisions import HANDSHAKE_ERA
 from analysis.rules import ERROR, NOTE, WARNING, Rule
 from analysis.rules.tokens import WORD
 from analysis.session import Seen
-from analysis.shapes import Part
 
 _URI_MUST = 2  # rank of 2025-06-18
 _VALUES = 100

@@ -1,9 +1,12 @@
 """Shapes are judged as the official schema of each revision does, within bounds, whatever comes."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import cache
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -11,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import shapes
+from analysis.declarations import TABLE, Part, body_of, form_of
 from analysis.declared import MEMBERS_SINCE
 from analysis.forms import ELEMENTS, MOST, Form, Look, Problem
 from analysis.message import MISSING, Number
 from analysis.methods import METHODS
+from analysis.official import table, validator
 from analysis.revisions import MODERN, REVISIONS
 from analysis.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from analysis.shapes import Part, problems
+from analysis.shapes import problems
 from tests.analysis.traces import SHARED
 
 SCHEMAS = SHARED.parent / "schema"
@@ -160,6 +165,32 @@ CASES = [(part, method, rank) for part, method in BODIES for rank in range(len(R
 @pytest.mark.parametrize(("part", "method", "rank"), CASES)
 def test_a_flawless_body_has_no_problems(part: Part, method: str, rank: int) -> None:
     assert problems(part, method, rank, body(part, method, rank)) == []
+
+
+# ---- against the official types
+
+
+def test_the_table_is_what_the_types_declare() -> None:
+    """Where this fails or is skipped, run `make declarations`, and read what is new."""
+    made, now = json.loads(TABLE.read_bytes()), table()
+    if made["mcp-types"] != now["mcp-types"]:
+        pytest.skip(f"the table is of mcp-types {made['mcp-types']}, and {now['mcp-types']} is installed")
+    assert made == now
+
+
+def test_the_types_are_loaded_for_what_is_wrong_only(tmp_path: Path) -> None:
+    def loads(value: str) -> bool:
+        code = f"""
+import sys
+from analysis.shapes import problems
+assert bool(problems("params", "tools/call", 3, {value})) is ("name" not in {value})
+print("pydantic" in sys.modules)
+"""
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout == "True\n"
+
+    assert not loads("{'name': 'add', 'arguments': {'a': 1}}")
+    assert loads("{'arguments': {}}")
 
 
 # ---- against the official schemas
@@ -464,11 +495,10 @@ def test_what_is_proved_flawless_neither_pass_refuses(part: Part, method: str, r
     flawless = body(part, method, rank)
     values = [flawless, *(mutated(flawless, *mutation) for mutation in mutations(flawless))]
     for value in values:
-        arm = shapes._result_arm(method, rank, value, None) if part == "result" else None
-        arm = arm or shapes._params_arm(part, method, rank)
-        if arm is None:
+        kind = body_of(part, method, rank, value)
+        if kind is None:
             continue
-        form, validate = shapes._judge(arm, rank)
+        form, validate = form_of(kind), validator(kind)
         if form.proves(value):
             proved += 1
             look = Look("params")
