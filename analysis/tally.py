@@ -70,7 +70,8 @@ def key_of(path: Path) -> str | None:
 def version() -> str:
     """A hash of the rules, and of the shapes that they compare with."""
     digest = blake2b(digest_size=16)
-    for source in sorted((Path(__file__).parent / "rules").glob("*.py")):
+    here = Path(__file__).parent
+    for source in sorted((*(here / "rules").glob("*.py"), *here.glob("*.json"))):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     with suppress(PackageNotFoundError):
         digest.update(version_of("mcp-types").encode())

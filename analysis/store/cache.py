@@ -251,7 +251,7 @@ def version() -> str:
     here = Path(__file__).parents[1]
     digest = blake2b(digest_size=16)
     for folder in (here.parent / "captures", here):
-        for source in sorted((*folder.rglob("*.py"), *folder.rglob("tables.sql"))):
+        for source in sorted((*folder.rglob("*.py"), *folder.rglob("tables.sql"), *folder.rglob("*.json"))):
             digest.update(str(source.relative_to(here.parent)).encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()
 
