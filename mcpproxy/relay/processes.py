@@ -32,6 +32,24 @@ class Process(NamedTuple):
     """Start time as the system counts it; compared, never computed with."""
 
 
+def sleeps_at(thread: int, fd: int) -> bool | None:
+    """Whether a thread of ours sleeps in a call about a descriptor, such as a read; None where the system does not tell.
+
+    A thread that sleeps in a read holds nothing that it has read before: this is no guess, however busy the machine is.
+
+    Args:
+        thread: as the system numbers it.
+        fd: the descriptor.
+    """
+    try:
+        with open(f"{PROC}/self/task/{thread}/syscall", "rb") as file:
+            words = file.read().split()
+    except OSError:
+        return None
+    # The number of the call and its arguments; `running`, or -1 and two addresses, where it sleeps in no call.
+    return len(words) > 3 and words[1] == b"0x%x" % fd
+
+
 def process_table() -> dict[int, tuple[int, str]]:
     """Pid → (parent's pid, start time) of every process that we may see; zombies are left out.
 

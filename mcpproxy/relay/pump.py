@@ -106,6 +106,8 @@ class Pump:
         self.delivered = 0
         """Bytes handed on so far."""
         self.chunks = 0
+        self.thread = 0
+        """Which thread reads, as the system numbers it."""
         self.broken = False
         """Nobody reads any more."""
         self.done = threading.Event()
@@ -189,6 +191,7 @@ class Pump:
 
     def _run(self, turn: int) -> None:
         source, tap = self.source, self.tap
+        self.thread = threading.get_native_id()
         while True:
             try:
                 chunk = os.read(source, CHUNK)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import select
 import struct
 import termios
 import time
@@ -18,7 +19,7 @@ from functools import partial
 
 from captures.tuples import NamedTuple
 from mcpproxy.relay.guard import Guard, Survivor
-from mcpproxy.relay.processes import Process, finish, send, start_time, tree
+from mcpproxy.relay.processes import Process, finish, send, sleeps_at, start_time, tree
 from mcpproxy.relay.pump import STUCK_NS, STUCK_SYNC_NS, Ender, Pump, Rescuer, Tap
 from mcpproxy.relay.signals import ENDING, SignalWait
 from mcpproxy.relay.spawn import SpawnError, cannot_start, close_inherited, spawn
@@ -47,6 +48,8 @@ Counted from the last byte that somebody took.
 """
 QUIET_S: Final = 0.1
 """How long the pipe of a server that has ended must be empty, where a descendant holds it open."""
+UNSURE_S: Final = 0.5
+"""The same where the system does not tell whether a thread still has bytes in hand that it read from there."""
 CHATTER_S: Final = 0.4
 """How long a descendant that goes on writing may hold up the end."""
 ORPHAN_LOOK_S: Final = 0.5
@@ -349,11 +352,13 @@ class StdioRelay:
     def _drain(self, pump: Pump, limit_s: float | None) -> None:
         """Wait until a stream has ended, or, where a descendant holds it open, until what was in it is handed on.
 
-        A thread may have read bytes and not have counted them yet, so an empty pipe counts only when it stays so for
-        a while. Where the descendant never falls silent, the bytes that were there at the start are enough; the
-        estimate errs on the side of too many.
+        An empty pipe alone proves nothing: a thread may have read its last bytes and wait for a processor, for seconds
+        on a busy machine. Without a writer, the thread comes to the end by itself. Beside a descendant, the pipe must
+        be empty while the thread sleeps in its read. Where the descendant never falls silent, the bytes that were there
+        at the start are enough; the estimate errs on the side of too many.
         """
-        goal = _waiting_bytes(pump.source) + pump.taken
+        waiting, taken = _waiting_bytes(pump.source), pump.taken
+        goal = None
         began = quiet_since = progress_at = time.monotonic()
         delivered = pump.delivered
         while not pump.done.is_set() and not self._unheard:
@@ -361,10 +366,17 @@ class StdioRelay:
             if arrival is not None and arrival.signum in ENDING:
                 self._observer.received(arrival.signum, from_terminal=arrival.from_terminal)
                 return
+            # In this order: bytes that come in between are later ones, and those that go are in the thread's hands.
+            is_empty = _has_writers(pump.source) and not _waiting_bytes(pump.source)
+            sleeps = sleeps_at(pump.thread, pump.source)
             now = time.monotonic()
-            if pump.delivered != pump.taken or _waiting_bytes(pump.source):
+            if not is_empty or sleeps is False or pump.delivered != pump.taken:
                 quiet_since = now
-            if now - quiet_since >= QUIET_S or (now - began >= CHATTER_S and pump.delivered >= goal):
+            if goal is None and pump.taken != taken:
+                goal = pump.taken + waiting
+            if now - quiet_since >= (UNSURE_S if sleeps is None else QUIET_S):
+                return
+            if goal is not None and now - began >= CHATTER_S and pump.delivered >= goal:
                 return
             if pump.delivered != delivered:
                 delivered, progress_at = pump.delivered, now
@@ -394,6 +406,13 @@ def _waiting_bytes(fd: int) -> int:
         return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0])
     except OSError:
         return 0
+
+
+def _has_writers(fd: int) -> bool:
+    """Whether anybody holds the other end of a pipe."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return not poll.poll(0)
 
 
 def _forbid_core_dumps() -> None:

@@ -185,6 +185,34 @@ def test_a_descendant_that_never_falls_silent_does_not_keep_us(place: Place) -> 
     wait_until(lambda: not place.leftovers(), "the flood to drown in its broken pipe")
 
 
+# What the pump of the server reads comes back late, as it may where the thread gets neither processor nor interpreter.
+LATE_READS = """
+import os, runpy, sys, threading, time
+read = os.read
+def late(fd, size):
+    data = read(fd, size)
+    if data and threading.current_thread().name == "server":
+        time.sleep(1)
+    return data
+os.read = late
+runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("holds", [False, True], ids=["alone", "a descendant holds the pipe"])
+def test_what_a_late_thread_has_read_is_delivered(place: Place, *, holds: bool) -> None:
+    """The pipe is empty and the server is gone, but its last words have not come further than a thread of ours."""
+    server = ["sh", "-c", f"{'sleep 60 & ' if holds else ''}echo $! >&2; printf 'last words\\n'"]
+    capture = place.root / "x.mcpcap"
+    command = [place.python, "-P", "-c", LATE_READS, "run", "--capture", str(capture), "--", *server]
+    session = place.start(command, direct=True)
+    assert session.process.stderr is not None
+    pid = session.process.stderr.readline().strip()
+    with killed_at_the_end(*map(int, pid.split())):
+        assert session.rest() == b"last words\n"
+        assert session.end() == 0
+
+
 def test_a_signal_ends_the_wait_for_a_client_that_does_not_read(place: Place) -> None:
     session = place.start(peer("exit_code", "--status", "5", "--bytes", str(100 << 10)))
     server = server_of(session)
