@@ -29,7 +29,7 @@ from captures.record import Record
 
 T = TypeVar("T")
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 """How long to wait for what takes milliseconds on a quiet machine."""
 PEERS = Path(__file__).parent / "peers"
 _BECOME = """

@@ -33,7 +33,7 @@ class Process(NamedTuple):
 
 
 def sleeps_at(thread: int, fd: int) -> bool | None:
-    """Whether a thread of ours sleeps in a call about a descriptor, such as a read; None where the system does not tell.
+    """Whether a thread of ours sleeps in a call about a descriptor, as in a read; None where the system does not tell.
 
     A thread that sleeps in a read holds nothing that it has read before: this is no guess, however busy the machine is.
 

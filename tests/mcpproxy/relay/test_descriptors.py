@@ -264,8 +264,12 @@ def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place
 
 
 def test_a_gigantic_frame_is_streamed(place: Place) -> None:
-    """64 MiB, which is in no place of ours at once."""
-    size = 64 << 20
+    """160 MiB, which are in no place of ours at once: not even where a busy machine makes us queue what is recorded.
+
+    Then 32 MiB may be in the queue and as many in the journal, beside the 30 MiB of a recorder that has seen a large
+    frame.
+    """
+    size = 160 << 20
     session = place.start(peer("giant_frame", "--bytes", str(size), "--fill", "euro", "--end"))
     heard = 0
     peak = 0
@@ -275,10 +279,10 @@ def test_a_gigantic_frame_is_streamed(place: Place) -> None:
         peak = max(peak, _peak_kib(session.pid))
     assert heard == size + 1
     assert session.end() == 0
-    assert 0 < peak < 60 << 10
+    assert 0 < peak < 110 << 10
     (frame,) = session.frames("s2c")
     assert len(frame.raw) == size
-    assert frame.raw.decode().count("€") > 20_000_000
+    assert frame.raw.decode().count("€") > 50_000_000
     assert frame.whole
 
 

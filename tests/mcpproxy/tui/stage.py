@@ -17,7 +17,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import frame, header, lines
 
-DEADLINE_S = 120.0
+DEADLINE_S = 400.0
 PRESSED_S = 0.2
 """How long a key is waited for that itself waits for something."""
 POLL_S = 0.02

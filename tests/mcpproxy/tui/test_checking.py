@@ -22,7 +22,7 @@ from mcpproxy.tui.reading import Reading
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.stage import END, captured, conversation, record, said
 
-DEADLINE_S = 100.0
+DEADLINE_S = 400.0
 NOISE = b"Loaded %d plugins"
 
 

@@ -24,7 +24,7 @@ from captures.record import members, stderr_members
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import END, INITIALIZED, captured, record, said
 
-DEADLINE_S = 60.0
+DEADLINE_S = 200.0
 EVIL = "EVIL"
 """Stands in what a payload would have the terminal do."""
 

@@ -20,7 +20,7 @@ from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import lines
 from tests.harness import ROOT, children, is_alive, wait_until
-from tests.mcpproxy.tui.stage import CALL, DEADLINE_S, Stage, captured, conversation, play, said
+from tests.mcpproxy.tui.stage import CALL, Stage, captured, conversation, play, said
 
 RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
 
@@ -92,7 +92,7 @@ def test_an_answer_of_thousands_of_columns_takes_a_moment(tmp_path: Path) -> Non
         await stage.see("columns 7992–8001 of 8001", "8999")
         await stage.press("enter")
         await stage.see("1002   1")
-        assert time.monotonic() - began_s < DEADLINE_S / 4
+        assert time.monotonic() - began_s < 60
 
     play(act, captured(tmp_path))
 
