@@ -50,7 +50,7 @@ from tests.harness import (
 )
 
 STRACE = shutil.which("strace")
-HANGS_MS = 2500
+HANGS_MS = 1500
 """How long the disk hangs: longer than anything waits for a processor, and not so long that the end gives up on it."""
 DELAY_S = HANGS_MS / 2000
 """A frame that is held up this long has waited for the disk. Some 20 ms are promised, but beside twelve busy loops a
