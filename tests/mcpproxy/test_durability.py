@@ -605,12 +605,22 @@ class TestKills:
     def test_during_the_change_of_a_segment_both_are_readable(self, place: Place, tmp_path: Path, call: str) -> None:
         second = tmp_path / "x.2.mcpcap"
         capture = tmp_path / "x.mcpcap"
-        argv = [STRACE or "", "-f", "-qq", "-o", str(place.root / "strace"), "-P", str(second)]
-        argv += ["-e", f"inject={call}:signal=SIGKILL"]
+        log = place.root / "strace"
+        log.touch()
+        # We kill, and not strace: it would kill the guard at the same call, which it may make in its turn.
+        argv = [STRACE or "", "-f", "-qq", "-o", str(log), "-P", str(second), "-e", f"inject={call}:delay_enter=1s"]
         command = place.command(flood(2000, 800, 1), "--ring-size", "1M", capture=capture)
         session = place.start([*argv, *command], direct=True)
-        delivered = session.rest().split(b"\n")[:-1]
+        recorder = wait_until(lambda: children(session.pid), "the recorder to be started")[0]
+        received: list[bytes] = []
+        reading = threading.Thread(target=lambda: received.append(session.rest()))
+        reading.start()
+        name, _, when = call.partition(":when=")
+        wait_until(lambda: log.read_text("latin-1").count(f"{name}(") >= int(when or 1), "the call")
+        os.kill(recorder, signal.SIGKILL)
         session.end()
+        reading.join()
+        delivered = received[0].split(b"\n")[:-1]
         wait_until(lambda: not is_live(capture) and not is_live(second), "the guard to let go of the capture")
         assert delivered
         found = inspect(Capture(capture))
