@@ -609,7 +609,7 @@ class TestKills:
         log.touch()
         # We kill, and not strace: it would kill the guard at the same call, which it may make in its turn.
         argv = [STRACE or "", "-f", "-qq", "-o", str(log), "-P", str(second), "-e", f"inject={call}:delay_enter=1s"]
-        command = place.command(flood(2000, 800, 1), "--ring-size", "1M", capture=capture)
+        command = place.command(flood(0, 800, 1), "--ring-size", "1M", capture=capture)
         session = place.start([*argv, *command], direct=True)
         recorder = wait_until(lambda: children(session.pid), "the recorder to be started")[0]
         received: list[bytes] = []
