@@ -34,9 +34,9 @@ contracts: $(VENV)/.check
 # Informs and never gates: ratios against a direct run and a C tee relay, in one run; then `serve`, `serve` under floods, and the screens.
 bench: $(VENV)/.check
 	$(BIN)/python -m bench
-	$(BIN)/python -m bench.serve
-	$(BIN)/python -m bench.fairness
-	$(BIN)/python -m bench.tui
+	$(BIN)/python -m tests.bench.serve
+	$(BIN)/python -m tests.bench.fairness
+	$(BIN)/python -m tests.bench.tui
 
 # The long loops: 500 kills, 65,536 truncations, 10,000 bit flips, 100,000 conversations at random for the checker,
 # 10,000 idle streams through `serve`, the corpus with each record lost in turn.
@@ -71,7 +71,7 @@ sql-docs: $(VENV)/.check
 
 # The table of what mcp-types declares, made anew from the version that is installed.
 declarations: $(VENV)/.check
-	$(BIN)/python -m analysis.official analysis/declarations.json
+	$(BIN)/python -m analysis.shapes.official analysis/shapes/declarations.json
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
@@ -90,4 +90,4 @@ $(VENV)/.check: pyproject.toml | $(VENV)/bin/python
 	@touch $@ $(VENV)/.base
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/bench/.build

@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from analysis.checker import Checker
-    from analysis.exchange import Exchange, IdState, Outcome
-    from analysis.finding import Finding, Level
-    from analysis.fold import Fold
-    from analysis.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
-    from analysis.session import Peer, Seen, Session
+    from analysis.checking.checker import Checker
+    from analysis.conversation.exchange import Exchange, IdState, Outcome
+    from analysis.conversation.fold import Fold
+    from analysis.conversation.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
+    from analysis.conversation.session import Peer, Seen, Session
+    from analysis.rules.finding import Finding, Level
 
     # Not in __all__, where `from analysis import *` would take the builtin's place.
     from analysis.store.open import open as open  # noqa: A004 - `analysis.open(…)` is how it is called
@@ -39,12 +39,21 @@ __all__ = [
 ]
 
 _HOME = {
-    "analysis.checker": ("Checker",),
-    "analysis.finding": ("Finding", "Level"),
-    "analysis.fold": ("Fold",),
-    "analysis.exchange": ("Exchange", "IdState", "Outcome"),
-    "analysis.message": ("MISSING", "Id", "Invalid", "Message", "Notification", "Request", "Response", "messages"),
-    "analysis.session": ("Peer", "Seen", "Session"),
+    "analysis.checking.checker": ("Checker",),
+    "analysis.rules.finding": ("Finding", "Level"),
+    "analysis.conversation.fold": ("Fold",),
+    "analysis.conversation.exchange": ("Exchange", "IdState", "Outcome"),
+    "analysis.conversation.message": (
+        "MISSING",
+        "Id",
+        "Invalid",
+        "Message",
+        "Notification",
+        "Request",
+        "Response",
+        "messages",
+    ),
+    "analysis.conversation.session": ("Peer", "Seen", "Session"),
     "analysis.store.open": ("open",),
 }
 

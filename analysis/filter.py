@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
 
-from analysis.catalogue import today
-from analysis.exchange import Exchange, Outcome, outcome_of
-from analysis.message import Id, Invalid, Message, Notification, Request, Response, id_of, id_of_token
-from analysis.session import Seen
+from analysis.conversation.exchange import Exchange, Outcome, outcome_of
+from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of, id_of_token
+from analysis.conversation.session import Seen
+from analysis.rules.catalogue import today
 from captures.frame import Direction, Frame, Kind
 from captures.record import Record, raw_bytes
 

@@ -16,9 +16,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from analysis.exchange import ENDLESS, Outcome
-from analysis.fold import Fold
-from analysis.histogram import Histogram
+from analysis.conversation.exchange import ENDLESS, Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.histogram import Histogram
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
@@ -281,8 +281,9 @@ def version() -> str:
     """A hash of the modules that make a summary of a capture."""
     here = Path(__file__).parent
     digest = blake2b(digest_size=16)
-    for source in sorted((*(here.parent / "captures").glob("*.py"), *here.glob("*.py"))):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    for folder in (here.parent / "captures", here, here / "protocol", here / "conversation"):
+        for source in sorted(folder.glob("*.py")):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()
 
 

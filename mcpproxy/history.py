@@ -16,7 +16,7 @@ from typing import Final
 
 from captures.ownership import is_of_user
 from captures.places import home
-from mcpproxy.statements import in_one_line
+from mcpproxy.sql.statements import in_one_line
 
 LENGTH: Final = 1000
 """Lines that are kept."""

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.finding import Finding, Level
-from analysis.http import SEEN_KEPT, HttpExchange
-from analysis.message import Invalid, Notification, Response, Side, other_side
-from analysis.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
-from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.framing_text import is_first, is_item, items_of, reason
-from analysis.rules.jsonrpc_answers import is_hard_to_read
-from analysis.session import Seen, Session
+from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
+from analysis.conversation.message import Invalid, Notification, Response, Side, other_side
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding, Level
+from analysis.rules.jsonrpc.answers import is_hard_to_read
+from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
 _BATCHES: Final = only("2025-03-26")
 _REFUSALS: Final = frozenset({-32600, -32700})

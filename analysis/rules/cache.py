@@ -4,14 +4,14 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
-from analysis.digests import json_digest
-from analysis.finding import Finding
-from analysis.message import Message, Number, Side
-from analysis.methods import METHODS
-from analysis.revisions import MODERN_ERA
-from analysis.rules import NOTE, WARNING, Rule, Who
-from analysis.rules.walks import LISTS, walks_of
-from analysis.session import Seen, Session
+from analysis.conversation.message import Message, Number, Side
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import NOTE, WARNING, Rule, Who
+from analysis.rules.finding import Finding
+from analysis.rules.support.digests import json_digest
+from analysis.rules.support.walks import LISTS, walks_of
 
 _PAGED: Final = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 _CACHEABLE: Final = _PAGED | {"server/discover", "resources/read"}

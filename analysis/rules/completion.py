@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.finding import Finding
-from analysis.message import Request
-from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.eras import member, short
-from analysis.rules.error_codes import params_of
-from analysis.rules.listings import prompts_of, resources_of, templates_of
-from analysis.session import Seen
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.error.codes import params_of
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.listings import prompts_of, resources_of, templates_of
 
 _LISTS: Final = {"prompts/list": prompts_of, "resources/list": resources_of, "resources/templates/list": templates_of}
 _LONGEST: Final = 10_000

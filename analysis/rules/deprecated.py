@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.finding import Finding
-from analysis.repeats import Words
-from analysis.revisions import MODERN_ERA, since
-from analysis.rules import NOTE, Rule
-from analysis.rules.eras import member
-from analysis.rules.inputs import METHODS as INTERIM
-from analysis.rules.inputs import input_requests
-from analysis.session import CLIENT_CAPABILITIES, LOG_LEVEL, Seen
+from analysis.conversation.session import CLIENT_CAPABILITIES, LOG_LEVEL, Seen
+from analysis.protocol.revisions import MODERN_ERA, since
+from analysis.rules.base import NOTE, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.repeats import Words
+from analysis.rules.support.eras import member
+from analysis.rules.support.inputs import METHODS as INTERIM
+from analysis.rules.support.inputs import input_requests
 
 _ASKED: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 

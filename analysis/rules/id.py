@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.addressing import Key
-from analysis.exchange import IdState
-from analysis.finding import Finding, with_guess
-from analysis.message import Id, Number, Request, Response, number_text
-from analysis.methods import METHODS
-from analysis.revisions import HANDSHAKE_ERA
-from analysis.rules import NOTE, WARNING, Rule
-from analysis.session import Seen, Session
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import IdState
+from analysis.conversation.message import Id, Number, Request, Response, number_text
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import HANDSHAKE_ERA
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding, with_guess
 from captures.limits import SAFE
 
 _LONGEST: Final = 60

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from analysis.finding import Finding
-from analysis.http import VERSION_FIELD, HttpExchange, Mark
-from analysis.message import Invalid
-from analysis.revisions import since
-from analysis.rules import NOTE, RACE_NS, WARNING, Rule
-from analysis.rules.exchanges import POST, STREAM, SUCCESS, OverHttp
-from analysis.rules.framing_text import reason
-from analysis.rules.origins import is_own
-from analysis.rules.sse_events import NOT_JSON, is_older
-from analysis.session import Seen, Session
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange, Mark
+from analysis.conversation.message import Invalid
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import since
+from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.sse.delivery import NOT_JSON, is_older
+from analysis.rules.support.exchanges import POST, STREAM, SUCCESS, OverHttp
+from analysis.rules.support.message_text import reason
+from analysis.rules.support.origins import is_own
 
 KEPT: Final = 1_000
 """POSTs to addresses that nobody has announced so far that are remembered."""

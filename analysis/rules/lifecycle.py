@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
-from analysis.finding import Finding
-from analysis.http import VERSION_FIELD, HttpExchange
-from analysis.message import Message, Notification, Request
-from analysis.methods import MODERN_METHODS, UNPREFIXED
-from analysis.revisions import HANDSHAKE_ERA
-from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.eras import Everywhere, code_of, listed, modern_initialize, short
-from analysis.session import PROTOCOL_VERSION, Seen, Session, State
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.message import Message, Notification, Request
+from analysis.conversation.session import PROTOCOL_VERSION, Seen, Session, State
+from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
+from analysis.protocol.revisions import HANDSHAKE_ERA
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import Everywhere, code_of, listed, modern_initialize, short
 
 _INITIALIZED: Final = "notifications/initialized"
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"

@@ -5,13 +5,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.finding import Finding
-from analysis.message import Notification, Request
-from analysis.pointer import step
-from analysis.revisions import HANDSHAKE_ERA, MODERN_ERA
-from analysis.rules import NOTE, RACE_NS, WARNING, Rule
-from analysis.rules.eras import member, speaks_modern
-from analysis.session import META, Seen
+from analysis.conversation.message import Notification, Request
+from analysis.conversation.session import META, Seen
+from analysis.protocol.json_pointer import step
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
+from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, speaks_modern
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Every level, the mildest first."""

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.finding import Finding
-from analysis.message import Request
-from analysis.methods import METHODS
-from analysis.pointer import step
-from analysis.repeats import LISTS, Words
-from analysis.revisions import MODERN_ERA, since
-from analysis.rules import NOTE, WARNING, Metas, Rule
-from analysis.rules.eras import member, short
-from analysis.rules.meta_places import MOST, TOLD, USUAL, has_places, icons, part_of, places
-from analysis.session import CLIENT_INFO, SERVER_INFO, Seen
+from analysis.conversation.message import Request
+from analysis.conversation.session import CLIENT_INFO, SERVER_INFO, Seen
+from analysis.protocol.json_pointer import step
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import MODERN_ERA, since
+from analysis.rules.base import NOTE, WARNING, Metas, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.repeats import LISTS, Words
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.meta_places import MOST, TOLD, USUAL, has_places, icons, part_of, places
 
 _RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
 _SETTLED: Final = 3

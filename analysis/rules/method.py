@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.finding import Finding
-from analysis.message import Notification, Request
-from analysis.methods import METHODS, UNPREFIXED, Method
-from analysis.revisions import MODERN, REVISIONS, rank_of, until
-from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.eras import short, speaks_modern
-from analysis.session import PROTOCOL_VERSION, Seen
+from analysis.conversation.message import Notification, Request
+from analysis.conversation.session import PROTOCOL_VERSION, Seen
+from analysis.protocol.methods import METHODS, UNPREFIXED, Method
+from analysis.protocol.revisions import MODERN, REVISIONS, rank_of, until
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import short, speaks_modern
 
 _SCHEMA: Final = "2024-11-05 schema"
 # Judged by `version/*`, or a probe that is right in any revision.

@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.finding import Finding
-from analysis.http import VERSION_FIELD
-from analysis.message import Request, Response
-from analysis.methods import METHODS
-from analysis.pointer import step
-from analysis.repeats import Words
-from analysis.revisions import MODERN, MODERN_ERA, rank_of
-from analysis.rules import NOTE, UNTYPED, WARNING, Rule
-from analysis.rules.eras import (
+from analysis.conversation.http_exchange import VERSION_FIELD
+from analysis.conversation.message import Request, Response
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+from analysis.protocol.json_pointer import step
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
+from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.repeats import Words
+from analysis.rules.support.eras import (
     UNSUPPORTED_VERSION,
     Everywhere,
     code_of,
@@ -23,7 +24,6 @@ from analysis.rules.eras import (
     short,
     speaks_modern,
 )
-from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
 
 _INDEX: Final = "2026-07-28 basic/index"
 _INVALID_PARAMS: Final = -32602

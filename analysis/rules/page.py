@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from analysis.finding import Finding, Level
-from analysis.message import Request
-from analysis.methods import METHODS
-from analysis.revisions import MODERN_ERA, Span
-from analysis.rules import ERROR, NOTE, WARNING, Rule
-from analysis.rules.error_codes import CAPABILITY, HEADERS, NOT_FOUND, PARAMS, VERSION, code_of, shown
-from analysis.rules.walks import CHANGES, LISTS, Page, walks_of
-from analysis.session import Seen
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import MODERN_ERA, Span
+from analysis.rules.base import ERROR, NOTE, WARNING, Rule
+from analysis.rules.error.codes import CAPABILITY, HEADERS, NOT_FOUND, PARAMS, VERSION, code_of, shown
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.walks import CHANGES, LISTS, Page, walks_of
 
 _LISTS: Final = frozenset(LISTS)
 _CURSOR: Final = frozenset({"cursor"})

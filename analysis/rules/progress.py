@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from math import isnan
 from typing import Any, Final
 
-from analysis.finding import Finding
-from analysis.message import Id, Request, Side, converted, other_side
-from analysis.revisions import MODERN_ERA
-from analysis.rules import NOTE, RACE_NS, WARNING, Rule
-from analysis.rules.eras import member, short
-from analysis.rules.tokens import WORD, Token, is_of_session, tokens_of
-from analysis.session import Seen
+from analysis.conversation.message import Id, Request, Side, converted, other_side
+from analysis.conversation.session import Seen
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.tokens import WORD, Token, is_of_session, tokens_of
 
 FLOOD: Final = 50
 """Notifications for one token in a second that are fine."""

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.finding import Finding
-from analysis.message import Request
-from analysis.pointer import step
-from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.eras import member, short
-from analysis.rules.error_codes import params_of
-from analysis.rules.listings import prompts_of
-from analysis.rules.meta_places import places
-from analysis.rules.prompt_known import MOST, arguments_of, missing_arguments, prompt_of
-from analysis.session import Seen
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.protocol.json_pointer import step
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.error.codes import params_of
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.listings import prompts_of
+from analysis.rules.support.meta_places import places
+from analysis.rules.support.prompt_known import MOST, arguments_of, missing_arguments, prompt_of
 
 _CHANGED: Final = "notifications/prompts/list_changed"
 _TOLD: Final = 10

@@ -5,13 +5,13 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from analysis.finding import Finding, Level
-from analysis.repeats import Words
-from analysis.revisions import HANDSHAKE_ERA, Span
-from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.eras import member
-from analysis.rules.listings import resources_of, templates_of
-from analysis.session import Seen
+from analysis.conversation.session import Seen
+from analysis.protocol.revisions import HANDSHAKE_ERA, Span
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding, Level
+from analysis.rules.repeats import Words
+from analysis.rules.support.eras import member
+from analysis.rules.support.listings import resources_of, templates_of
 
 LISTED: Final = 10_000
 """Items of one result that are looked at."""

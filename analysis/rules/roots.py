@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.finding import Finding
-from analysis.revisions import HANDSHAKE_ERA
-from analysis.rules import NOTE, RACE_NS, Rule
-from analysis.rules.asked import Reply
-from analysis.rules.eras import member
-from analysis.rules.inputs import METHODS
-from analysis.session import Seen, Session
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import HANDSHAKE_ERA
+from analysis.rules.base import NOTE, RACE_NS, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.asked import Reply
+from analysis.rules.support.eras import member
+from analysis.rules.support.inputs import METHODS
 
 LISTED: Final = 1_000
 """Roots of one result that are looked at."""

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.finding import Finding
-from analysis.revisions import since
-from analysis.rules import NOTE, WARNING, Rule
-from analysis.rules.asked import Question, Reply
-from analysis.rules.eras import member
-from analysis.rules.error_codes import code_of
-from analysis.rules.inputs import METHODS
-from analysis.session import Seen
+from analysis.conversation.session import Seen
+from analysis.protocol.revisions import since
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.error.codes import code_of
+from analysis.rules.finding import Finding
+from analysis.rules.support.asked import Question, Reply
+from analysis.rules.support.eras import member
+from analysis.rules.support.inputs import METHODS
 
 LISTED: Final = 10_000
 """Messages of one request, and blocks of one message, that are looked at."""

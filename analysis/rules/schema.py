@@ -1,20 +1,20 @@
 """The group `schema`: the shapes of params and results, method by method.
 
-What is wrong is found once a message, by analysis.bodies; most rules here pick out what is theirs.
+What is wrong is found once a message, by analysis.shapes.bodies; most rules here pick out what is theirs.
 """
 
 from collections.abc import Iterable, Iterator
 
-from analysis.bodies import method_of, part_of
-from analysis.declarations import Part
-from analysis.declared import Kind
-from analysis.finding import Finding, Level
-from analysis.forms import Problem
-from analysis.message import Number, Response
-from analysis.revisions import HANDSHAKE_ERA
-from analysis.rules import ERROR, NOTE, WARNING, Rule
-from analysis.rules.tokens import WORD
-from analysis.session import Seen
+from analysis.conversation.message import Number, Response
+from analysis.conversation.session import Seen
+from analysis.protocol.revisions import HANDSHAKE_ERA
+from analysis.rules.base import ERROR, NOTE, WARNING, Rule
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.tokens import WORD
+from analysis.shapes.bodies import method_of, part_of
+from analysis.shapes.declarations import Part
+from analysis.shapes.forms import Problem
+from analysis.shapes.since import Kind
 
 _URI_MUST = 2  # rank of 2025-06-18
 _VALUES = 100

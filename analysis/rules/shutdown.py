@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from analysis.exchange import Outcome
-from analysis.finding import Finding, Level
-from analysis.message import Invalid
-from analysis.revisions import HANDSHAKE_ERA, Span, rank_of
-from analysis.rules import NOTE, WARNING, Ending, Rule
-from analysis.rules.pipes import GRACE_NS, Pipes, pipes_of
-from analysis.session import Seen, Session, era_in_force
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Invalid
+from analysis.conversation.session import Seen, Session, era_in_force
+from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
+from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.pipes import GRACE_NS, Pipes, pipes_of
 from captures.record import Record
 
 LINGERING_NS: Final = 5_000_000_000

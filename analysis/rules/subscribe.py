@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.finding import Finding
-from analysis.revisions import HANDSHAKE_ERA
-from analysis.rules import NOTE, RACE_NS, WARNING, Rule, Who
-from analysis.rules.eras import member
+from analysis.conversation.session import Seen
+from analysis.conversation.subscriptions import UPDATED, ResourceSubscription
+from analysis.protocol.revisions import HANDSHAKE_ERA
+from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule, Who
+from analysis.rules.finding import Finding
 from analysis.rules.progress import is_replay
-from analysis.session import Seen
-from analysis.subscriptions import UPDATED, ResourceSubscription
+from analysis.rules.support.eras import member
 
 _POINTER: Final = "/params/uri"
 

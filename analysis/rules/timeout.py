@@ -4,16 +4,16 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from analysis.addressing import Key
-from analysis.exchange import ENDLESS, Exchange, IdState, Outcome
-from analysis.finding import Finding, with_guess
-from analysis.http import HttpExchange
-from analysis.message import Id, Request, Side, id_of, other_side
-from analysis.revisions import HANDSHAKE_ERA, since
-from analysis.rules import NOTE, RACE_NS, WARNING, Ending, Rule
-from analysis.rules.pipes import pipes_of
-from analysis.rules.tokens import WORD
-from analysis.session import Seen, Session
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import ENDLESS, Exchange, IdState, Outcome
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Id, Request, Side, id_of, other_side
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import HANDSHAKE_ERA, since
+from analysis.rules.base import NOTE, RACE_NS, WARNING, Ending, Rule
+from analysis.rules.finding import Finding, with_guess
+from analysis.rules.support.pipes import pipes_of
+from analysis.rules.support.tokens import WORD
 from captures.record import Record
 
 SLOW_NS: Final = 30_000_000_000

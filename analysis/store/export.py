@@ -17,11 +17,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import duckdb
 
 from analysis.store.cache import is_utf8, private_folder, quoted, sweep
-from analysis.store.figures import LOSSES, Loss
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.parquet import of_disk
 from analysis.store.reference import view_texts
+from analysis.store.stats import LOSSES, Loss
 from analysis.store.tables import NAMES
 from captures.errors import CaptureError
 

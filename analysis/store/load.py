@@ -9,7 +9,7 @@ Rows go through DuckDB's appender in batches of 20,000 into narrow temporary tab
 batch computes what SQL computes faster: wall clocks, the capture's id, whether `message` is JSON. In a trial with ten
 columns a row took 4.5 µs of processor so; the appender with all columns took 6.7, with batches of 2,500 rows 9.6; lists
 as parameters with `unnest` 19; a file of NDJSON or CSV in between, which would touch the disk besides, 10. A frame with
-its share of the exchanges takes some 10 µs to insert, of some 40 for all of its load (`python -m bench.store`).
+its share of the exchanges takes some 10 µs to insert, of some 40 for all of its load (`python -m tests.bench.store`).
 """
 
 import gc
@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 
-from analysis.exchange import Exchange, Outcome
-from analysis.fold import Fold
-from analysis.message import Notification, Request, Response
-from analysis.session import Seen, Session
-from analysis.stalls import waited_of
-from analysis.store.account import Account
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Notification, Request, Response
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.stalls import waited_of
+from analysis.store.capture_row import Account
 from analysis.store.rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
@@ -37,7 +37,7 @@ from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record, raw_bytes
 
 if TYPE_CHECKING:
-    from analysis.finding import Finding
+    from analysis.rules.finding import Finding
 
 Progress = Callable[[int], None]
 """Is told how many bytes have been read."""
@@ -129,7 +129,7 @@ def _few_collections() -> Iterator[None]:
 
 
 def _findings(capture: Capture) -> "Iterator[Finding]":
-    from analysis.checker import Checker
+    from analysis.checking.checker import Checker
 
     checker, assembler = Checker(), FrameAssembler()
     is_growing = is_live(capture.segments[-1])

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import duckdb
 
-from analysis.store import cache, filling
+from analysis.store import cache, cache_workers
 from analysis.store.load import Loader
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES, creation, definition
@@ -248,9 +248,9 @@ def _cached(
         if size >= cache.SMALLEST and one.id not in {has.id for has in known if has.database is not None}
     }
     keep = {one.database for one in known if one.database is not None}
-    tasks = [filling.Task(one.path, one.id, wanting[one.id]) for one in known if one.id in wanting]
+    tasks = [cache_workers.Task(one.path, one.id, wanting[one.id]) for one in known if one.id in wanting]
     settled = _filled(tasks, keep, findings=findings, progress=progress, memory=memory)
-    steps, held = _Steps(progress, sum(wanting.values())), filling.held(memory)
+    steps, held = _Steps(progress, sum(wanting.values())), cache_workers.held(memory)
     steps.done(sum(one.task.size for one in settled.values()))
     made: list[Source] = []
     for one in known:
@@ -276,10 +276,10 @@ def _cached(
 
 
 def _filled(
-    tasks: list[filling.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
-) -> dict[str, filling.Made]:
+    tasks: list[cache_workers.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
+) -> dict[str, cache_workers.Made]:
     """What several processes have made of the files that are wanting, by id; nothing where one alone is as quick."""
-    count, total = filling.processes(tasks, memory), sum(task.size for task in tasks)
+    count, total = cache_workers.processes(tasks, memory), sum(task.size for task in tasks)
     if not count or not cache.cap():
         return {}
 
@@ -287,8 +287,8 @@ def _filled(
         if progress is not None:
             progress(min(read, total), total)
 
-    held = filling.held(memory, count)
-    made = filling.fill(tasks, count, findings=findings, keep=keep, told=told, memory=held)
+    held = cache_workers.held(memory, count)
+    made = cache_workers.fill(tasks, count, findings=findings, keep=keep, told=told, memory=held)
     return {one.task.id: one for one in made}
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import duckdb
 
 from analysis.store.cache import is_utf8, private_folder
-from analysis.store.messages import Column, QueryError, Value
+from analysis.store.sandbox.protocol import Column, QueryError, Value
 
 BATCH: Final = 2048
 MEMORY: Final = "1GB"

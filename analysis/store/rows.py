@@ -8,11 +8,11 @@ from typing import Final
 
 import orjson
 
-from analysis.exchange import Exchange, Outcome
-from analysis.http import VERSION_FIELD, HttpExchange
-from analysis.message import Id, Request, Response, Side, id_of
-from analysis.revisions import REVISIONS
-from analysis.session import Seen, Session
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.message import Id, Request, Response, Side, id_of
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import REVISIONS
 from analysis.store.definitions import Definition, definitions_in
 from analysis.store.tables import Row
 from analysis.store.values import CUT, integer, json_text, text

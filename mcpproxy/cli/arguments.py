@@ -4,13 +4,16 @@ What a command prints, its help included, comes after its arguments were read. S
 """
 
 import argparse
+import os
 import re
+import sys
 import time
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn
 
-from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.output import set_up
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.report.output import set_up
+from mcpproxy.report.text import cells
 from mcpproxy.sanitise import sanitise
 
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -103,3 +106,24 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with one line about what is wrong, where argparse would print its usage, too."""
         raise SystemExit(fail(f"{sanitise(message)}; see {self.prog} --help", Exit.USAGE))
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Add `--format text|json` and its short form `--json`."""
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="text for people (default), or one JSON object a line",
+    )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+def say_of_filter(error: ValueError) -> None:
+    """Say that an expression is none, on stderr; without its caret where that would not stand below its place."""
+    told, *lines = f"--filter: {error}".split("\n")
+    if lines and sys.stderr is not None and sys.stderr.isatty():
+        room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")
+        del lines[1 if 0 < room < max(map(cells, lines)) else len(lines) :]
+    for line in (told, *lines):
+        say(line)

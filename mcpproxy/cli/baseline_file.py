@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from analysis.baseline import MOST, Baseline, BaselineError, entries
+from analysis.checking.baseline import MOST, Baseline, BaselineError, entries
 from captures.errors import CaptureError
+from mcpproxy.examination.result import STDIN, Found
 from mcpproxy.importers.source import read_lines
-from mcpproxy.report.found import STDIN, Found
 from mcpproxy.report.text import count_text
 
 

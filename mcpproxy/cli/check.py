@@ -14,33 +14,33 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from analysis.baseline import Baseline
-from analysis.catalogue import catalogue, today
-from analysis.costs import Costs
+from analysis.checking.baseline import Baseline
+from analysis.checking.profile import Costs
 from analysis.filter import Filter, FilterError, parse
-from analysis.finding import Level
-from analysis.rules import rules, rules_for
+from analysis.rules.catalogue import catalogue, today
+from analysis.rules.finding import Level
+from analysis.rules.registry import rules, rules_for
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
 from captures.reader import Capture, Damage
 from captures.record import Record
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, say_of_filter
 from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
 from mcpproxy.cli.diagnostics import Exit, fail, say, say_table
 from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.following import Followed
-from mcpproxy.cli.output import say_of_filter, width_of_stdout
 from mcpproxy.cli.rule import is_pattern, no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
-from mcpproxy.examination import Examination, Wanted
+from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.result import STDIN, Found, Report, Totals
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import Text
 from mcpproxy.report.findings_json import Json
-from mcpproxy.report.found import STDIN, Found, Report, Totals
 from mcpproxy.report.github import Github
 from mcpproxy.report.junit import Junit
+from mcpproxy.report.output import width_of_stdout
 from mcpproxy.report.sarif import Sarif
 from mcpproxy.report.text import Style
 from mcpproxy.sanitise import sanitise

@@ -14,9 +14,9 @@ from captures.reader import Capture, Damage
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.selection import selected
-from mcpproxy.examination import Examination, Wanted
+from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.result import STDIN, Found
 from mcpproxy.report.findings import Text
-from mcpproxy.report.found import STDIN, Found
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 

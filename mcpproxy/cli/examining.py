@@ -4,8 +4,8 @@ from pathlib import Path
 
 from captures.reader import Damage
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.examination import Examination
-from mcpproxy.report.found import STDIN, Ended
+from mcpproxy.examination.examine import Examination
+from mcpproxy.examination.result import STDIN, Ended
 from mcpproxy.sanitise import sanitise
 
 

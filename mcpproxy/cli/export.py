@@ -42,7 +42,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
     # DuckDB loads for a tenth of a second, which --help need not wait for.
     from analysis.store.export import Done, export
     from analysis.store.open import Sources, with_sources
-    from mcpproxy.cli.asking import Progress, of_cache_size, tell_of_losses
+    from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
     with Progress() as progress:
 

@@ -7,11 +7,11 @@ from typing import Any
 from captures.integrity import Inspection, inspect
 from captures.reader import Capture
 from captures.record import Record
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit
-from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.verify import reasons
+from mcpproxy.report.output import json_line
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from analysis.exchange import ABANDONED_NS
+from analysis.conversation.exchange import ABANDONED_NS
 from analysis.summary import bad_ending, cached, summarise
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.reader import Capture, LineCutter, open_capture
 from captures.record import Record
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, selected
+from mcpproxy.report.output import json_line
 from mcpproxy.report.text import cells, count_text
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise

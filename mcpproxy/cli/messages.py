@@ -14,11 +14,11 @@ from captures.file import is_live
 from captures.reader import Capture, Damage, FrameAssembler
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.examining import say_damage
-from mcpproxy.cli.output import for_stdout
-from mcpproxy.examination import Examination, Wanted
-from mcpproxy.report.found import Found
+from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.result import Found
 from mcpproxy.report.json_lines import row_of, wall_of
 from mcpproxy.report.message_page import Messages, id_lines
+from mcpproxy.report.output import for_stdout
 from mcpproxy.report.text import Style
 from mcpproxy.sanitise import sanitise
 

@@ -18,20 +18,20 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from analysis.store.jail import MEMORY, TIMEOUT_S, Limits
-from analysis.store.messages import Column, QueryError, Value
 from analysis.store.reference import Relation, relations
+from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
+from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import Parser, memory
-from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.output import for_stdout, set_up, width_of_stdout
 from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
 from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
+from mcpproxy.report.output import for_stdout, set_up, width_of_stdout
 from mcpproxy.report.text import Style
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.session import Asking, relation_of, schema, tell, views
 
 FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")
 _SUFFIXES: Final = {

@@ -14,15 +14,16 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any, Final
 
-from analysis.catalogue import MARKS, Row, catalogue, today
-from analysis.revisions import REVISIONS
-from analysis.rules import Rule, rules
-from mcpproxy.cli.arguments import Parser
+from analysis.protocol.revisions import REVISIONS
+from analysis.rules.base import Rule
+from analysis.rules.catalogue import MARKS, Row, catalogue, today
+from analysis.rules.registry import rules
+from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.evidence import SHOWN, Evidence, gathered
-from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.report import findings_json
 from mcpproxy.report.findings import Text
+from mcpproxy.report.output import json_line
 from mcpproxy.report.rule_pages import (
     about,
     addresses,

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from captures.addresses import is_segment, is_web_address
 from captures.errors import CannotCreate, CaptureError
-from mcpproxy.recorder import Recorder, tell
+from mcpproxy.recorder.stdio import Recorder, tell
 from mcpproxy.relay.signals import SignalWait
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
 from mcpproxy.relay.stdio import StdioRelay

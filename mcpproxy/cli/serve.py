@@ -27,7 +27,7 @@ from urllib.parse import SplitResult, urlsplit
 from captures.addresses import is_segment
 from mcpproxy.cli.arguments import Parser, count
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.record_http import HttpRecorder
+from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.relay.admission import Admission
 from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, connections
 from mcpproxy.relay.http import HttpRelay

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Final
 
-from analysis.store.messages import Column, QueryError, Value
 from analysis.store.reference import relations
-from mcpproxy.cli.asking import Asking, relation_of, schema, tell, views
+from analysis.store.sandbox.protocol import Column, QueryError, Value
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, interrupt_of, say
 from mcpproxy.history import remember, remembered
 from mcpproxy.sanitise import sanitise
-from mcpproxy.statements import is_whole
+from mcpproxy.sql.session import Asking, relation_of, schema, tell, views
+from mcpproxy.sql.statements import KEYWORDS, is_whole
 
 PROMPT: Final = "sql> "
 MORE: Final = "...> "
@@ -31,12 +31,6 @@ Ctrl-C stops a query, or forgets what was typed. Tab completes names.
 
 _LEAVING: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
 """No SQL, and what people type who want to leave."""
-KEYWORDS: Final = (
-    "select from where group by order having limit offset join left inner full cross on using as distinct with "
-    "recursive union all except intersect case when then else end and or not in between like ilike is null true "
-    "false asc desc nulls first last filter over partition window qualify describe summarize pivot unpivot exclude "
-    "replace count sum avg min max median quantile_cont cast "
-)
 
 
 def converse(asking: Asking, *, show: Show, describe: Show) -> int:

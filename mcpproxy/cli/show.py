@@ -16,23 +16,23 @@ from typing import Final
 
 import orjson
 
+from analysis.conversation.fold import Fold
+from analysis.conversation.session import Seen
 from analysis.filter import OF_FINDINGS, Filter, FilterError, facts_of, facts_of_batch, parse
-from analysis.fold import Fold
-from analysis.session import Seen
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, add_format, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.following import Followed
 from mcpproxy.cli.messages import show_messages, wanted_messages
-from mcpproxy.cli.output import add_format, for_stdout, json_line, say_of_filter, width_of_stdout
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.json_lines import damage_of, row_of, wall_of
+from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
 from mcpproxy.report.text import WHOLE, Span, Style, cells
 from mcpproxy.sanitise import sanitise
 
@@ -319,7 +319,7 @@ class _Json:
         self._only = only
         self._fold = Fold()
         self._unsaid: dict[int, tuple[Record, Frame]] = {}
-        """Frames of which nothing is known yet, as they may be lines of a message; analysis.assembly bounds them."""
+        """Frames of which nothing is known yet, as they may be lines of a message; `assembly.py` bounds them."""
         self.caught_up = False
         self._wall_ns: int | None = None
         self._assembler = FrameAssembler()

@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.cli.arguments import Parser, memory
+from mcpproxy.cli.arguments import Parser, add_format, memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.output import add_format, json_line, width_of_stdout
 from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import Style
 
 if TYPE_CHECKING:
-    from analysis.store.figures import Loss
+    from analysis.store.stats import Loss
     from mcpproxy.report.stats import Stats
 
 QUICK: Final = 20_000_000
@@ -64,10 +64,10 @@ def run(arguments: list[str]) -> int:
 
 def _print(paths: list[Path], options: argparse.Namespace) -> int:
     # DuckDB loads for a tenth of a second, which --help need not wait for.
-    from analysis.store.figures import OverMemory, figures
     from analysis.store.open import Sources, size, with_sources
-    from mcpproxy.cli.asking import Progress, of_cache_size, tell_of_losses
+    from analysis.store.stats import OverMemory, figures
     from mcpproxy.report.stats import as_objects, as_text, gathered
+    from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
     asks = options.findings or size(paths) <= QUICK
     with Progress() as progress:

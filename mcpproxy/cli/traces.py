@@ -11,18 +11,18 @@ from typing import Any, BinaryIO, NamedTuple
 
 from orjson import loads
 
-from analysis.catalogue import catalogue, today
-from analysis.checker import Checker
-from analysis.finding import Finding, Level
-from analysis.impact import impact
-from analysis.rules import rules
+from analysis.checking.checker import Checker
+from analysis.checking.impact import impact
+from analysis.rules.catalogue import catalogue, today
+from analysis.rules.finding import Finding, Level
+from analysis.rules.registry import rules
 from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.output import json_line
 from mcpproxy.cli.rule import no_rule
 from mcpproxy.importers.source import read_lines
 from mcpproxy.importers.trace import Case, Refused, cases
+from mcpproxy.report.output import json_line
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 

@@ -89,7 +89,7 @@ def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = Non
     if not os.environ.get("NO_COLOR"):
         os.environ.pop("NO_COLOR", None)  # an empty one wants nothing (no-color.org), and Textual takes it for a wish
     from mcpproxy.tui.app import TheApp
-    from mcpproxy.tui.leaving import CODES, told_to_leave
+    from mcpproxy.tui.shutdown import CODES, told_to_leave
 
     app = TheApp(find, nothing, first)
 

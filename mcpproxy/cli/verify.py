@@ -11,10 +11,10 @@ from pathlib import Path
 
 from captures.errors import CaptureError
 from captures.integrity import Gap, Inspection, State, inspect_file
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.output import add_format, json_line
 from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.report.output import json_line
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 

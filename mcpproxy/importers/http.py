@@ -13,13 +13,13 @@ from orjson import dumps
 
 from captures.loss import Entry
 from mcpproxy.importers.source import Wrong
-from mcpproxy.record_exchange import SNIFFED, Exchange
+from mcpproxy.recorder.exchange import SNIFFED, Exchange
 from mcpproxy.wire.framing import Fields, Malformed, field_of
 from mcpproxy.wire.http1 import MAX_HEAD, Head
 from mcpproxy.wire.response import ResponseHead
 
 if TYPE_CHECKING:
-    from mcpproxy.record_http import Conversation
+    from mcpproxy.recorder.http import Conversation
 
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n").search
 _REQUEST: Final = re.compile(rb"(\S+) (\S+) (HTTP/[0-9](?:\.[0-9])?)").fullmatch

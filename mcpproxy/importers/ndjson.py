@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from analysis.session import PROTOCOL_VERSION
+from analysis.conversation.session import PROTOCOL_VERSION
 from captures.frame import Direction
 from captures.limits import RECORD_LIMIT
 from mcpproxy.importers.source import Wrong, numbered, object_of, raw_of

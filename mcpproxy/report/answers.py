@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from analysis.store.messages import Column, Value
+from analysis.store.sandbox.protocol import Column, Value
 from mcpproxy.report.stamps import Inside, inside_of, stamp, stamped
 from mcpproxy.report.text import Span, Style, cells, count_text, fit, fit_ends
 from mcpproxy.report.wrapping import wrapped

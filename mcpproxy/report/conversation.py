@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.exchange import ENDLESS, Exchange
+from analysis.conversation.exchange import ENDLESS, Exchange
+from analysis.conversation.fold import Fold
+from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of, facts_of_batch
-from analysis.fold import Fold
-from analysis.session import Seen
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report import units

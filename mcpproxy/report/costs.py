@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from analysis.costs import Cost
-from analysis.rules import group_of
+from analysis.checking.profile import Cost
+from analysis.rules.registry import group_of
 from mcpproxy.report.text import count_text
 from mcpproxy.report.wrapping import wrapped
 

@@ -9,10 +9,10 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from analysis.finding import Blames, Level
-from mcpproxy.cli.output import is_aligned
+from analysis.rules.finding import Blames, Level
+from mcpproxy.examination.result import Ended, Found, Report, Totals, located
 from mcpproxy.report.excerpts import Excerpt, excerpt
-from mcpproxy.report.found import Ended, Found, Report, Totals, located
+from mcpproxy.report.output import is_aligned
 from mcpproxy.report.ranking import Ranking
 from mcpproxy.report.sites import payload_at
 from mcpproxy.report.text import WHOLE, Role, Span, Style, cells, count_text

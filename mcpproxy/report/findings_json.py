@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from analysis.impact import impact
-from mcpproxy.cli.output import json_line
-from mcpproxy.report.found import Found, Report
+from analysis.checking.impact import impact
+from mcpproxy.examination.result import Found, Report
+from mcpproxy.report.output import json_line
 from mcpproxy.report.units import utc
 
 _LATEST_NS = 1 << 62

@@ -9,9 +9,9 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Final
 
-from analysis.finding import Level
+from analysis.rules.finding import Level
+from mcpproxy.examination.result import Ended, Found, Report, Totals
 from mcpproxy.report.findings import summary
-from mcpproxy.report.found import Ended, Found, Report, Totals
 from mcpproxy.sanitise import sanitise
 
 _COMMANDS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from analysis.finding import Level
-from mcpproxy.report.found import Ended, Found, Report, Totals
+from analysis.rules.finding import Level
+from mcpproxy.examination.result import Ended, Found, Report, Totals
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20

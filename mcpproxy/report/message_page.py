@@ -7,17 +7,17 @@ a fold holds.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.exchange import ENDLESS, Exchange, Outcome
+from analysis.conversation.exchange import ENDLESS, Exchange, Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of
-from analysis.finding import Level
-from analysis.fold import Fold
-from analysis.message import Invalid, Message, Notification, Request, Response
-from analysis.session import Seen
+from analysis.rules.finding import Level
 from captures.frame import Frame
 from captures.record import Record
+from mcpproxy.examination.result import Found
 from mcpproxy.report import units
 from mcpproxy.report.bodies import message_lines
-from mcpproxy.report.found import Found
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.text import Span, Style, ms_text
 from mcpproxy.report.wording import id_text, name_of, status_of

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from analysis.finding import Blames, Level
-from analysis.impact import Impact, impact
+from analysis.checking.impact import Impact, impact
+from analysis.rules.finding import Blames, Level
 from captures.places import SUFFIX
-from mcpproxy.report.found import Ended, Found
+from mcpproxy.examination.result import Ended, Found
 from mcpproxy.report.text import WHOLE, Role, Span, Style, cells
 from mcpproxy.sanitise import sanitise
 

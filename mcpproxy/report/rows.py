@@ -7,9 +7,9 @@ the rule that it breaks; that id is never cut off.
 
 from typing import Final, NamedTuple
 
-from analysis.exchange import Exchange
-from analysis.message import Invalid, Request, Response, sender
-from analysis.session import Seen
+from analysis.conversation.exchange import Exchange
+from analysis.conversation.message import Invalid, Request, Response, sender
+from analysis.conversation.session import Seen
 from captures.frame import Frame
 from mcpproxy.report import units
 from mcpproxy.report.records import Remark

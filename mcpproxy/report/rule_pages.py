@@ -11,9 +11,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from analysis.catalogue import MARKS, Row, catalogue
-from analysis.revisions import REVISIONS
-from analysis.rules import Rule, group_of, module_of, rules
+from analysis.protocol.revisions import REVISIONS
+from analysis.rules.base import Rule
+from analysis.rules.catalogue import MARKS, Row, catalogue
+from analysis.rules.registry import group_of, module_of, rules
 from mcpproxy.report.text import Span, Style, count_text
 from mcpproxy.report.wrapping import wrapped
 

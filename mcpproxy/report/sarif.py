@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from analysis.finding import Level
-from analysis.rules import Rule
+from analysis.rules.base import Rule
+from analysis.rules.finding import Level
 from mcpproxy import __version__
-from mcpproxy.cli.output import json_line
-from mcpproxy.report.found import Ended, Found, Report, Totals
+from mcpproxy.examination.result import Ended, Found, Report, Totals
 from mcpproxy.report.github import relative
+from mcpproxy.report.output import json_line
 from mcpproxy.report.rule_pages import page, summary_of
 from mcpproxy.sanitise import sanitise
 

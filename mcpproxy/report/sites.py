@@ -16,7 +16,7 @@ from captures.errors import CaptureError
 from captures.listing import segment_number, segments
 from captures.reader import CHUNK, Damage, open_capture
 from captures.record import MAX_LINE, Record, decode, raw_bytes
-from mcpproxy.report.found import Place
+from mcpproxy.examination.result import Place
 
 _HOLDING: Final = frozenset({"frame", "stderr"})
 """Records that hold what crossed."""

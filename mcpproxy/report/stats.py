@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from analysis.exchange import ProbableAnswer
-from analysis.finding import GUESS
-from analysis.store.figures import (
+from analysis.conversation.exchange import ProbableAnswer
+from analysis.rules.finding import GUESS
+from analysis.store.stats import (
     Abandoned,
     By,
     Count,

@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from analysis.exchange import Exchange, IdState, Outcome, outcome_of
-from analysis.guesses import Meant
-from analysis.message import Id, Notification, Number, Request, Response
-from analysis.session import Peer, Seen
+from analysis.conversation.exchange import Exchange, IdState, Outcome, outcome_of
+from analysis.conversation.guesses import Meant
+from analysis.conversation.message import Id, Notification, Number, Request, Response
+from analysis.conversation.session import Peer, Seen
 from mcpproxy.report.text import count_text, fit
 from mcpproxy.report.units import duration
 from mcpproxy.sanitise import sanitise

@@ -15,7 +15,7 @@ thread, and the screen gets `Grown` when it has; its `findings` come from a proc
 of more than a few milliseconds belongs in a thread: `Pulse` runs steps, `messages.py` holds what it tells. To show the
 traffic at a row: `app.show(row)`; what a filter selects of it: `app.select(text)`.
 
-Text goes to the screen through `mcpproxy.tui.plain` alone (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
+Text goes to the screen through `mcpproxy.tui.safe_text` alone (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
 which sanitises it; `tests/mcpproxy/tui/test_boundary.py` reads the sources for anything else.
 """
 
@@ -33,19 +33,19 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from captures.errors import CaptureError
+from mcpproxy.sql.client import Asker
 from mcpproxy.tui import keys
-from mcpproxy.tui.asking import Asker
-from mcpproxy.tui.checking import Checking
+from mcpproxy.tui.data.checking import Checking
+from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.live import Pulse, Shelf
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.entries import Opened, entries
-from mcpproxy.tui.found import Findings
-from mcpproxy.tui.live import Pulse, Shelf
+from mcpproxy.tui.key_queue import Turns
 from mcpproxy.tui.messages import Checked, Failed, Grown, Wanted
-from mcpproxy.tui.plain import notify
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.turns import Turns
 
 DARK: Final = Theme(
     name="mcpproxy-dark",

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from analysis.filter import KEYS
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.calls import Call
+from mcpproxy.tui.data.calls import Call
 
 MOST: Final = 200
 VALUES: Final = {

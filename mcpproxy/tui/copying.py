@@ -17,7 +17,7 @@ from captures.record import Record
 from mcpproxy.report.json_lines import harmless, row_of, wall_of
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise, sanitise_bytes
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.data.reading import Reading
 
 LARGEST: Final = 74_000
 """Bytes: what common terminals take into the clipboard at once."""

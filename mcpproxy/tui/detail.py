@@ -6,8 +6,8 @@ Made in a thread, from the file. What is larger than a pane can sensibly hold co
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from analysis.exchange import Outcome
-from analysis.message import Response
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Response
 from captures.frame import Frame
 from captures.index import Entry
 from captures.reader import Damage
@@ -17,8 +17,8 @@ from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Span, ms_text
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.tui.data.reading import OUTCOMES, Reading
 from mcpproxy.tui.pages import row_lines
-from mcpproxy.tui.reading import OUTCOMES, Reading
 from mcpproxy.tui.rows import message_at
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
 
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.data.reading import Reading
 
 Whence: TypeAlias = Literal["sessions", "traffic", "both"]
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from analysis.finding import Finding
-from analysis.rules import rules
+from analysis.rules.finding import Finding
+from analysis.rules.registry import rules
 from mcpproxy.report.rule_pages import addresses, facts, sections, summary_of
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.found import LEVELS, SIGNS, Findings
-from mcpproxy.tui.reading import Loss, Reading
+from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
+from mcpproxy.tui.data.reading import Loss, Reading
 
 
 def clock(t_ns: int) -> str:

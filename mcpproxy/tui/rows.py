@@ -11,9 +11,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.exchange import Exchange, Outcome, outcome_of
-from analysis.message import Invalid, Message, Notification, Request, Response, message_of, messages, parse_exactly
-from analysis.session import Seen, Session
+from analysis.conversation.exchange import Exchange, Outcome, outcome_of
+from analysis.conversation.message import (
+    Invalid,
+    Message,
+    Notification,
+    Request,
+    Response,
+    message_of,
+    messages,
+    parse_exactly,
+)
+from analysis.conversation.session import Seen, Session
 from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record
@@ -23,8 +32,8 @@ from mcpproxy.report.text import Role, Span, ms_text
 from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.tui import clock
-from mcpproxy.tui.found import COUNTED, LEVELS, SIGNS
-from mcpproxy.tui.reading import NONE, Reading
+from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
+from mcpproxy.tui.data.reading import NONE, Reading
 from mcpproxy.tui.widgets.table import Column, Line
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from analysis.exchange import Outcome
+from analysis.conversation.exchange import Outcome
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
-from mcpproxy.tui.lanes import Bar, Startup, cells_of
+from mcpproxy.tui.data.lanes import Bar, Startup, cells_of
 
 STARTING: Final = "▒"
 OPENING: Final = "▓"

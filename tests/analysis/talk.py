@@ -6,8 +6,8 @@ One item every millisecond, so that stamps can be told by heart: the nth item ha
 import json
 from typing import Any
 
-from analysis.fold import Fold
-from analysis.session import Seen
+from analysis.conversation.fold import Fold
+from analysis.conversation.session import Seen
 from captures.envelope import judge
 from captures.frame import Direction, Frame
 from captures.record import Record

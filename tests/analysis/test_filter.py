@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.assembly import Assembly
-from analysis.exchange import Exchange, Outcome
+from analysis.conversation.assembly import Assembly
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.message import Id, Request, Response, id_of, messages
+from analysis.conversation.session import Seen, Session
 from analysis.filter import DEEPEST, KEYS, LONGEST, Facts, FilterError, facts_of, facts_of_batch, parse
-from analysis.message import Id, Request, Response, id_of, messages
-from analysis.session import Seen, Session
 from captures.envelope import judge
 from captures.frame import UNJUDGED, Direction, Frame
 

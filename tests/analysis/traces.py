@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from orjson import loads
 
-from analysis.checker import Checker
-from analysis.finding import Finding, Level
-from analysis.rules import Rule
+from analysis.checking.checker import Checker
+from analysis.rules.base import Rule
+from analysis.rules.finding import Finding, Level
 from captures.frame import Frame
 from captures.reader import Capture, FrameAssembler, read_frames
 from captures.record import decode

@@ -69,10 +69,10 @@ class TestPage:
         writers = ("captures/record", "captures/loss", "captures/writer", "captures/repair")
         for path in (
             *writers,
-            "mcpproxy/header",
-            "mcpproxy/recorder",
-            "mcpproxy/record_http",
-            "mcpproxy/record_exchange",
+            "mcpproxy/recorder/capture_header",
+            "mcpproxy/recorder/stdio",
+            "mcpproxy/recorder/http",
+            "mcpproxy/recorder/exchange",
             "mcpproxy/cli/serve",
             "mcpproxy/importers/tape",
         ):

@@ -89,7 +89,7 @@ def test_the_file_format_needs_neither_its_meaning_nor_a_database() -> None:
 
 def test_meaning_is_computed_without_a_database_or_a_screen() -> None:
     loaded = loaded_by("from analysis import *")
-    assert "analysis.session" in loaded
+    assert "analysis.conversation.session" in loaded
     assert loaded & {"aiofiles", "asyncio", "duckdb", "mcpproxy", "pydantic", "rich", "textual"} == set()
 
 

@@ -1,6 +1,6 @@
 """After a SIGKILL at any instant, every frame that was delivered is in the capture, on a busy machine, too.
 
-The kills are those of `bench/kills.py`, which prints their figures; a few of each condition here, 200 in `make soak`.
+The kills are those of `tests/bench/kills.py`, which prints their figures; a few of each here, 200 in `make soak`.
 """
 
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.kills import CONDITIONS, FRAME, busy_loops, kill_often
 from captures.file import is_live
+from tests.bench.kills import CONDITIONS, FRAME, busy_loops, kill_often
 from tests.harness import Place, Session, is_alive, peer, server_of, wait_until
 
 KILLS = dict.fromkeys(CONDITIONS, 3) | {"quiet": 10}

@@ -22,9 +22,9 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from analysis.exchange import Exchange, Outcome
-from analysis.fold import Fold
-from analysis.session import Peer
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.session import Peer
 from captures.frame import Frame
 from captures.integrity import inspect
 from captures.reader import Capture, read_frames

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.detail import exchange_lines
-from mcpproxy.tui.reading import Reading
 from tests.analysis.store.written import Written
 from tests.mcpproxy.cli import typed
 

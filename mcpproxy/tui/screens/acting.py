@@ -16,11 +16,11 @@ from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.copying import Form, forms
+from mcpproxy.tui.data.live import Pulse
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.exporting import Export
-from mcpproxy.tui.live import Pulse
 from mcpproxy.tui.messages import Copied, Exported, Marked
-from mcpproxy.tui.plain import copy, notify
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.safe_text import copy, notify
 from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 

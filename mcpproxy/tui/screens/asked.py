@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from mcpproxy.report.text import Span
 from mcpproxy.tui.copying import Form
-from mcpproxy.tui.plain import Words
+from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.bar import FilterBox
 
 

@@ -11,10 +11,10 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.definitions import VERSIONS, Shown, Tool, Tools
+from mcpproxy.tui.data.tool_definitions import VERSIONS, Shown, Tool, Tools
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Matched
-from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane

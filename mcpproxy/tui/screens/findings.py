@@ -9,14 +9,14 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from analysis.finding import Finding, Level
+from analysis.rules.finding import Finding, Level
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.found import LEVELS, SIGNS, Findings
 from mcpproxy.tui.messages import Checked, Grown
 from mcpproxy.tui.pages import clock, finding_lines, how_far, rule_lines
-from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.wording import WordingScreen
 from mcpproxy.tui.widgets.bar import FilterBox

@@ -12,10 +12,10 @@ from mcpproxy.report.blocks import blocks, stretched
 from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.latencies import Chosen, Figures, Latencies
 from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.latencies import Chosen, Figures, Latencies
 from mcpproxy.tui.messages import Grown, Matched
-from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane

@@ -8,10 +8,10 @@ from textual import on
 from textual.css.query import NoMatches
 from textual.screen import Screen
 
-from mcpproxy.tui.live import Pulse
+from mcpproxy.tui.data.live import Pulse
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Failed, Matched
-from mcpproxy.tui.plain import notify
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.safe_text import notify
 
 if TYPE_CHECKING:
     from mcpproxy.tui.app import TheApp

@@ -10,18 +10,18 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
-from analysis.exchange import ABANDONED_NS
+from analysis.conversation.exchange import ABANDONED_NS
 from analysis.summary import Summary
 from mcpproxy.report import units
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
 from mcpproxy.tui import clock
-from mcpproxy.tui.checking import Counting
+from mcpproxy.tui.data.checking import Counting
+from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.live import Book, Pulse, Shelf, short_name
 from mcpproxy.tui.entries import bind
-from mcpproxy.tui.found import Findings
-from mcpproxy.tui.live import Book, Pulse, Shelf, short_name
 from mcpproxy.tui.messages import Checked, Failed, ShelfChanged, Wanted
-from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.wording import WordingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.foot import Foot

@@ -17,10 +17,10 @@ from mcpproxy.history import remember, remembered
 from mcpproxy.report import units
 from mcpproxy.report.text import Span, cells, count_text, fit, pieces
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.asking import Answer, Asker, Relation
+from mcpproxy.sql.client import Answer, Asker, Relation
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Told
-from mcpproxy.tui.plain import Words
+from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane

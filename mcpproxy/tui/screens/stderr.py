@@ -11,12 +11,12 @@ from textual.widgets import Input
 
 from mcpproxy.report.text import Span, cells, count_text, fit
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Grown, Matched, RowsRead
-from mcpproxy.tui.plain import Words
 from mcpproxy.tui.rows import Times, TrafficRows, timed
+from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.screens.pulsing import PulsingScreen
-from mcpproxy.tui.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table

@@ -8,16 +8,16 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from analysis.exchange import Outcome
+from analysis.conversation.exchange import Outcome
 from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.report.units import brief
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.lanes import Bar, Lane, Lanes
 from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.lanes import Bar, Lane, Lanes
 from mcpproxy.tui.messages import Grown, Matched
-from mcpproxy.tui.plain import Words, notify
+from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, lane_cells
 from mcpproxy.tui.widgets.foot import Foot

@@ -17,13 +17,13 @@ from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completing import completed_filter
+from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.detail import VIEWS, Detail, called, detail, exchange_lines
 from mcpproxy.tui.entries import Opened, bind
 from mcpproxy.tui.messages import Checked, DetailRead, Grown, Matched, RowsRead
 from mcpproxy.tui.pages import how_far, losses_text, short_lines
-from mcpproxy.tui.plain import Words, notify
 from mcpproxy.tui.rows import EXCHANGES, FRAMES, Times, TrafficRows, timed
-from mcpproxy.tui.scan import Scan
+from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.acting import ActingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.foot import Foot

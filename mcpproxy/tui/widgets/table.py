@@ -20,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpproxy.report.text import Role, Span
-from mcpproxy.tui.plain import segments, strip
+from mcpproxy.tui.safe_text import segments, strip
 
 ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 

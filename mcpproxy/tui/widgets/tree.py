@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.message import Number
+from analysis.conversation.message import Number
 from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise
 

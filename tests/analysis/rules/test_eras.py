@@ -6,11 +6,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.checker import Checker
-from analysis.methods import METHODS, UNPREFIXED
-from analysis.revisions import REVISIONS
-from analysis.rules import Rule, group_of, rules
-from analysis.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from analysis.checking.checker import Checker
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.protocol.revisions import REVISIONS
+from analysis.rules.base import Rule
+from analysis.rules.registry import group_of, rules
 from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.importers.trace import Case, cases

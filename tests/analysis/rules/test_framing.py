@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from analysis.checker import Checker
-from analysis.finding import Finding
+from analysis.checking.checker import Checker
+from analysis.rules.finding import Finding
 from captures.envelope import judge
 from captures.frame import Direction, Frame, Unit
 from tests.analysis.traces import check, stdio

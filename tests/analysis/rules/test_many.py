@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from analysis.checker import Checker
-from analysis.finding import Finding, Level
-from analysis.rules import COUNTED, TOLD, Rule, rules
-from tests.analysis.test_crowds import Tape
+from analysis.checking.checker import Checker
+from analysis.rules.base import COUNTED, TOLD, Rule
+from analysis.rules.finding import Finding, Level
+from analysis.rules.registry import rules
+from tests.analysis.conversation.test_crowds import Tape
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from orjson import loads
 
-from analysis.checker import Checker
-from analysis.finding import Finding
+from analysis.checking.checker import Checker
+from analysis.rules.finding import Finding
 from captures.reader import FrameAssembler
 from captures.record import decode, members, seal
 from mcpproxy.importers.trace import Case, cases

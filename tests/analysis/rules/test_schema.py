@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.finding import Level
-from analysis.methods import METHODS
-from analysis.revisions import REVISIONS
-from analysis.rules import rules
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import REVISIONS
+from analysis.rules.finding import Level
+from analysis.rules.registry import rules
 from tests.analysis.traces import check, stdio
 
 JSON = st.recursive(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from orjson import loads
 
-from analysis.checker import Checker
-from analysis.finding import Finding
+from analysis.checking.checker import Checker
+from analysis.rules.finding import Finding
 from captures.envelope import judge
 from captures.reader import FrameAssembler
 from captures.record import decode, frame_members, members, seal

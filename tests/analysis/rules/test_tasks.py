@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.message import Notification
-from analysis.rules import group_of
-from analysis.rules.ext_tasks_keys import KEPT, Keys
-from analysis.rules.tasks_related import MOST
-from analysis.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
-from analysis.tasks import RELATED
+from analysis.conversation.message import Notification
+from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
+from analysis.conversation.tasks import RELATED
+from analysis.rules.ext_tasks.keys import KEPT, Keys
+from analysis.rules.registry import group_of
+from analysis.rules.tasks.related import MOST
 from tests.analysis.talk import Talk
 from tests.analysis.traces import Found, check, grave, stdio
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 import pytest
 from orjson import dumps, loads
 
-from analysis.checker import Checker
-from analysis.finding import Finding
+from analysis.checking.checker import Checker
+from analysis.rules.finding import Finding
 from captures.reader import FrameAssembler
 from captures.record import Record, decode, members, seal
 from mcpproxy.importers.trace import Case, cases

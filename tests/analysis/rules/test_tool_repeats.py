@@ -2,10 +2,10 @@
 
 from typing import Any, Literal
 
-from analysis.checker import Checker
-from analysis.finding import Finding, Level
-from analysis.rules import tool_repeats
-from analysis.rules.tool_repeats import KEPT
+from analysis.checking.checker import Checker
+from analysis.rules.finding import Finding, Level
+from analysis.rules.tool import repeats as tool_repeats
+from analysis.rules.tool.repeats import KEPT
 from captures.envelope import judge
 from captures.frame import Direction, Frame
 from captures.record import Record

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.checker import Checker
-from analysis.finding import Finding
-from analysis.fold import Fold
-from analysis.message import Request, Response
+from analysis.checking.checker import Checker
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request, Response
+from analysis.rules.finding import Finding
 from analysis.store import load as load_module
 from analysis.store.load import Loader, create
 from analysis.store.rows import MOST_SESSIONS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.exchange import ENDLESS
+from analysis.conversation.exchange import ENDLESS
 from captures.identity import path_id
 from tests.analysis.store.test_views import CORPUS, Base, loaded
 from tests.analysis.store.written import Written

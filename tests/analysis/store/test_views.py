@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.checker import Checker
-from analysis.exchange import Exchange
-from analysis.finding import Finding
-from analysis.fold import Fold
-from analysis.message import Message, Notification, Request, Response
+from analysis.checking.checker import Checker
+from analysis.conversation.exchange import Exchange
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Message, Notification, Request, Response
+from analysis.rules.finding import Finding
 from analysis.store.load import Loader, create
 from analysis.store.reference import Relation, relations, view_texts
 from captures.errors import CaptureError

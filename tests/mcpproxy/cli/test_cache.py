@@ -8,13 +8,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from analysis.store.jail import Answer, Limits
-from analysis.store.messages import QueryError
 from analysis.store.open import sources
-from bench.check import repeated
-from mcpproxy.cli.asking import Asking
+from analysis.store.sandbox.parent import Answer, Limits
+from analysis.store.sandbox.protocol import QueryError
 from mcpproxy.report import units
+from mcpproxy.sql.session import Asking
 from tests.analysis.store.test_cache import spoil_block, spoil_rows, written
+from tests.bench.check import repeated
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 

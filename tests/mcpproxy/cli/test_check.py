@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from analysis.catalogue import catalogue
-from analysis.rules import rules
+from analysis.rules.catalogue import catalogue
+from analysis.rules.registry import rules
 from captures.file import CaptureFile
 from captures.frame import Direction
 from captures.reader import Capture
 from captures.record import Record, members
-from mcpproxy.examination import Examination, Wanted
+from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.result import Found
 from mcpproxy.importers.trace import Case
-from mcpproxy.report.found import Found
 from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked
 from tests.captures.samples import frame, header, in_pieces, lines

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.check import repeated
+from tests.bench.check import repeated
 from tests.harness import wait_until
 from tests.mcpproxy.cli.typed import started
 

@@ -26,10 +26,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.store.reference import relations
-from bench.check import repeated
 from mcpproxy.history import history_path
-from mcpproxy.statements import in_one_line, is_whole
+from mcpproxy.sql.statements import in_one_line, is_whole
 from tests.analysis.store.written import Written
+from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, wait_until
 from tests.mcpproxy.cli.test_terminal import ACTS, hostile_capture
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal

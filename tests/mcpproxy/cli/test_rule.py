@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from analysis.catalogue import MARKS, catalogue
-from analysis.revisions import REVISIONS, era_of
-from analysis.rules import rules
+from analysis.protocol.revisions import REVISIONS, era_of
+from analysis.rules.catalogue import MARKS, catalogue
+from analysis.rules.registry import rules
 from mcpproxy.report.rule_pages import addresses, facts, level_in, page, reference, row_of, sections, summary_of
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
 

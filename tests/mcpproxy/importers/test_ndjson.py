@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.checker import Checker
+from analysis.checking.checker import Checker
 from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import Record, decode

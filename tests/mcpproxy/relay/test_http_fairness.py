@@ -1,4 +1,4 @@
-"""One connection's flood does not keep the other clients of `serve` waiting; `bench.fairness` has the figures."""
+"""One connection's flood does not keep the other clients of `serve` waiting; `tests.bench.fairness` has the figures."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bench.http_peers import FLOODS, ZIPPED
 from mcpproxy.relay.turns import TURN_S, Turns
+from tests.bench.http_peers import FLOODS, ZIPPED
 from tests.harness import Place, frames, wait_until
 from tests.http_harness import (
     OK,

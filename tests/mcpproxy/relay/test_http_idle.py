@@ -19,7 +19,7 @@ MOST_KIB = 13.0
 """For each stream. It took 10.5 when this was written: two transports, a splitter, a tap and data on the exchange.
 The rest is for other versions of Python and for tables that have just doubled; a buffer of 4 KiB would not fit.
 """
-PEERS = [sys.executable, "-I", str(Path(__file__).parents[3] / "bench" / "http_peers.py")]
+PEERS = [sys.executable, "-I", str(Path(__file__).parents[2] / "bench" / "http_peers.py")]
 
 
 def resident_kib(pid: int) -> int:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from analysis.finding import Blames, Finding, Level
-from mcpproxy.report.found import Ended, Found, Place, Report, Totals
+from analysis.rules.finding import Blames, Finding, Level
+from mcpproxy.examination.result import Ended, Found, Place, Report, Totals
 from tests.captures.samples import frame, header, lines
 
 FOREIGN = (

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.messages import Column, QueryError, Value
 from analysis.store.parquet import write_parquet
+from analysis.store.sandbox.protocol import Column, QueryError, Value
 from mcpproxy.report.answers import (
     FEW,
     NAMED,

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.finding import Level
+from analysis.rules.finding import Level
+from mcpproxy.examination.result import Found, Place, Totals
 from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, Text, summary
-from mcpproxy.report.found import Found, Place, Totals
 from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise
 from tests.captures.samples import frame, header, lines

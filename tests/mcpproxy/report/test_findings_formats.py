@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.finding import Level
-from analysis.limited import Forgotten
-from analysis.rules import rules
+from analysis.conversation.limited import Forgotten
+from analysis.rules.finding import Level
+from analysis.rules.registry import rules
+from mcpproxy.examination.result import Found, Place
 from mcpproxy.report.findings_json import Json
-from mcpproxy.report.found import Found, Place
 from mcpproxy.report.github import Github, relative
 from mcpproxy.report.junit import CLEAN, SHOWN, Junit
 from mcpproxy.report.sarif import Sarif, address, plain

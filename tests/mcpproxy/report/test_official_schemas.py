@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.report.found import Found
+from mcpproxy.examination.result import Found
 from mcpproxy.report.junit import Junit
 from mcpproxy.report.sarif import Sarif
 from tests.mcpproxy.report.findings import anything, twisted, written

@@ -7,11 +7,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.finding import Level
-from analysis.impact import Impact, impact
-from analysis.rules import rules
+from analysis.checking.impact import Impact, impact
+from analysis.rules.finding import Level
+from analysis.rules.registry import rules
+from mcpproxy.examination.result import Ended, Found, Totals
 from mcpproxy.report.findings import Text
-from mcpproxy.report.found import Ended, Found, Totals
 from mcpproxy.report.ranking import LINES, Ranking
 from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.figures import (
+from analysis.store.stats import (
     Abandoned,
     Count,
     Definition,

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from analysis.filter import KEYS, parse
 from mcpproxy.marks import CannotMark, Marks, marks_path
 from mcpproxy.tui import copying
-from mcpproxy.tui.calls import Call
 from mcpproxy.tui.completing import completed_filter
 from mcpproxy.tui.copying import curl, pretty, shown, to_stdin
+from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.exporting import Export
-from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.bar import FilterBox

@@ -1,4 +1,4 @@
-"""Foreign text reaches a widget through `mcpproxy.tui.plain` and through nothing else: the sources are read for it."""
+"""Foreign text reaches a widget through `safe_text.py` and through nothing else: the sources are read for it."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 TUI = ROOT / "mcpproxy/tui"
-SOURCES = sorted(path for path in TUI.rglob("*.py") if path.name != "plain.py")
+SOURCES = sorted(path for path in TUI.rglob("*.py") if path.name != "safe_text.py")
 
 DRAWING = {"textual.content", "textual.markup", "textual.visual"}
 """Modules that make what is drawn."""
@@ -123,7 +123,7 @@ def test_the_check_itself_finds_what_it_looks_for(text: str) -> None:
 
 
 def test_the_boundary_reads_no_markup_either() -> None:
-    tree = ast.parse((TUI / "plain.py").read_bytes())
+    tree = ast.parse((TUI / "safe_text.py").read_bytes())
     assert [leak for leak in leaks(tree) if leak in ("reads markup", "calls from_markup", "calls render_markup")] == []
     (notified,) = (
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "app.notify"

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from analysis.finding import Finding, Level
-from analysis.tally import Tally, cached
+from analysis.checking.tally import Tally, cached
+from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from captures.reader import Capture
 from captures.record import seal
-from mcpproxy.examination import Examination, Wanted
-from mcpproxy.tui import found as found_module
-from mcpproxy.tui.checking import Checking, Counting
-from mcpproxy.tui.found import Findings
-from mcpproxy.tui.reading import Reading
+from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.tui.data import findings as found_module
+from mcpproxy.tui.data.checking import Checking, Counting
+from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.reading import Reading
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.stage import END, captured, conversation, record, said
 
@@ -204,8 +204,8 @@ def test_a_killed_worker_is_told_of_and_the_next_check_has_another(tmp_path: Pat
 def test_it_ends_with_the_screen_whatever_ends_that(tmp_path: Path) -> None:
     path = noisy(tmp_path, 20_000)
     code = (
-        "import sys, time; from pathlib import Path; from mcpproxy.tui.checking import Checking\n"
-        "from mcpproxy.tui.found import Findings\n"
+        "import sys, time; from pathlib import Path; from mcpproxy.tui.data.checking import Checking\n"
+        "from mcpproxy.tui.data.findings import Findings\n"
         "made = Checking(lambda: None); made.check(Path(sys.argv[1]), Findings()); print(made.pid, flush=True)\n"
         "time.sleep(600)"
     )
@@ -271,7 +271,7 @@ def test_the_list_counts_one_at_a_time_and_remembers(tmp_path: Path) -> None:
 
 
 def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
-    from analysis import tally
+    from analysis.checking import tally
 
     path = captured(tmp_path)
     key = tally.key_of(path)

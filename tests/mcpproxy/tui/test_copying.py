@@ -3,7 +3,7 @@
 import pytest
 
 from mcpproxy.tui.copying import forms
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.data.reading import Reading
 from tests.harness import ROOT
 
 HTTP = ROOT / "tests/corpus/captures/http.mcpcap"

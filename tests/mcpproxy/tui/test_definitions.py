@@ -11,8 +11,8 @@ import analysis
 from analysis.store.definitions import definitions_in
 from captures.file import CaptureFile
 from captures.record import members, seal
-from mcpproxy.tui.definitions import MOST, VERSIONS, Tools, differing
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.tool_definitions import MOST, VERSIONS, Tools, differing
 from mcpproxy.tui.screens.definitions import ToolsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import header, lines

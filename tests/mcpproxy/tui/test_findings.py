@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.finding import Finding, Level
+from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from captures.record import members, seal
-from mcpproxy.tui import checking
 from mcpproxy.tui.app import DEEPEST
-from mcpproxy.tui.found import Findings
+from mcpproxy.tui.data import checking
+from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.screens.findings import AT_FIRST, FindingsScreen, arranged, fits
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen

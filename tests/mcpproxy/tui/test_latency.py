@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import analysis
-from analysis.exchange import Outcome
+from analysis.conversation.exchange import Outcome
 from analysis.filter import parse
 from captures.file import CaptureFile
 from captures.record import members, seal
 from mcpproxy.report.blocks import blocks, shape, stretched
 from mcpproxy.report.units import brief
-from mcpproxy.tui.calls import MOST, Call, Calls
-from mcpproxy.tui.durations import SLICES, Course
-from mcpproxy.tui.latencies import Latencies
-from mcpproxy.tui.reading import OUTCOMES, Reading
-from mcpproxy.tui.scan import Scan
+from mcpproxy.tui.data.calls import MOST, Call, Calls
+from mcpproxy.tui.data.durations import SLICES, Course
+from mcpproxy.tui.data.latencies import Latencies
+from mcpproxy.tui.data.reading import OUTCOMES, Reading
+from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.screens.latency import LatencyScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import header, lines

@@ -4,7 +4,7 @@ import itertools
 import threading
 import time
 
-from mcpproxy.tui.live import BUSY_TELL_S, TELL_S, Pulse
+from mcpproxy.tui.data.live import BUSY_TELL_S, TELL_S, Pulse
 
 
 def pulse_of(steps: list[bool], enough: int) -> list[float]:

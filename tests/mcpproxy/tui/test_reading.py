@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
 from analysis.filter import facts_of, facts_of_batch, parse
-from analysis.fold import Fold
-from analysis.message import Request
-from analysis.session import Seen
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
-from mcpproxy.tui import reading as reading_module
-from mcpproxy.tui import scan as scan_module
-from mcpproxy.tui.reading import Reading
-from mcpproxy.tui.scan import Scan
+from mcpproxy.tui.data import reading as reading_module
+from mcpproxy.tui.data import scan as scan_module
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.scan import Scan
 from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.harness import ROOT
 from tests.heavy import MIB, write

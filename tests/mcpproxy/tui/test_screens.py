@@ -8,10 +8,10 @@ from captures.file import CaptureFile
 from captures.listing import find_captures
 from captures.record import members, seal
 from mcpproxy.cli.selection import all_captures
-from mcpproxy.tui import live
+from mcpproxy.tui.data import live
+from mcpproxy.tui.data.live import Shelf
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.detail import detail
-from mcpproxy.tui.live import Shelf
-from mcpproxy.tui.reading import Reading
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.tui import KEYS, OPENING, Screen, block, opening
 from captures.file import CaptureFile
 from captures.record import use_orjson
+from tests.bench.tui import KEYS, OPENING, Screen, block, opening
 
 FRAMES = 1_000_000
 AT_ONCE = 2_000

@@ -12,7 +12,7 @@ import pytest
 from captures.file import CaptureFile
 from captures.record import seal
 from mcpproxy.history import history_path, remember, remembered
-from mcpproxy.tui.asking import Asker
+from mcpproxy.sql.client import Asker
 from mcpproxy.tui.completing import completed
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.widgets.editor import Editor
@@ -361,7 +361,7 @@ def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_pa
 ASKING = """
 import sys, time
 from pathlib import Path
-from mcpproxy.tui.asking import Asker
+from mcpproxy.sql.client import Asker
 asker = Asker()
 asker.ask([Path(sys.argv[1])], sys.argv[2])
 while not asker.relations: time.sleep(0.01)

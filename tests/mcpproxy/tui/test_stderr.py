@@ -6,10 +6,10 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
-from mcpproxy.tui.reading import Reading
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.stderr_lines import BESIDE, LogSearch, beside, text_of
 from mcpproxy.tui.screens.stderr import StderrScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.stderr_lines import BESIDE, LogSearch, beside, text_of
 from mcpproxy.tui.widgets.bar import FilterBox
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, Stage, play, record, said

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.exchange import Outcome
+from analysis.conversation.exchange import Outcome
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
-from mcpproxy.tui.calls import Call
-from mcpproxy.tui.kin import Kin, apart_ns, client_of, header_of
-from mcpproxy.tui.lanes import BLOCK, MOST_LANES, Bar, Lane, Lanes, Startup, cells_of
-from mcpproxy.tui.reading import NONE, Reading
+from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.lanes import BLOCK, MOST_LANES, Bar, Lane, Lanes, Startup, cells_of
+from mcpproxy.tui.data.reading import NONE, Reading
+from mcpproxy.tui.data.related import Kin, apart_ns, client_of, header_of
 from mcpproxy.tui.screens.timeline import HEAD, MOST_BARS, TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.waterfall import axis, bar_cells, lane_cells, moment

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.http_peers import FLOODS
 from mcpproxy.wire.portions import PORTION_BYTES, PORTION_LINES, portion, portions
+from tests.bench.http_peers import FLOODS
 
 MOST_LINES = PORTION_LINES + 512
 """A portion's most line ends, if its last block holds nothing else."""

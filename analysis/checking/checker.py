@@ -1,0 +1,547 @@
+"""Checker: the items of a capture become findings, by the rules that hold where each was said.
+
+Sans-IO and streaming: `feed`, `advance` and `finish` give back what has become certain. Decisions depend on the bytes
+and stamps of the capture alone. Which rules are asked about a message is looked up by its kind, method, revision, era
+and transport; the answer is remembered, so a rule that does not hold costs nothing.
+
+One cause, one finding: bytes that are no JSON reach the rules of framing alone, what cannot be classified those of the
+envelope, and a rule that `replaces` another takes its findings about the same message away.
+
+It never raises. A rule that does is switched off, and `faults` names it: a bug of ours must not hide what others find.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, Final, Literal, get_args
+
+from analysis.checking.profile import Costs
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response, is_as_written
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.methods import METHODS, REQUESTS, UNPREFIXED
+from analysis.rules.base import Ending, Later, ResultKind, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.registry import rules
+from analysis.rules.repeats import ENVELOPE, LISTS, Heard, words_of
+from analysis.rules.support.eras import lacks
+from analysis.rules.support.meta_places import META_WORD, plain_bytes, unusual_metas
+from analysis.shapes.bodies import problems_of, proof_for
+from captures.frame import Frame
+from captures.limits import MEMBERS
+from captures.record import Record
+
+Hook = Callable[..., Iterable[Finding]]
+Calls = tuple[tuple[Rule, Hook], ...]
+
+PLANS: Final = 10_000
+"""Kinds of messages for which it is remembered whom to ask."""
+# Members of an enumeration are slow to look up.
+_COMPLETE: Final = Outcome.RESULT
+_ERROR: Final = Outcome.ERROR
+_OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
+    Outcome.ERROR: "error",
+    Outcome.TOOL_ERROR: "failed",
+    Outcome.INPUT_REQUIRED: "interim",
+    Outcome.TASK: "task",
+}
+LARGE: Final = 1 << 20
+"""Bytes above which a frame is odd."""
+
+_HOOKS: Final[dict[str, tuple[str, ...]]] = {
+    "request": ("request",),
+    "notification": ("notification",),
+    **dict.fromkeys(get_args(ResultKind), ("response", "result")),
+    "error": ("response", "error"),
+    "unpaired result": ("response", "unpaired"),
+    "unpaired error": ("response", "error", "unpaired"),
+    "invalid": ("invalid",),
+    "batch": ("batch",),
+}
+_HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
+_MEDIA: Final = frozenset({"application/json", "text/event-stream"})
+_OF_RESULTS: Final = frozenset(get_args(ResultKind))
+_PROVEN: Final = frozenset({"request", "notification", "complete"})
+_SHAPED: Final = _OF_RESULTS | {"request", "notification"}
+
+
+class Checker:
+    """Runs rules over one capture."""
+
+    def __init__(
+        self,
+        picked: Iterable[type[Rule]] | None = None,
+        shown: Callable[[Seen], None] | None = None,
+        costs: Costs | None = None,
+    ) -> None:
+        """A checker at the beginning of a capture.
+
+        Args:
+            picked: the rules to run; None for all.
+            shown: is given each message before the rules are asked about it.
+            costs: takes down what each rule costs; None where nobody asks.
+        """
+        self._shown, self._costs = shown, costs
+        self.fold = Fold()
+        """What is known of the capture."""
+        self.faults: dict[str, str] = {}
+        """Rules that raised, which is a bug of theirs, by id: what they raised."""
+        self.counts: Counter[tuple[str, int, str]] = Counter()
+        """How often rules that tell of the first time only were broken, by rule, session and side."""
+        self._rules = [rule() for rule in (rules().values() if picked is None else picked)]
+        for rule in self._rules:
+            rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
+        self._plans: dict[tuple[object, ...], _Plan] = {}
+        self._exchange_plans: dict[tuple[object, ...], Calls] = {}
+        self._with_hook: dict[str, list[Rule]] = {}
+        self._timers: list[tuple[int, int, Rule, Later]] = []
+        self._timer_count = 0
+        self._watching: dict[int, dict[Rule, None]] = {}
+
+    # ---- inputs
+
+    def feed(self, item: object) -> list[Finding]:
+        """The next item of a capture: a Frame, a Record, or damage."""
+        if self._timers and isinstance(item, (Frame, Record)):
+            if item.skipped:
+                self.fold.lose(item.skipped)  # before anything is missed
+                item = item._replace(skipped=0)
+            found = self.advance(item.t_ns)
+        else:
+            found = []
+        seen = self.fold.feed(item)
+        if len(seen) == 1:
+            told = self._look_at(seen[0])
+            if told:
+                found += self._settled(told)
+        elif seen:
+            found += self._look(seen, item)
+        if isinstance(item, Record):
+            found += self._look_at_record(item)
+        return found
+
+    def advance(self, t_ns: int) -> list[Finding]:
+        """Time has passed in the capture: what was put off until then is decided."""
+        found: list[Finding] = []
+        while self._timers and self._timers[0][0] <= t_ns:
+            _, _, rule, ask = heapq.heappop(self._timers)
+            found += self._ask(rule, ask)
+        return self._settled(found)
+
+    def finish(self, reason: Literal["closed", "killed", "open"] = "closed") -> list[Finding]:
+        """The capture is over.
+
+        Args:
+            reason: whether it has an end, has none, or is still being written.
+        """
+        found: list[Finding] = []
+        rest = self.fold.rest()
+        if rest:
+            found += self._look(rest, None)
+        found += self.advance(self.fold.t_ns)
+        left = self.fold.finish()
+        ended: list[Finding] = []
+        by_session: dict[int, list[Exchange]] = {}
+        for exchange in left:
+            if exchange.session is not None:
+                by_session.setdefault(exchange.session.number, []).append(exchange)
+        for session in self.fold.routing.open():
+            own = tuple(by_session.get(session.number, ()))
+            ending = Ending(reason, self.fold.t_ns, own, is_clear=self.fold.is_clear)
+            for rule, hook in self._hooks("end", session.observed_start, session.is_http):
+                ended += self._ask(rule, hook, session, ending)
+        return found + self._settled(ended)
+
+    # ---- asking
+
+    def _look(self, seen: tuple[Seen, ...], item: object) -> list[Finding]:
+        found: list[Finding] = []
+        for one in seen:
+            found += self._settled(self._look_at(one))
+        if len(seen) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch":
+            told: list[Finding] = []
+            self._run(self._plan("batch", seen[0], "").usual, seen, told)
+            found += self._settled(told)
+        return found
+
+    def _look_at(self, seen: Seen) -> list[Finding]:
+        kind, method = _kind_of(seen)
+        if self._shown is not None:
+            self._shown(seen)
+        plan = self._plan(kind, seen, method)
+        found: list[Finding] = []
+        if self._watching and seen.session.number in self._watching:
+            found += self._tell_watchers(seen)
+        if plan.odd and is_odd(seen):
+            self._run(plan.odd, seen, found)
+        if plan.usual:
+            self._run(plan.usual, seen, found)
+        if plan.looks_closer:
+            self._look_closer(plan, seen, found)
+        return found
+
+    def _look_closer(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
+        """Ask those who want something to be there, or to be new."""
+        body = seen.body.get(plan.part)
+        if plan.members and type(body) is dict and (said := plan.members.intersection(body)):
+            self._run(plan.calls_for(said), seen, found)
+        raw = plain_bytes(seen.message)
+        for word, calls in plan.worded.items():
+            if raw is None or word in raw:
+                self._run(calls, seen, found)
+        if plan.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(seen, raw)):
+            for rule, hook in plan.meta:
+                found += self._ask(rule, hook, seen, metas)
+        before, envelope, is_known = len(found), None, False
+        if plan.by_envelope:
+            envelope = words_of(seen, "envelope")
+            is_known = envelope is not None and envelope in plan.heard
+            if not is_known:
+                self._run(plan.by_envelope, seen, found)
+        if plan.is_list:
+            self._look_at_list(plan, seen, found)
+        elif plan.problems:
+            proves = plan.proves_rest if is_known else plan.proves
+            if type(body) is not dict or proves is None or not proves(body):
+                self._look_at_shape(plan, seen, found)
+        if envelope is not None and not is_known and len(found) == before:
+            plan.heard.add(envelope)
+
+    def _look_at_list(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
+        """Ask those who go by the list alone, if it is new or there was something to say of it."""
+        said, before = words_of(seen, "result"), len(found)
+        if said is not None and said in plan.heard:
+            return
+        self._run(plan.by_result, seen, found)
+        self._look_at_shape(plan, seen, found)
+        if said is not None and len(found) == before:
+            plan.heard.add(said)
+
+    def _look_at_shape(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
+        problems = problems_of(seen)
+        if problems:
+            for rule, hook in plan.problems:
+                found += self._ask(rule, hook, seen, problems)
+
+    def _tell_watchers(self, seen: Seen) -> list[Finding]:
+        found: list[Finding] = []
+        for rule in (*self._watching[seen.session.number],):
+            if rule.versions.holds(seen.rank, seen.era):
+                found += self._ask(rule, rule.on_message, seen)
+        return found
+
+    def _look_at_record(self, record: Record) -> list[Finding]:
+        found: list[Finding] = []
+        if record.rec == "exchange":
+            found += self._look_at_exchange(record)
+        elif self.fold.transport != "http":
+            for session in self.fold.routing.open():
+                for rule, hook in self._hooks("record", session.observed_start, session.is_http):
+                    found += self._ask(rule, hook, record, session)
+        return self._settled(found)
+
+    def _look_at_exchange(self, record: Record) -> list[Finding]:
+        number = record.members.get("exchange")
+        http = self.fold.exchanges.known(number) if type(number) is int else None
+        if http is None:
+            return []
+        session, found = self.fold.routing.of(http), list[Finding]()
+        if http.answered is not None and http.answered.seq == record.seq:
+            for rule, hook in self._exchange_hooks("answered", http, session):
+                found += self._ask(rule, hook, http, session)
+        if http.over is None or http.over.seq != record.seq:
+            return found
+        for rule, hook in self._exchange_hooks("over", http, session):
+            found += self._ask(rule, hook, http, session)
+        said = http.received or http.sent
+        if said:
+            for rule, hook in self._said_hooks(said[0].session):
+                found += self._ask(rule, hook, http, said[0].session)
+        return found
+
+    def _said_hooks(self, session: Session) -> "Calls":
+        """Who is asked about exchanges of a session in which something was said."""
+        key = ("http", session.observed_start, session.is_http)
+        calls = self._exchange_plans.get(key)
+        if calls is None:
+            calls = self._exchange_plans[key] = tuple(self._hooks("http", session.observed_start, session.is_http))
+        return calls
+
+    def _exchange_hooks(self, hook: str, http: HttpExchange, session: Session | None) -> "Calls":
+        """Who is asked about exchanges like this one."""
+        started = session is not None and session.observed_start
+        media = http.media if http.media in _MEDIA else ""
+        method = http.method if http.method in _HTTP_METHODS else ""
+        rank, era = http.spoken(session)
+        key = (hook, method, http.status, media, started, rank, era)
+        calls = self._exchange_plans.get(key)
+        if calls is None:
+            if len(self._exchange_plans) > PLANS:
+                self._exchange_plans.clear()
+            calls = self._exchange_plans[key] = tuple(
+                (rule, call)
+                for rule, call in self._hooks(hook, started, True)
+                if rule.versions.holds(rank, era) and rule.concerns_exchange(hook, http)
+            )
+        return calls
+
+    def _run(self, calls: "Calls", what: object, found: list[Finding]) -> None:
+        for rule, call in calls:
+            # `_ask`, written out: nearly all that a check does is to ask rules that have nothing to say.
+            try:
+                said = call(what)
+                if said:
+                    for one in said:
+                        found.append(one)  # noqa: PERF402 - what came before an exception stays
+            except Exception as error:  # noqa: BLE001 - what a rule gets wrong must not hide what the others find
+                self._switch_off(rule, error)
+
+    def _plan(self, kind: str, where: Seen, method: str) -> "_Plan":
+        """Who is asked about messages like this one."""
+        session = where.session
+        known = method if method in METHODS else ""
+        started, transport = session.observed_start, session.transport
+        key = (kind, where.message.sender, where.revision, where.era, where.state, started, transport, known)
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) > PLANS:  # of peers that invent revisions
+                self._plans.clear()
+            odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
+            problems = self._calls("problems", where, method) if kind in _SHAPED else ()
+            meta = self._calls("meta", where, method) if kind in _SHAPED else ()
+            is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
+            plan = self._plans[key] = _Plan(odd=odd, meta=meta, problems=problems, is_list=is_list)
+            plan.part = "result" if kind in _OF_RESULTS else "params"
+            if problems and kind in _PROVEN:
+                plan.proves, plan.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
+            for hook in _HOOKS[kind]:
+                for call in self._calls(hook, where, method):
+                    if kind not in _OF_RESULTS or call[0].results is None or kind in call[0].results:
+                        plan.add(call, hook, method, where, is_shaped=kind in _SHAPED)
+            waits = plan.members or plan.worded or plan.by_envelope
+            plan.looks_closer = bool(waits or meta or problems or is_list)
+        return plan
+
+    def _calls(self, hook: str, where: Seen, method: str) -> "Calls":
+        rank, era = where.rank, where.era
+        return tuple(
+            (rule, call)
+            for rule, call in self._hooks(hook, where.session.observed_start, where.session.is_http)
+            if rule.versions.holds(rank, era)
+            and (rule.methods is None or method in rule.methods)
+            and (rule.states is None or where.state in rule.states)
+            and rule.sender in (None, where.message.sender)
+            and rule.era in (None, era)
+            and rule.concerns(hook, method, where)
+        )
+
+    def _hooks(self, hook: str, started: bool, is_http: bool) -> list[tuple[Rule, Hook]]:
+        asked = self._with_hook.get(hook)
+        if asked is None:
+            # Most rules have one hook or two; looking at all of them for each kind of message takes half of a check.
+            name = f"on_{hook}"
+            own = getattr(Rule, name)
+            asked = self._with_hook[hook] = [rule for rule in self._rules if getattr(type(rule), name) is not own]
+        return [
+            (rule, self._hook(rule, hook))
+            for rule in asked
+            if rule.id not in self.faults and (started or not rule.needs_start) and (is_http or not rule.needs_http)
+        ]
+
+    def _hook(self, rule: Rule, name: str) -> Hook:
+        hook: Hook = getattr(rule, f"on_{name}")
+        return hook if self._costs is None else self._costs.timed(rule.id, hook)
+
+    def _ask(self, rule: Rule, call: Hook, *what: object) -> list[Finding]:
+        if rule.id in self.faults:
+            return []
+        try:
+            return [*call(*what)]
+        except Exception as error:  # noqa: BLE001 - as above
+            self._switch_off(rule, error)
+            return []
+
+    def _switch_off(self, rule: Rule, error: Exception) -> None:
+        self.faults[rule.id] = f"{type(error).__name__}: {error}"
+        self._plans.clear()
+        self._exchange_plans.clear()
+
+    # ---- what rules may ask for
+
+    def _later(self, rule: Rule, t_ns: int, ask: Later) -> None:
+        self._timer_count += 1
+        heapq.heappush(self._timers, (t_ns, self._timer_count, rule, ask))
+
+    def _watch(self, rule: Rule, session: Session, is_on: bool) -> None:
+        watching = self._watching.setdefault(session.number, {})
+        if is_on:
+            watching[rule] = None
+        else:
+            watching.pop(rule, None)
+        if not watching:
+            del self._watching[session.number]
+
+    # ---- one cause, one finding
+
+    def _settled(self, found: list[Finding]) -> list[Finding]:
+        """What is left when findings that others replace are taken away, and repeated ones are only counted."""
+        if not found:
+            return found
+        if len(found) > 1:
+            found = _without_replaced(found)
+        return [one for one in found if self._is_news(one)]
+
+    def _is_news(self, finding: Finding) -> bool:
+        rule = rules()[finding.rule]
+        if not rule.once:
+            return True
+        who = finding.blames + finding.message if rule.once_each else finding.blames
+        key = (finding.rule, finding.session, who)
+        before = self.counts[key]
+        self.counts[key] += finding.stands_for
+        return not before
+
+
+class _Plan:
+    """Whom to ask about a kind of message."""
+
+    def __init__(self, *, odd: Calls, meta: Calls, problems: Calls, is_list: bool) -> None:
+        self.odd = odd
+        """Where something about it is odd."""
+        self.meta = meta
+        """Where its `_meta` is not as it usually is."""
+        self.problems = problems
+        """Where its body does not fit its shape."""
+        self.usual: Calls = ()
+        """Always."""
+        self.members: frozenset[str] = frozenset()
+        """Members for which somebody waits."""
+        self.worded: dict[bytes, Calls] = {}
+        """Where a word stands in its bytes."""
+        self.by_envelope: Calls = ()
+        """Where its envelope is new."""
+        self.by_result: Calls = ()
+        """Where it is a list, and another one than before."""
+        self.part = "params"
+        """The member that holds what the messages say."""
+        self.proves: Callable[[Any], bool] | None = None
+        """Whether a body surely fits its shape; None where nobody can tell quickly."""
+        self.proves_rest: Callable[[Any], bool] | None = None
+        """The same, where its envelope is known to do."""
+        self.is_list = is_list
+        self.looks_closer = False
+        """Whether there is anybody to ask but those who are asked always."""
+        self.heard = Heard()
+        """Envelopes, or lists, of which there was nothing to say."""
+        self._waiting: list[tuple[frozenset[str], tuple[Rule, Hook]]] = []
+        self._calls: dict[frozenset[str], Calls] = {}
+
+    def add(self, call: tuple[Rule, Hook], hook: str, method: str, like: Seen, *, is_shaped: bool) -> None:
+        """Ask one more; what it waits for can be in requests, notifications and results alone."""
+        rule = call[0]
+        goes_by = rule.goes_by(hook, method, like) if is_shaped else None
+        if goes_by == "result" and self.is_list:
+            self.by_result += (call,)
+        elif goes_by == "envelope":
+            self.by_envelope += (call,)
+        elif is_shaped and (word := rule.word_of(hook, method, like)):
+            self.worded[word] = (*self.worded.get(word, ()), call)
+        elif is_shaped and (members := rule.members_of(hook, method, like)):
+            self._waiting.append((members, call))
+            self.members |= members
+        else:
+            self.usual += (call,)
+
+    def calls_for(self, said: frozenset[str]) -> Calls:
+        """Those who wait for one of some members, which are of `members`."""
+        calls = self._calls.get(said)
+        if calls is None:
+            if len(self._calls) > PLANS:
+                self._calls.clear()
+            found = tuple(call for members, call in self._waiting if not members.isdisjoint(said))
+            calls = self._calls[said] = found
+        return calls
+
+
+def _kind_of(seen: Seen) -> tuple[str, str]:
+    """The kind of a message as `_HOOKS` has it, and the method by which it is judged."""
+    message = seen.message
+    if isinstance(message, Request):
+        return "request", message.method
+    if isinstance(message, Notification):
+        return "notification", UNPREFIXED.get(message.method, message.method)
+    if isinstance(message, Invalid):
+        return "invalid", ""
+    if seen.exchange is None:
+        return "unpaired error" if message.is_error else "unpaired result", ""
+    exchange = seen.exchange
+    if exchange.outcome is not _COMPLETE:
+        return _OUTCOMES[exchange.outcome], exchange.request.method
+    if seen.era != "handshake":
+        result = message.body["result"]
+        if type(result) is not dict or result.get("resultType") != "complete":
+            return "untyped", exchange.request.method
+    return "complete", exchange.request.method
+
+
+def is_odd(seen: Seen) -> bool:
+    """Whether something beside the meaning of a message is odd; of nearly all it is not.
+
+    Envelope, id or line are not as they should be, an id is used again or has changed its type, nothing is answered, a
+    request comes without an id, an object may name a member twice, or it is very large; it is one of a batch, spans
+    lines, or is an error or the answer to what was cancelled; or its request is of the modern era and does not say all
+    that every one must.
+    """
+    message = seen.message
+    frame = message.frames[0]
+    if (
+        (frame.body is None and not _is_usual(message))
+        or not MEMBERS.issuperset(seen.body)
+        or len(frame.raw) > LARGE
+        or ((frame.delim != b"\n" or not frame.whole) and frame.unit == "line")
+    ):
+        return True
+    if isinstance(message, Response):
+        exchange = seen.exchange
+        if exchange is None or seen.is_converted or exchange.outcome is _ERROR or exchange.cancelled_seq is not None:
+            return True
+        return seen.era == "modern" and lacks(exchange.request) is not None
+    if isinstance(message, Request):
+        return seen.earlier is not None or (seen.era == "modern" and lacks(message) is not None)
+    return isinstance(message, Invalid) or message.method in REQUESTS
+
+
+def _is_usual(message: Message) -> bool:
+    """What is known already of a frame with a `body`."""
+    return (
+        not isinstance(message, Invalid)
+        and message.index is None
+        and len(message.frames) == 1
+        and message.frames[0].verdict.problem is None
+        and message.body.get("jsonrpc") == "2.0"
+        and type(message.body.get("id", 0)) in (int, str)
+        and is_as_written(message)
+    )
+
+
+def _without_replaced(found: list[Finding]) -> list[Finding]:
+    by_message: dict[tuple[int, int | None], list[Finding]] = {}
+    for one in found:
+        by_message.setdefault((one.frame, one.item), []).append(one)
+
+    def is_replaced(one: Finding) -> bool:
+        rivals = by_message[one.frame, one.item]
+        return len(rivals) > 1 and any(_replaces(other, one) for other in rivals if other.rule != one.rule)
+
+    return [one for one in found if not is_replaced(one)]
+
+
+def _replaces(finding: Finding, other: Finding) -> bool:
+    for pattern in rules()[finding.rule].replaces:
+        if fnmatchcase(other.rule, pattern):
+            return not pattern.startswith("schema/") or f"{other.pointer}/".startswith(f"{finding.pointer}/")
+    return False

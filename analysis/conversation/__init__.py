@@ -1,0 +1,1 @@
+"""What a capture means: messages, requests and their answers, sessions, and what links them."""

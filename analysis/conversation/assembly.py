@@ -1,0 +1,172 @@
+"""Lines → messages, where the two are not the same: a message over several lines, several messages on one.
+
+The recorder judges each line by itself. Peers that print their JSON over lines, or forget the line feed, break a rule
+of the transport and are understood all the same. A line that is no JSON by itself and could be the beginning of some is
+held back with those that follow until the brackets close, and then read as a whole; where that leads to nothing, its
+lines are what they were. Work is linear in the bytes, and what is held is bounded.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from analysis.conversation.message import Invalid, Message, message_of, messages, parse_exactly, sender
+from captures.frame import Frame
+from captures.limits import READER_LIMIT, TOO_DEEP
+
+MOST_LINES: Final = 10_000
+"""Lines that one message may span."""
+MOST_ON_A_LINE: Final = 10_000
+"""Messages that one line may hold."""
+
+_NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json", "framing/blank-line"})
+_SEVERAL: Final = "framing/several-messages-on-a-line"
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}"]')
+_SPACE: Final = re.compile(r"[ \t\r\n]*+")
+
+
+class Assembly:
+    """Both directions of one stdio connection; what comes over HTTP passes as it is."""
+
+    def __init__(self) -> None:
+        self._held = {"c2s": _Unfinished(), "s2c": _Unfinished()}
+
+    def feed(self, frame: Frame) -> Iterable[Message]:
+        """The messages that a frame completes; none where it may be a part of one."""
+        held = self._held[frame.dir]
+        if frame.unit != "line" or (frame.body is not None and not held.frames and not held.is_spoilt):
+            return messages(frame)
+        return self._feed(frame, held)
+
+    @staticmethod
+    def _feed(frame: Frame, held: "_Unfinished") -> Iterator[Message]:
+        if held.is_spoilt:
+            yield from held.after_loss(frame)
+            return
+        if not held.frames and frame.verdict.problem not in _NOT_JSON and frame.verdict.problem != _SEVERAL:
+            yield from messages(frame)
+            return
+        if held.frames and frame.verdict.kind not in ("invalid", "unjudged"):
+            yield from held.release()
+            yield from messages(frame)
+            return
+        if held.take(frame):
+            if held.is_closed:
+                yield from held.joined()
+            return
+        yield from held.release()
+        if held.take(frame) and not held.is_closed:
+            return
+        held.clear()
+        yield from _split(frame) if frame.verdict.problem == _SEVERAL else messages(frame)
+
+    def lose(self) -> None:
+        """Lines are lost: what is held may lack some, and those that come may be the rest of a message."""
+        for held in self._held.values():
+            held.is_spoilt = True
+
+    def end(self, direction: str | None = None) -> Iterator[Message]:
+        """What was held back, in one direction or in both, as the stream is over."""
+        for name, held in self._held.items():
+            if direction in (None, name):
+                yield from held.release()
+
+
+class _Unfinished:
+    """Lines that together may be a message."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.is_spoilt = False
+        """Whether lines before the next one are lost."""
+        self._depth = 0
+        self._size = 0
+
+    def after_loss(self, frame: Frame) -> Iterator[Message]:
+        """A line after others that are lost: until one is a message by itself, nobody can tell what they are."""
+        self.is_spoilt = frame.verdict.problem in _NOT_JSON
+        for held in self.frames:
+            yield Invalid((held,), None, sender(held), "unjudged")
+        self.clear()
+        yield from [Invalid((frame,), None, sender(frame), "unjudged")] if self.is_spoilt else messages(frame)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether every bracket is closed."""
+        return self._depth == 0
+
+    def clear(self) -> None:
+        self.frames, self._depth, self._size = [], 0, 0
+
+    def take(self, frame: Frame) -> bool:
+        """Add a line; False, and nothing done, where it cannot belong to a message that spans lines."""
+        raw = frame.raw
+        if not self.frames and not raw.lstrip().startswith((b"{", b"[")):
+            return False
+        if len(self.frames) >= MOST_LINES or self._size + len(raw) > READER_LIMIT:
+            return False
+        depth = self._depth
+        for token in _TOKENS.finditer(raw):
+            mark = token[0]
+            if mark == b'"':
+                return False  # a string does not end on its line
+            if mark in b"[{":
+                depth += 1
+            elif mark in b"]}":
+                depth -= 1
+            if depth < 0 or depth > TOO_DEEP:
+                return False
+            if depth == 0 and raw[token.end() :].strip():
+                return False  # something stands behind the end
+        if not self.frames and depth == 0:
+            return False  # its brackets close, and yet it is no JSON
+        self.frames.append(frame)
+        self._depth, self._size = depth, self._size + len(raw)
+        return True
+
+    def joined(self) -> Iterator[Message]:
+        """All lines as one message; as what they are where they make none."""
+        frames = tuple(self.frames)
+        raw = b"\n".join(frame.raw for frame in frames)
+        try:
+            body = parse_exactly(raw)
+        except (ValueError, RecursionError):
+            yield from self.release()
+            return
+        self.clear()
+        if body == []:
+            yield Invalid(frames, None, sender(frames[0]), "batch/empty")
+            return
+        items = enumerate(body) if isinstance(body, list) else ((None, body),)
+        for index, item in items:
+            yield replace(message_of(frames[0], index, item), frames=frames)
+
+    def release(self) -> Iterator[Message]:
+        """The lines as what each of them is by itself."""
+        frames = self.frames
+        self.clear()
+        for frame in frames:
+            yield from [Invalid((frame,), None, sender(frame), "unjudged")] if self.is_spoilt else messages(frame)
+
+
+def _split(frame: Frame) -> Iterator[Message]:
+    """The messages of a line that holds several, their index the place on it."""
+    try:
+        text = frame.raw.decode("utf-8-sig")
+        found: list[object] = []
+        at = 0
+        while at < len(text) and len(found) < MOST_ON_A_LINE:
+            item, at = _DECODER.raw_decode(text, at)
+            found.append(item)
+            space = _SPACE.match(text, at)
+            at = space.end() if space else at
+    except (ValueError, RecursionError):
+        yield Invalid((frame,), None, sender(frame), _SEVERAL)
+        return
+    for index, item in enumerate(found):
+        yield message_of(frame, index, item)
+
+
+_DECODER: Final = json.JSONDecoder()

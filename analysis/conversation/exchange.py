@@ -1,0 +1,438 @@
+"""Exchange: a request with what became of it, and the tables that pair the two.
+
+One table per requesting side, as ids belong to who chose them. An id is free again once it has been answered; two
+requests in flight under one id are answered in the order in which they were sent. An answer that fits nothing pairs
+with nothing: a wrong link is worse than none.
+
+Memory is bounded whatever crosses: by the number of open requests, by the bytes of their frames, and by the number of
+ids remembered as answered. What had to be forgotten is counted.
+"""
+
+import re
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.limited import Limited
+from analysis.conversation.message import Request, Response
+from analysis.protocol.revisions import Era
+
+if TYPE_CHECKING:
+    from analysis.conversation.http_exchange import HttpExchange
+    from analysis.conversation.multi_round import Round
+    from analysis.conversation.session import Session
+
+OPEN_LIMIT: Final = 50_000
+"""Requests of one side that wait for an answer; the oldest are forgotten first."""
+OPEN_HTTP_LIMIT: Final = 15_000
+"""The same of those over HTTP, each of which may have an exchange and a session of its own."""
+OPEN_BYTES: Final = 16 << 20
+"""Bytes in the frames of these, at most; a single one may be larger."""
+CROWD: Final = 1_000
+CROWD_BYTES: Final = 1 << 20
+"""From so many open requests of one side on, or so many bytes in their frames, the older ones are packed."""
+WHOLE: Final = 100
+WHOLE_BYTES: Final = 1 << 20
+"""The last ones, which are not."""
+ABANDONED_NS: Final = 5_000_000_000
+"""A request that waited so long when its sender cancelled it was abandoned, whatever the reason that was given."""
+REASON: Final = 1000
+"""Characters of such a reason that are kept."""
+GIVEN_UP_LIMIT: Final = 10_000
+"""Requests whose answer may be lost and whose id was used again, that are remembered."""
+ANSWERED_LIMIT: Final = 100_000
+"""Ids of one side that are remembered as answered."""
+
+
+class Outcome(StrEnum):
+    """What became of a request."""
+
+    RESULT = "result"
+    """A result, complete."""
+    TOOL_ERROR = "tool_error"
+    """A result of a tool that says `isError`."""
+    ERROR = "error"
+    """A JSON-RPC error."""
+    INPUT_REQUIRED = "input_required"
+    """An interim result (2026-07-28): the client is to ask again with more."""
+    TASK = "task"
+    """A task was started; the result comes by other requests."""
+    CANCELLED = "cancelled"
+    """Cancelled, and not answered since."""
+    FAILED = "failed"
+    """The HTTP exchange failed before an answer could come."""
+    UNANSWERED = "unanswered"
+    """No answer, as far as we have seen."""
+
+
+class IdState(StrEnum):
+    """What a table knows about an id."""
+
+    NEVER_SEEN = "never_seen"
+    """No request had it, or the table has forgotten (see `RequestTable.forgotten`)."""
+    OPEN = "open"
+    """A request waits for its answer."""
+    CANCELLED = "cancelled"
+    """The same, and a cancellation has named it."""
+    ANSWERED = "answered"
+    """It has been answered and not been used again."""
+
+
+# Members of an enumeration take ten times as long to look up as these, and each message asks for some.
+_RESULT: Final = Outcome.RESULT
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR
+_ERROR: Final = Outcome.ERROR
+_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
+_TASK: Final = Outcome.TASK
+_CANCELLED: Final = Outcome.CANCELLED
+_UNANSWERED: Final = Outcome.UNANSWERED
+_ID_NEVER_SEEN: Final = IdState.NEVER_SEEN
+_ID_OPEN: Final = IdState.OPEN
+_ID_CANCELLED: Final = IdState.CANCELLED
+_ID_ANSWERED: Final = IdState.ANSWERED
+ENDLESS: Final = frozenset({"subscriptions/listen"})
+"""Methods of requests that have no answer while all is well, and end by a cancellation."""
+_TIMED_OUT: Final = re.compile(r"tim(?:e|ed)[\s_-]?out|deadline|-32001", re.IGNORECASE)
+
+
+class ProbableAnswer(NamedTuple):
+    """An answer that fits no request: what is kept of it where one was probably meant."""
+
+    seq: int
+    """Number of its frame."""
+    id: str | None
+    """Its id as JSON writes it, cut; None where it has none, or null. Foreign text."""
+
+    @property
+    def text(self) -> str:
+        """What it means for the request, in a clause."""
+        return f"probably answered by frame {self.seq} {'without an id' if self.id is None else f'with id {self.id}'}"
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """A request and its end, as far as it is known."""
+
+    request: Request
+    response: Response | None
+    """None where none came."""
+    outcome: Outcome
+    started_ns: int
+    """When the request was handed on: its stamp, plus the time that it then waited to be taken."""
+    ended_ns: int | None
+    """Stamp of the response."""
+    cancelled_ns: int | None = None
+    """Stamp of the first cancellation; an answer may still have come after it."""
+    cancelled_seq: int | None = None
+    """Number of its frame; of the record that ends its HTTP exchange, where closing that was the cancellation."""
+    session: "Session | None" = None
+    """The conversation in which it was asked."""
+    revision: str | None = None
+    """The revision of MCP that was in force for it."""
+    era: Era | None = None
+    """The era in which it was spoken."""
+    round: "Round | None" = None
+    """Which round of which chain it is; None where it is a call of its own."""
+    cancel_reason: str | None = None
+    """What that cancellation gave as its reason. Foreign text."""
+    probable_answer: ProbableAnswer | None = None
+    """Of a request without an answer: the first one that fits no request, and was probably meant for this."""
+
+    @property
+    def duration_ns(self) -> int | None:
+        """How long the answer took; None without one."""
+        return None if self.ended_ns is None else max(0, self.ended_ns - self.started_ns)
+
+    @property
+    def abandoned_ns(self) -> int | None:
+        """How long it had waited when its sender gave it up; None where that did not happen.
+
+        That is a cancellation whose reason says that a limit of time is over, or one after five seconds: both official
+        SDKs cancel a call that times out. An answer may still have come after it.
+        """
+        if self.cancelled_ns is None or self.request.method in ENDLESS:
+            return None
+        waited_ns = max(0, self.cancelled_ns - self.started_ns)
+        is_over = waited_ns >= ABANDONED_NS or _TIMED_OUT.search(self.cancel_reason or "") is not None
+        return waited_ns if is_over else None
+
+    @property
+    def late_ns(self) -> int | None:
+        """How long after its cancellation it was answered all the same; None where it was not."""
+        if self.cancelled_ns is None or self.ended_ns is None:
+            return None
+        return max(0, self.ended_ns - self.cancelled_ns)
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A request without an answer so far."""
+
+    request: Request
+    revision: str | None
+    """The revision of MCP that was in force for it."""
+    era: Era | None = None
+    """The era in which it was spoken."""
+    http: "HttpExchange | None" = None
+    """What carried it; None on stdio."""
+    session: "Session | None" = None
+    """The conversation in which it was sent."""
+    cancelled_ns: int | None = None
+    cancelled_seq: int | None = None
+    cancel_reason: str | None = None
+    probable_answer: ProbableAnswer | None = None
+    """The first answer that fits no request, and was probably meant for this one."""
+
+    @property
+    def state(self) -> IdState:
+        """What is known of its id."""
+        return _ID_OPEN if self.cancelled_ns is None else _ID_CANCELLED
+
+    def closed(self, response: Response | None, waited_ns: int) -> Exchange:
+        """The exchange that it is, now that `response` has come, or with None that no answer is awaited any more.
+
+        Args:
+            response: the answer.
+            waited_ns: how long the request waited to be handed on after its stamp.
+        """
+        if response is not None:
+            outcome, ended_ns = outcome_of(response, self.request), response.t_ns
+        else:
+            outcome, ended_ns = _UNANSWERED if self.cancelled_ns is None else _CANCELLED, None
+        return Exchange(
+            self.request,
+            response,
+            outcome,
+            self.request.t_ns + waited_ns,
+            ended_ns,
+            self.cancelled_ns,
+            self.cancelled_seq,
+            self.session,
+            self.revision,
+            self.era,
+            None,
+            self.cancel_reason,
+            self.probable_answer if response is None else None,
+        )
+
+
+def outcome_of(response: Response, request: Request | None) -> Outcome:
+    """What an answer means for its request, or by itself where that is not known."""
+    if response.is_error:
+        return _ERROR
+    result: Any = response.result
+    if not isinstance(result, dict):
+        return _RESULT
+    if result.get("isError") is True:
+        return _TOOL_ERROR
+    type_ = result.get("resultType")
+    if type_ == "input_required":
+        return _INPUT_REQUIRED
+    # 2025-11-25 answers with `task` where the request asked for one; later revisions name the type.
+    params = request.params if request is not None else None
+    is_stub = isinstance(params, dict) and "task" in params and isinstance(result.get("task"), dict)
+    return _TASK if type_ == "task" or is_stub else _RESULT
+
+
+class RequestTable:
+    """The requests of one side, by id."""
+
+    def __init__(self, limit: int = OPEN_LIMIT, bytes_limit: int = OPEN_BYTES) -> None:
+        """An empty table.
+
+        Args:
+            limit: open requests at most.
+            bytes_limit: bytes in their frames at most.
+        """
+        self.evicted = 0
+        """Open requests that had to be forgotten: their answers pair with nothing."""
+        self._limit, self._bytes_limit = limit, bytes_limit
+        self._losses = 0
+        self._open: OrderedDict[Key, Waiting] = OrderedDict()
+        # Those under the same key that were sent after it: rarely used, so other keys have no such queue.
+        self._later: dict[Key, deque[Waiting]] = {}
+        # How many under a key are cancelled: always the first, as answers and cancellations both go in order.
+        self._cancelled: dict[Key, int] = {}
+        self._answered: Limited[Key, tuple[int, int]] = Limited(ANSWERED_LIMIT)
+        # Keys of requests that may have been answered by what is lost.
+        self._doubtful: set[Key] = set()
+        # Those of them whose id was used again: no answer can mean them any more.
+        self._given_up: deque[Waiting] = deque(maxlen=GIVEN_UP_LIMIT)
+        # Those of which the values are kept, while there are many; the last was sent last.
+        self._whole: deque[Request] = deque()
+        self._whole_bytes = 0
+        # Of frames that hold several requests, by number: how many of these are open. They share the frame's bytes.
+        self._frames: dict[int, int] = {}
+        self._count = self._bytes = 0
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+        return self._count
+
+    @property
+    def forgotten(self) -> int:
+        """Counts forgotten ids, open or answered, and losses of records; above 0, NEVER_SEEN proves nothing."""
+        return self._answered.forgotten + self._losses + self.evicted
+
+    def open(
+        self,
+        request: Request,
+        key: Key,
+        revision: str | None = None,
+        era: Era | None = None,
+        http: "HttpExchange | None" = None,
+        session: "Session | None" = None,
+    ) -> IdState:
+        """A request was sent. One that nobody can answer (id null or an object) is not entered.
+
+        Returns:
+            What was known about its key before.
+        """
+        state = self.state(key)
+        if not request.id.pairs:
+            return state
+        if state is _ID_ANSWERED:
+            del self._answered[key]
+        if key in self._doubtful:
+            self._doubtful.discard(key)
+            while key in self._open:
+                self._given_up.append(self._release(key))
+        waiting = Waiting(request, revision, era, http, session)
+        if key in self._open:
+            self._later.setdefault(key, deque()).append(waiting)
+        else:
+            self._open[key] = waiting
+        self._hold(request)
+        if self._count > CROWD or self._bytes > CROWD_BYTES:
+            self._pack(request)
+        limit = self._limit if http is None else min(self._limit, OPEN_HTTP_LIMIT)
+        while self._count > 1 and (self._count > limit or self._bytes > self._bytes_limit):
+            self._release(next(iter(self._open)))
+            self.evicted += 1
+        return state
+
+    def answer(self, key: Key | None, t_ns: int = 0) -> Waiting | None:
+        """An answer came: the request that it answers, which is open no longer. None where it fits nothing."""
+        if key is None or key not in self._open:
+            return None
+        waiting = self._release(key)
+        if self._doubtful:
+            self._doubtful.discard(key)
+        if key not in self._open:
+            self._answered.keep(key, (waiting.request.seq, t_ns))
+        return waiting
+
+    def fail(self, key: Key) -> None:
+        """Nothing can answer it any more."""
+        if key in self._open:
+            self._release(key)
+
+    def cancel(self, key: Key, t_ns: int, seq: int | None = None, reason: str | None = None) -> Waiting | None:
+        """A cancellation named it: the request that it means, which stays open. None where it means none."""
+        first, later, before = self._open.get(key), self._later.get(key, ()), self._cancelled.get(key, 0)
+        if first is None or before > len(later):
+            return None
+        waiting = later[before - 1] if before else first
+        waiting.cancelled_ns, waiting.cancelled_seq, waiting.cancel_reason = t_ns, seq, reason
+        self._cancelled[key] = before + 1
+        return waiting
+
+    def get(self, key: Key) -> Waiting | None:
+        """The request that an answer would answer now."""
+        return self._open.get(key)
+
+    def answered(self, key: Key) -> int | None:
+        """Number of the frame of the last request under a key, where that has been answered."""
+        found = self._answered.get(key)
+        return None if found is None else found[0]
+
+    def answered_ns(self, key: Key) -> int | None:
+        """The stamp of its answer, likewise."""
+        found = self._answered.get(key)
+        return None if found is None else found[1]
+
+    def forget(self) -> None:
+        """Frames are lost, perhaps answers and requests among them: what is open may be answered, any id may be used.
+
+        Answers to what is open are still taken. Nothing else that was known proves anything from now on.
+        """
+        self._losses += 1
+        self._answered.clear()
+        self._doubtful = set(self._open)
+
+    def clear(self) -> None:
+        """Nothing is known and nothing waits. What waits names its session, and that the table: a reference cycle."""
+        tables = (
+            self._open,
+            self._later,
+            self._cancelled,
+            self._answered,
+            self._doubtful,
+            self._given_up,
+            self._frames,
+        )
+        for known in tables:
+            known.clear()
+        self._whole.clear()
+        self._count = self._bytes = self._whole_bytes = 0
+
+    def state(self, key: Key) -> IdState:
+        """What is known about a key."""
+        waiting = self.get(key)
+        if waiting is None:
+            return _ID_ANSWERED if key in self._answered else _ID_NEVER_SEEN
+        return waiting.state
+
+    def waiting(self) -> list[Waiting]:
+        """All that wait, or did when records were lost, in the order in which they were sent."""
+        later = (one for queue in self._later.values() for one in queue)
+        return sorted([*self._given_up, *self._open.values(), *later], key=_order)
+
+    def oldest(self, count: int) -> list[Waiting]:
+        """Those under the first `count` ids that wait, about in the order in which they were sent; one of each id."""
+        return [*islice(self._open.values(), count)]
+
+    def _pack(self, request: Request) -> None:
+        """Of very many requests keep the values of the last ones only."""
+        self._whole.append(request)
+        self._whole_bytes += len(request.frames[0].raw)
+        while len(self._whole) > 1 and (len(self._whole) > WHOLE or self._whole_bytes > WHOLE_BYTES):
+            oldest = self._whole.popleft()
+            self._whole_bytes -= len(oldest.frames[0].raw)
+            oldest.pack()
+
+    def _hold(self, request: Request) -> None:
+        frame, users = request.frames[0], 0
+        if request.index is not None:
+            users = self._frames.get(frame.seq, 0)
+            self._frames[frame.seq] = users + 1
+        self._bytes += 0 if users else len(frame.raw)
+        self._count += 1
+
+    def _release(self, key: Key) -> Waiting:
+        """Take the oldest request under `key` out."""
+        waiting, later = self._open[key], self._later.get(key)
+        if waiting.cancelled_ns is not None:
+            self._cancelled[key] -= 1
+        if later is None:
+            del self._open[key]
+            self._cancelled.pop(key, None)
+        else:
+            self._open[key] = later.popleft()
+            if not later:
+                del self._later[key]
+        frame, users = waiting.request.frames[0], 1
+        if waiting.request.index is not None:
+            users = self._frames.pop(frame.seq)
+            if users > 1:
+                self._frames[frame.seq] = users - 1
+        self._bytes -= 0 if users > 1 else len(frame.raw)
+        self._count -= 1
+        return waiting
+
+
+def _order(waiting: Waiting) -> tuple[int, int]:
+    return waiting.request.seq, waiting.request.index or 0

@@ -1,0 +1,552 @@
+"""Fold: the items of a capture, one by one, become messages with their meaning and the state of their sessions.
+
+Sans-IO and streaming: `feed` takes what captures.reader yields, one item at a time, and gives back what became visible
+by it; `finish` tells what is left over. Nothing raises, and everything is decided by the bytes and stamps of the
+capture, so a file and the same file followed live give the same.
+
+Both eras are understood on one connection. Up to 2025-11-25 a handshake names peers and revision for all that follows;
+since 2026-07-28 each request names them for itself, and never touches the state of a handshake.
+"""
+
+from typing import Final
+
+from analysis.conversation.addressing import Addressing, Key
+from analysis.conversation.assembly import Assembly
+from analysis.conversation.exchange import (
+    OPEN_BYTES,
+    OPEN_HTTP_LIMIT,
+    OPEN_LIMIT,
+    REASON,
+    Exchange,
+    IdState,
+    Outcome,
+    RequestTable,
+    Waiting,
+)
+from analysis.conversation.guesses import guess
+from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
+from analysis.conversation.http_exchange import LASTING_KEPT, HttpExchange, HttpExchanges, Mark
+from analysis.conversation.limited import Forgotten
+from analysis.conversation.links import Threads
+from analysis.conversation.message import (
+    Id,
+    Invalid,
+    Message,
+    Notification,
+    Request,
+    Response,
+    Side,
+    converted,
+    id_of,
+    other_side,
+    parse_exactly,
+)
+from analysis.conversation.multi_round import KEPT as CHAINS_KEPT
+from analysis.conversation.resumption import EventIds
+from analysis.conversation.routing import KEPT as SESSIONS_KEPT
+from analysis.conversation.routing import Routing
+from analysis.conversation.session import MODERN_CODES, Earlier, Peer, Seen, Session, era_in_force
+from analysis.conversation.stalls import Stalls
+from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
+from analysis.conversation.tasks import KEPT as TASKS_KEPT
+from analysis.protocol.revisions import Era
+from captures.frame import Frame
+from captures.reader import Damage
+from captures.record import Record
+
+# Members of an enumeration are slow to look up.
+_ERROR: Final = Outcome.ERROR
+_FAILED: Final = Outcome.FAILED
+_CANCELLED: Final = Outcome.CANCELLED
+_NEVER_SEEN: Final = IdState.NEVER_SEEN
+_ALIKE: Final = 100
+"""Requests of one batch among which the one that is still open is looked for."""
+
+
+class Fold:
+    """The fold. Its attributes say what is known so far of the capture as a whole."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.name: str | None = None
+        """The server's name in the capture: given by the user, or guessed from the command."""
+        self.capture: str | None = None
+        """Id of the capture."""
+        self.transport: str | None = None
+        """`stdio`, `http` or `import`."""
+        self.wall_ns: int | None = None
+        """Wall clock when the capture opened."""
+        self.observed_start = False
+        """Whether the recording began before the server's first byte."""
+        self.ending: str | None = None
+        """How the recording ended; None while it has no close record."""
+        self.closed_ns: int | None = None
+        """Stamp of that record."""
+        self.failed = 0
+        """Requests whose HTTP exchange failed before an answer came."""
+        self.let_go: list[Exchange] = []
+        """The exchanges for which no answer is awaited since the last `exchange` record."""
+        self.unjudged = 0
+        """Frames that could not be looked into: an answer may be among them."""
+        self.lost = 0
+        """Records known to be lost, and stretches of damage: the same."""
+        self.tables: dict[Side, RequestTable] = {"client": RequestTable(), "server": RequestTable()}
+        """Requests by the side that sent them."""
+        self.threads = Threads()
+        """Calls of several rounds, tasks, subscriptions."""
+        self.event_ids = EventIds()
+        """Of the streams over HTTP."""
+        self.routing = Routing(self.tables, self.threads)
+        """The sessions."""
+        self.exchanges = HttpExchanges()
+        self.t_ns = 0
+        """Stamp of the last item."""
+        self._last: Session | None = None
+        # What sessions before it knew, where it does not know it.
+        self._client: Peer | None = None
+        self._server: Peer | None = None
+        self._revision: str | None = None
+        self._addressing = Addressing()
+        self._assembly = Assembly()
+        self._stalls = Stalls()
+
+    @property
+    def client(self) -> Peer | None:
+        """The client heard of last; sessions know their own."""
+        return (self._last and self._last.client) or self._client
+
+    @property
+    def server(self) -> Peer | None:
+        """The server heard of last."""
+        return (self._last and self._last.server) or self._server
+
+    @property
+    def revision(self) -> str | None:
+        """The revision that was agreed on last, before that the one that was asked for."""
+        return (self._last and self._last.revision) or self._revision
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every frame was seen and understood, so that a missing answer is really missing."""
+        evicted = any(table.evicted for table in self.tables.values())
+        return not (self.unjudged or self.lost or evicted)
+
+    @property
+    def forgotten(self) -> list[Forgotten]:
+        """What had to be forgotten because there was too much of it at once; nothing where all is remembered."""
+        chains, tasks, subscriptions = self.threads.chains, self.threads.tasks, self.threads.subscriptions
+        requests = sum(table.evicted for table in self.tables.values())
+        found = []
+        if requests:
+            most = OPEN_HTTP_LIMIT if self.transport == "http" else OPEN_LIMIT
+            limit = f"more than {most:,}, or {OPEN_BYTES >> 20} MiB, were open at once"
+            found.append(Forgotten("requests", requests, limit, "answers to them read as unknown"))
+        if self.exchanges.forgotten:
+            limit = f"more than {LASTING_KEPT:,} were open at once"
+            effect = "what comes in them reads as if it were of others"
+            found.append(Forgotten("exchanges of HTTP", self.exchanges.forgotten, limit, effect))
+        if self.routing.forgotten:
+            limit = f"there are more than {SESSIONS_KEPT:,}"
+            effect = "what only their end shows is not told of these"
+            found.append(Forgotten("sessions", self.routing.forgotten, limit, effect))
+        for what, count, most in (
+            ("calls of several rounds", chains.forgotten, CHAINS_KEPT),
+            ("tasks", tasks.forgotten, TASKS_KEPT),
+            ("subscriptions", subscriptions.forgotten, SUBSCRIPTIONS_KEPT),
+        ):
+            if count:
+                limit = f"more than {most:,}, or 8 MiB, were remembered at once"
+                found.append(Forgotten(what, count, limit, "what goes on with them reads as new"))
+        return found
+
+    def feed(self, item: object) -> tuple[Seen, ...]:
+        """Take the next item of a capture.
+
+        Args:
+            item: a Frame, a Record, or damage.
+
+        Returns:
+            The messages that it completes, with their meaning; a message may span lines, and then comes with the last.
+        """
+        if isinstance(item, Frame):
+            if item.skipped:
+                self.lose(item.skipped)
+            self.t_ns = item.t_ns
+            if item.event_id is not None and item.exchange is not None:
+                http = self.exchanges.of(item.exchange)
+                self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
+            found = self._assembly.feed(item)
+            if isinstance(found, tuple) and len(found) == 1:
+                return (self._see(found[0]),)  # as nearly always
+            return tuple([self._see(message) for message in found])
+        if isinstance(item, Record):
+            if item.skipped:
+                self.lose(item.skipped)
+            self.t_ns = item.t_ns
+            return self._note(item)
+        self.lose(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
+        return ()
+
+    def rest(self) -> tuple[Seen, ...]:
+        """What was held back, as the beginning of a message that spans lines and never became one."""
+        return tuple([self._see(message) for message in self._assembly.end()])
+
+    def finish(self) -> tuple[Exchange, ...]:
+        """No more will come: the exchanges without an answer, in the order of their requests. Changes nothing."""
+        left = [waiting for table in self.tables.values() for waiting in table.waiting()]
+        left.sort(key=lambda one: one.request.seq)
+        return tuple(self.threads.chains.unanswered(self._closed(waiting, None)) for waiting in left)
+
+    def abandoned_by(self, record: Record) -> list[Exchange]:
+        """The requests that the record just fed shows as abandoned: their client closed the response (2026-07-28)."""
+        return [one for one in self.let_go if one.cancelled_seq == record.seq and one.abandoned_ns is not None]
+
+    def is_waiting_in(self, exchange: int) -> bool:
+        """Whether a request of the client that an HTTP exchange carried has no answer yet."""
+        return any(self.tables["client"].get(key) is not None for key in self._addressing.asked_in(exchange))
+
+    def _closed(self, waiting: Waiting, response: Response | None) -> Exchange:
+        # A frame of the server is stamped when it was read, so only those of the client have waited after their stamp.
+        seq, sender = waiting.request.seq, waiting.request.sender
+        return waiting.closed(response, self._stalls.waited_ns(seq) if sender == "client" else 0)
+
+    # ---- messages
+
+    def _see(self, message: Message) -> Seen:
+        number = message.frames[0].exchange
+        if number is None:
+            http, session = None, self.routing.begin(message.t_ns)
+        else:
+            http = self.exchanges.of(number)
+            by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
+            session = self.routing.session_of(message, http, is_modern=by_itself)
+        seen = self._meaning(message, session, http)
+        self.threads.follow(seen)
+        session.heard[message.sender] = message.seq
+        step(seen)
+        if http is not None:
+            http.add(seen)
+            session.last_ns = message.t_ns
+        if session is not self._last:
+            self._client, self._server, self._revision = self.client, self.server, self.revision
+            self._last = session
+        return seen
+
+    def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
+        if isinstance(message, Request):
+            response = message.as_response()
+            if response is None or self._meant(response) is None:
+                return self._request(message, session, http)
+            message = response
+        if isinstance(message, Response):
+            return self._response(message, session, http)
+        if isinstance(message, Notification):
+            return self._notification(message, session, http)
+        return self._invalid(message, session, http)
+
+    def _request(self, request: Request, session: Session, http: HttpExchange | None) -> Seen:
+        table = self.tables[request.sender]
+        key = self._addressing.request(request.sender, request.frames[0], request.id)
+        by_client = request.sender == "client"
+        revision, era = asking(request, session, http) if by_client else self._around(request, session)
+        is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
+        if request.method == "initialize" and is_again and not session.is_http:
+            session.used.clear()  # a second handshake on a pipe starts afresh
+        before = session.used.get((session.number, request.sender, request.id))
+        earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
+        session.used.keep((session.number, request.sender, request.id), (request.seq, request.frames[0].conn, key))
+        session.last_request[request.sender] = request.seq
+        state = table.open(request, key, revision, era, http, session)
+        return Seen(
+            request,
+            session,
+            None,
+            state,
+            revision,
+            state=session.state,
+            era=era,
+            earlier=earlier,
+            http=http,
+        )
+
+    def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
+        """Revision and era of what stands outside of the client's requests and their answers."""
+        number = message.frames[0].exchange
+        asked = self._addressing.asked_in(number)
+        for key in asked[:1]:
+            waiting = self.tables["client"].get(key)
+            if waiting is not None and waiting.era == "modern":
+                return waiting.revision, "modern"
+        if session.lost_seq >= 0 and session.handshake is None:
+            return None, None  # a handshake may be lost
+        return session.in_force, era_in_force(session, session.in_force if not session.is_modern else None)
+
+    def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
+        table = self.tables["server" if response.sender == "client" else "client"]
+        is_converted, state, waiting = False, _NEVER_SEEN, None
+        if response.id is not None and response.frames[0].exchange is None:
+            waiting = table.answer(tuple.__new__(Key, (None, response.id)), response.t_ns)  # as nearly always on stdio
+        if waiting is None:
+            key, state, is_converted = self._searched(response, table, session)
+            waiting = table.answer(key, response.t_ns)
+        if waiting is None:
+            revision, era = self._around(response, session)
+            posted = self._addressing.asked_in(response.frames[0].exchange)
+            meant = guess(response, session, http, posted) if state is _NEVER_SEEN else None
+            return Seen(response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant)
+        if response.id is not None:
+            state = waiting.state
+        if waiting.request.seq > session.received[response.sender]:
+            session.received[response.sender] = waiting.request.seq
+        exchange, revision = self._closed(waiting, response), waiting.revision
+        is_error, by_server = exchange.outcome is _ERROR, response.sender == "server"
+        if by_server and not is_error:
+            revision = answering(waiting, response, session)
+        elif waiting.request.method == "initialize" and session.initialize is waiting.request:
+            session.handshake = None
+        if by_server and is_error and _code(response) in MODERN_CODES:
+            session.server_is_modern = True
+        return Seen(
+            response,
+            session,
+            exchange,
+            state,
+            revision,
+            state=session.state,
+            era=waiting.era,
+            is_converted=is_converted,
+            http=http,
+        )
+
+    def _searched(self, response: Response, table: RequestTable, session: Session) -> tuple[Key | None, IdState, bool]:
+        """The open request that a response answers, what its id is, and whether only its converted id is that one's."""
+        key = self._meant(response)
+        if key is not None or response.id is None:
+            return key, _NEVER_SEEN, False
+        exact = Key(response.frames[0].exchange, response.id)
+        state = table.state(exact)
+        if state is not _NEVER_SEEN:
+            return None, state, False
+        key = self._find(other_side(response.sender), response.frames[0], converted(exact.id))
+        asked = table.get(key) if key is not None else None
+        is_converted = asked is not None and asked.request.seq > session.lost_seq
+        return key if is_converted else None, state, is_converted  # the request that it answers may be lost
+
+    def _meant(self, response: Response) -> Key | None:
+        """The open request that a response answers."""
+        if response.is_error and (response.id is None or response.id.type == "null"):
+            # Whoever cannot read a request cannot name it; over HTTP its exchange does.
+            table = self.tables[other_side(response.sender)]
+            asked = self._addressing.asked_in(response.frames[0].exchange)
+            if response.sender != "server" or len(asked) > _ALIKE:
+                return None
+            open_ = [key for key in asked if table.get(key) is not None]
+            return open_[0] if len(open_) == 1 else None
+        if response.id is None:
+            return None
+        return self._find(other_side(response.sender), response.frames[0], response.id)
+
+    def _find(self, side: Side, frame: Frame, id_: Id) -> Key | None:
+        """The open request of a side that is meant by an id in a frame."""
+        table = self.tables[side]
+        if frame.exchange is None:
+            only = Key(None, id_)
+            return only if table.get(only) is not None else None
+        return next((key for key in self._addressing.answer(side, frame, id_) if table.get(key) is not None), None)
+
+    def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
+        revision, era = self._around(notification, session)
+        if notification.method not in ("notifications/cancelled", "cancelled"):
+            return Seen(notification, session, None, None, revision, state=session.state, era=era, http=http)
+        state, cancels, cancelled = self._cancelled(notification)
+        return Seen(
+            notification,
+            session,
+            None,
+            state,
+            revision,
+            state=session.state,
+            era=era,
+            cancels=cancels,
+            cancelled=cancelled,
+            http=http,
+        )
+
+    def _cancelled(self, notification: Notification) -> tuple[IdState, Request | None, Exchange | None]:
+        """What the id that a cancellation names was before it, the request that it means, and what that comes to."""
+        params = notification.params if isinstance(notification.params, dict) else {}
+        value, reason = params.get("requestId"), text_of(params.get("reason"))
+        id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
+        frame, other = notification.frames[0], other_side(notification.sender)
+        table, key = self.tables[notification.sender], self._find(notification.sender, frame, id_)
+        listening = self._find(other, frame, id_) if key is None else None
+        if listening is not None and self._is_listening(self.tables[other].get(listening)):
+            # The one request that the answering side ends by a cancellation.
+            table, key = self.tables[other], listening
+        key = key or Key(frame.exchange, id_)
+        state = table.state(key)
+        cancelled = table.cancel(key, notification.t_ns, notification.seq, None if reason is None else reason[:REASON])
+        if cancelled is not None:
+            return state, cancelled.request, self._closed(cancelled, None)
+        named = table.get(key)
+        return state, None if named is None else named.request, None
+
+    @staticmethod
+    def _is_listening(waiting: Waiting | None) -> bool:
+        return waiting is not None and waiting.request.method == "subscriptions/listen"
+
+    def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
+        frame = message.frames[0]
+        # No client of MCP looks into an event of another type, or without data: no answer is in there.
+        is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
+        if "unjudged" in (frame.verdict.kind, message.reason) and not is_beside:
+            self.unjudged += 1
+            session.unjudged[message.sender] = message.seq
+        if not is_beside:
+            session.unread[message.sender] = session.unread.get(message.sender, 0) + 1
+        revision, era = self._around(message, session)
+        return Seen(message, session, None, None, revision, state=session.state, era=era, http=http)
+
+    # ---- other records
+
+    def _settle(self, record: Record) -> None:
+        """An exchange is over: its requests are, too, where no answer of theirs can come any more.
+
+        They have failed; but since 2026-07-28 a client that closes the response to a request cancels it so.
+        """
+        members = record.members
+        number, response = _integer(members.get("exchange")), members.get("response")
+        status = _integer(response.get("status")) if isinstance(response, dict) else None
+        if number is None or (status is not None and status < 300 and members.get("ended_by") == "complete"):
+            return
+        if status is not None and status < 300 and self._addressing.is_of_session(number):
+            # The rest of a stream that broke off may come on another one.
+            return
+        for key in self._addressing.asked_in(number):
+            waiting = self.tables["client"].get(key)
+            if waiting is None:
+                continue
+            is_refused = status is not None and status >= 300
+            is_older = waiting.session is not None and waiting.session.is_legacy
+            is_closed = waiting.era == "modern" and not is_older and members.get("ended_by") == "client"
+            is_cancelled = not is_refused and (is_closed or waiting.cancelled_ns is not None)
+            self.failed += not is_cancelled
+            ended = self._closed(waiting, None)
+            if is_closed and not is_refused and ended.cancelled_ns is None:
+                ended.cancelled_ns, ended.cancelled_seq = record.t_ns, record.seq
+            ended.outcome = _CANCELLED if is_cancelled else _FAILED
+            self.let_go.append(ended)
+            self.threads.chains.failed(waiting.request)
+            self.tables["client"].fail(key)
+
+    def _note(self, record: Record) -> tuple[Seen, ...]:
+        members = record.members
+        if record.rec == "header" and self.capture is None:
+            self._open(record)
+        elif record.rec == "exchange":
+            self._note_exchange(record)
+        elif record.rec == "stream":
+            self._note_stream(record)
+        elif record.rec == "stall" and members.get("dir") == "c2s":
+            self._stalls.add(members, record.t_ns)
+        elif record.rec == "gap":
+            first, last = _integer(members.get("first")), _integer(members.get("last"))
+            self.lose(max(1, last - first + 1) if first is not None and last is not None else 1)
+        elif record.rec in ("frame", "part"):
+            # The reader could make no frame of it.
+            self.lose(1)
+        elif record.rec == "eof":
+            return self._end_of_stream(record)
+        elif record.rec == "process" and members.get("event") == "ended":
+            for session in self.routing.open():
+                session.process = members
+        elif record.rec == "close" and members.get("ending") != "segment":
+            self.ending, self.closed_ns = text_of(members.get("ending")) or "unknown", record.t_ns
+        return ()
+
+    def lose(self, count: int, *, is_torn: bool = False) -> None:
+        """Records are lost: what was said before proves nothing about what comes after them.
+
+        Args:
+            count: how many.
+            is_torn: whether it is the unfinished record at an end, as a kill leaves it.
+        """
+        self.lost += count
+        if is_torn:
+            return
+        for table in self.tables.values():
+            table.forget()
+        self.exchanges.is_whole = False
+        self.exchanges.losses += 1
+        self.routing.lose()
+        self._assembly.lose()
+        for session in self.routing.open():
+            session.forget()
+
+    def _note_exchange(self, record: Record) -> None:
+        members = record.members
+        self.let_go = []
+        self._addressing.note(members)
+        http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
+        if http is not None:
+            self.routing.note(http, record.t_ns)
+        if members.get("stage") == "end":
+            self._settle(record)
+            if http is not None:
+                http.let_go = self.let_go
+                self.threads.subscriptions.stream_ended(http, record.t_ns)
+
+    def _note_stream(self, record: Record) -> None:
+        members = record.members
+        number, last = _integer(members.get("exchange")), text_of(members.get("last_event_id"))
+        if number is None:
+            return
+        if members.get("event") == "opened" and last is not None:
+            self.event_ids.opened(self.exchanges.of(number), last)
+        elif members.get("event") == "ended":
+            http, id_ = self.exchanges.of(number), text_of(members.get("event_id"))
+            http.retry = _integer(members.get("retry"))
+            if id_ is not None:
+                http.is_retry_known = True
+                self.event_ids.sent(http, id_, record.seq)
+            elif http.event_id is not None:
+                self.event_ids.unseen += 1  # an earlier version does not tell of an event without data at the end
+
+    def _open(self, record: Record) -> None:
+        members = record.members
+        self.name, self.capture = text_of(members.get("name")), text_of(members.get("capture"))
+        self.transport, self.wall_ns = text_of(members.get("transport")), _integer(members.get("wall_ns"))
+        self.observed_start = self.routing.observed_start = members.get("observed_start") is True
+        self.exchanges.is_whole = self.observed_start
+        self.exchanges.upstream = text_of(members.get("upstream")) or ""
+        self.routing.transport = self.transport
+        if self.transport == "stdio":
+            self.routing.begin(record.t_ns)
+
+    def _end_of_stream(self, record: Record) -> tuple[Seen, ...]:
+        direction = record.members.get("dir")
+        left = tuple([self._see(message) for message in self._assembly.end(direction)])
+        if direction in ("c2s", "s2c") and record.members.get("by") != "receiver":
+            for session in self.routing.open():
+                session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)
+        return left
+
+
+def _exact_request_id(cancellation: Notification) -> object:
+    """The id that a cancellation names; orjson makes a float of `1.0`, and of any integer above 64 bits."""
+    value = cancellation.params["requestId"]
+    if cancellation.index is not None:
+        return value
+    try:
+        return parse_exactly(cancellation.frames[0].raw)["params"]["requestId"]
+    except (ValueError, RecursionError):
+        return value
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _code(response: Response) -> int | None:
+    error = response.error
+    return _integer(error.get("code")) if isinstance(error, dict) else None

@@ -1,0 +1,108 @@
+"""Which open request an answer that fits none was probably meant for: a guess, and called one wherever it is shown.
+
+Nothing is decided by it. The answer pairs with nothing, and the request stays without one. Nothing is guessed where the
+request may be one that was not seen, where the id is known from elsewhere, or where no request waits.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import ENDLESS, IdState, ProbableAnswer, Waiting
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Request, Response, other_side
+
+if TYPE_CHECKING:
+    from analysis.conversation.session import Session
+
+LOOKED_AT: Final = 256
+"""How many open requests are looked at, the oldest first; more than these are not counted."""
+_LONGEST: Final = 60
+"""Characters of a name that are kept."""
+
+
+class Meant(NamedTuple):
+    """The request that an answer that fits no request was probably meant for."""
+
+    request: Request
+    why: str
+    """Why this one: `the only request open then`."""
+    answer: ProbableAnswer
+    """The answer, as that request knows it where it is the first."""
+
+    @property
+    def text(self) -> str:
+        """All of it in a clause. Foreign text in it is cut, and not safe on a screen."""
+        request = self.request
+        words = [_cut(request.method), *_name(request), f"#{_cut(request.id.text)}"]
+        return f"probably meant for {' '.join(words)} (frame {request.seq}), {self.why}"
+
+
+def guess(response: Response, session: "Session", http: HttpExchange | None, posted: Sequence[Key]) -> Meant | None:
+    """The open request that a response that fits no request was probably meant for; from now on it knows of it.
+
+    Args:
+        response: the response; no request of the other side ever had its id.
+        session: its session.
+        http: what carried it; None on stdio.
+        posted: the keys of the client's requests that the same exchange carried.
+    """
+    if _is_explained(response, session, http):
+        return None
+    is_in_exchange = response.sender == "server" and http is not None and http.method == "POST"
+    waiting, is_cut = _open(response, session, posted if is_in_exchange else None)
+    if not waiting:
+        return None
+    meant = next((one for one in waiting if one.probable_answer is None), waiting[0])
+    id_ = response.id
+    answer = ProbableAnswer(response.seq, None if id_ is None or id_.type == "null" else _cut(id_.text))
+    meant.probable_answer = meant.probable_answer or answer
+    if len(waiting) == 1 and not is_cut:
+        which = "the only request"
+    else:
+        count = f"{len(waiting)} or more" if is_cut else f"{len(waiting)}"
+        which = f"the {'oldest' if meant is waiting[0] else 'next'} of {count} requests"
+    return Meant(meant.request, f"{which} open then{' in its exchange' if is_in_exchange else ''}", answer)
+
+
+def _is_explained(response: Response, session: "Session", http: HttpExchange | None) -> bool:
+    """Whether it has, or may have, another reason than a wrong id."""
+    asking = other_side(response.sender)
+    if session.tables[asking].forgotten or not session.observed_start:
+        return True  # its request may not have been seen
+    if http is not None and http.is_replay:
+        return True
+    if response.id is None or response.id.type == "null":
+        is_for_unread = response.is_error and session.unread.get(asking, 0) > 0
+        session.unread[asking] = session.unread.get(asking, 0) - is_for_unread
+        return is_for_unread
+    own = Key(response.frames[0].exchange, response.id)
+    return session.tables[response.sender].state(own) is not IdState.NEVER_SEEN  # it answers itself
+
+
+def _open(response: Response, session: "Session", posted: Sequence[Key] | None) -> tuple[list[Waiting], bool]:
+    """The requests that wait for an answer of its side, the oldest first; and whether there may be more of them."""
+    table = session.tables[other_side(response.sender)]
+    if posted is None:
+        looked_at, is_cut = table.oldest(LOOKED_AT), len(table) > LOOKED_AT
+    else:
+        looked_at = [one for key in islice(posted, LOOKED_AT) if (one := table.get(key)) is not None]
+        is_cut = len(posted) > LOOKED_AT
+    found = [
+        one
+        for one in looked_at
+        if one.session is session and one.cancelled_ns is None and one.request.method not in ENDLESS
+    ]
+    return sorted(found, key=lambda one: (one.request.seq, one.request.index or 0)), is_cut
+
+
+def _name(request: Request) -> list[str]:
+    """What it names: a tool, a prompt, a resource."""
+    params = request.params if isinstance(request.params, dict) else {}
+    names = [name for name in (params.get("name"), params.get("uri")) if isinstance(name, str) and name]
+    return [_cut(name) for name in names[:1]]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

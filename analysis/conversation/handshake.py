@@ -1,0 +1,133 @@
+"""Handshake: what client and server say about revision, era and themselves, and how far a session has come by it.
+
+Up to 2025-11-25 `initialize` and its answer settle these for all that follows. Since 2026-07-28 each request says them
+for itself, and never touches the state of a handshake.
+"""
+
+from typing import Any
+
+from analysis.conversation.exchange import Waiting
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.message import Invalid, Request, Response
+from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Peer, Seen, Session
+from analysis.protocol.capabilities import declared
+from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
+from analysis.protocol.revisions import MODERN, Era, rank_of
+
+
+def is_modern(request: Request, http: HttpExchange | None) -> bool:
+    """Whether a request of the client says by itself that it is of the modern era."""
+    if request.method == "initialize":
+        return False
+    if PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS:
+        return True
+    rank = rank_of(http.fields.get(VERSION_FIELD)) if http is not None else None
+    return rank is not None and rank >= MODERN
+
+
+def asking(request: Request, session: Session, http: HttpExchange | None) -> tuple[str | None, Era | None]:
+    """What a request of the client says about itself: its revision and era."""
+    params: Any = request.params if isinstance(request.params, dict) else {}
+    meta = request.meta
+    if request.method == "initialize":
+        session.is_modern = False
+        session.eras.add("handshake")
+        session.introduced.clear()
+        session.client = peer_of(params.get("clientInfo")) or session.client
+        session.asked = session.handshake = text_of(params.get("protocolVersion"))
+        return session.asked, "handshake"
+    is_bare = not is_modern(request, http)
+    if is_bare and session.lost_seq >= 0 and session.handshake is None:
+        # It may follow a handshake that is lost.
+        return text_of(http.fields.get(VERSION_FIELD)) if http else None, None
+    if is_bare and not session.is_modern:
+        session.is_modern = False
+        session.eras.add("handshake")
+        return session.handshake or (text_of(http.fields.get(VERSION_FIELD)) if http else None), "handshake"
+    session.is_modern = session.is_modern is not False
+    session.eras.add("modern")
+    info = meta.get(CLIENT_INFO)
+    if info != session.introduced.get("client"):
+        session.introduced["client"] = info
+        session.client = peer_of(info) or session.client
+    revision = text_of(meta.get(PROTOCOL_VERSION)) or (text_of(http.fields.get(VERSION_FIELD)) if http else None)
+    session.asked = revision or session.asked
+    return revision, "modern"
+
+
+def answering(waiting: Waiting, response: Response, session: Session) -> str | None:
+    """What a result of the server says about itself: the revision that is agreed on by it."""
+    result: Any = response.result if isinstance(response.result, dict) else {}
+    info = response.meta.get(SERVER_INFO)
+    if waiting.request.method == "initialize":
+        session.introduced.clear()
+        info, session.agreed_seq = result.get("serverInfo"), response.seq
+        session.handshake = session.agreed = text_of(result.get("protocolVersion")) or waiting.revision
+        session.server = peer_of(info) or session.server
+        session.server_capabilities = _object(result.get("capabilities"))
+        _declare(session, "handshake", response, result, is_awaited=not session.has_initialized)
+        return session.agreed
+    if info != session.introduced.get("server"):
+        session.introduced["server"] = info
+        session.server = peer_of(info) or session.server
+    if waiting.era == "modern" and (isinstance(result.get("resultType"), str) or "supportedVersions" in result):
+        session.server_is_modern = True
+    if waiting.request.method == "server/discover":
+        session.server_capabilities = _object(result.get("capabilities")) or session.server_capabilities
+        if waiting.era == "modern":
+            is_last = session.last_request.get("client") == waiting.request.seq
+            _declare(session, "modern", response, result, is_awaited=is_last)
+    if PROTOCOL_VERSION in waiting.request.meta:
+        session.agreed = waiting.revision or session.agreed
+    return waiting.revision
+
+
+def step(seen: Seen) -> None:
+    """Move the handshake of a session on: new, init-sent, init-answered, ready."""
+    session, message = seen.session, seen.message
+    if isinstance(message, Response):
+        if seen.exchange is not None and seen.exchange.request is session.initialize:
+            if message.is_error:
+                session.state, session.initialize = "new", None
+            else:
+                session.state = "ready" if session.has_initialized else "init-answered"
+    elif message.sender != "client" or isinstance(message, Invalid):
+        return
+    elif isinstance(message, Request) and message.method == "initialize":
+        session.epoch += 1
+        session.declared.pop("handshake", None)
+        session.last_initialize = message.seq
+        session.state, session.initialize, session.has_initialized = "init-sent", message, False
+        params = message.params if isinstance(message.params, dict) else {}
+        session.client_capabilities = _object(params.get("capabilities"))
+    elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and seen.era != "modern":
+        # With an id it is a mistake, and means the same.
+        session.has_initialized = True
+        if session.state == "init-answered":
+            session.state = "ready"
+
+
+def _declare(session: Session, era: Era, response: Response, result: dict[str, Any], *, is_awaited: bool) -> None:
+    """Remember what a server says that it can do; nothing is known where it does not say so in an object."""
+    capabilities = _object(result.get("capabilities"))
+    if capabilities is None:
+        session.declared.pop(era, None)
+        return
+    conn = response.frames[0].conn
+    session.declared[era] = declared(capabilities, response.seq, response.t_ns, conn, is_awaited=is_awaited)
+
+
+def text_of(value: object) -> str | None:
+    """The text that a member should be; None where it is none, or empty."""
+    return value if isinstance(value, str) and value else None
+
+
+def peer_of(info: object) -> Peer | None:
+    """An `Implementation` of MCP; None where it is not one."""
+    if not isinstance(info, dict) or not text_of(info.get("name")):
+        return None
+    return Peer(info["name"], text_of(info.get("version")) or "")
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,498 @@
+"""HttpExchange: what the `exchange` records of a capture tell of one request over HTTP and its response."""
+
+from collections import Counter, deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from analysis.conversation.limited import Limited
+from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
+from analysis.conversation.session_ids import SessionIds
+from analysis.protocol.revisions import era_of, rank_of
+
+if TYPE_CHECKING:
+    from analysis.conversation.exchange import Exchange
+    from analysis.conversation.message import Id
+    from analysis.conversation.session import Seen, Session
+    from analysis.protocol.revisions import Era
+
+VERSION_FIELD: Final = "mcp-protocol-version"
+"""The header field that names the revision."""
+KEPT: Final = 10_000
+"""Exchanges that are over and remembered; the oldest are forgotten first."""
+LASTING_KEPT: Final = 15_000
+"""The same of those that last: a stream may be opened first and closed last."""
+PATHS_KEPT: Final = 64
+"""Paths at which MCP was spoken that are remembered."""
+OLDER_KEPT: Final = 100
+"""Streams of the older transport among which that of a client is looked for."""
+SEEN_KEPT: Final = 16
+"""Messages of each body that are remembered."""
+SEEN_BYTES: Final = 32 << 20
+"""Bytes of the frames of these; exchanges that were over first are forgotten first."""
+WHOLE_BYTES: Final = 1 << 20
+"""The last of these messages keep their values; of the others the bytes are read again."""
+
+_STREAM: Final = "text/event-stream"
+_CHALLENGE: Final = "www-authenticate"
+
+Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
+"""Whether a last event id is that of one stream, of none, of several; or stands where nothing can be resumed."""
+
+
+Oddity: TypeAlias = Literal["changed", "unasked", "stray", "seen"]
+"""What is odd about an event under an id that was sent before."""
+
+
+class Stray(NamedTuple):
+    """An event on a stream that had come on another one."""
+
+    seq: int
+    """Number of its frame."""
+    stream: int
+    """The other one, by the number of its first exchange."""
+
+
+class Repeat(NamedTuple):
+    """An event under an id that was sent before."""
+
+    seq: int
+    """Number of its frame."""
+    t_ns: int
+    kind: Oddity
+    """With other data; the same again on a stream that resumes none, on one that resumes another, or although the
+    client has it."""
+    earlier: int
+    """Number of the frame before."""
+
+
+class Mark(NamedTuple):
+    """The record that told something."""
+
+    seq: int
+    t_ns: int
+
+
+class HttpExchange:
+    """One exchange, as far as it is known."""
+
+    __slots__ = (
+        "__weakref__",
+        *("_is_streamable", "_losses_before", "_others", "announced", "announced_again", "answer_fields"),
+        *(
+            "answered",
+            "asked",
+            "challenges",
+            "conn",
+            "doubled",
+            "ended_by",
+            "endpoints",
+            "event_id",
+            "facts",
+            "held_bytes",
+        ),
+        *("fields", "is_ours", "is_retry_known", "is_surely_unknown", "last_event_id", "latest", "let_go"),
+        *("metadata", "method", "number", "order", "over", "peer", "reason", "received", "repeats", "replays"),
+        *("request_size", "response_size", "resumed", "resumed_order", "resumption", "retry", "sent"),
+        *("session", "settled", "status", "strays", "stream", "target", "uri_key"),
+    )
+
+    def __init__(self, number: int, others: "HttpExchanges", order: int) -> None:
+        self.number = number
+        self.order = order
+        """Its place among all exchanges, by when it was first heard of."""
+        self._others = others
+        self._losses_before = others.losses
+        self.method = ""
+        """The method of HTTP, such as `POST`; empty where the head is lost."""
+        self.target = ""
+        self.fields: dict[str, str] = {}
+        """The request's header by names in lower case, the last of each; secrets are hashes."""
+        self.doubled: frozenset[str] = frozenset()
+        """Names of fields that the request has more than once."""
+        self.peer = ""
+        """Address of the client."""
+        self.conn = 0
+        self.uri_key: str | None = None
+        self.endpoints: tuple[str, ...] = ()
+        """What events of the older transport announced: the first two addresses, or what should be some."""
+        self.announced: Mark | None = None
+        """What told of the first."""
+        self.announced_again: Mark | None = None
+        """What told of the second."""
+        self.status: int | None = None
+        """None before the response's head, and where there was none."""
+        self.answer_fields: dict[str, str] = {}
+        """The same of the response."""
+        self.challenges: tuple[str, ...] = ()
+        """Every `WWW-Authenticate` of the response, in order."""
+        self.metadata: str | None = None
+        """The `.well-known` document that it brought, cut."""
+        self.ended_by: str | None = None
+        """`complete`, `client`, `server`, `proxy` or `error`; None while it lasts."""
+        self.reason = ""
+        """What the response says beside its status."""
+        self.is_ours = False
+        """Whether the recorder itself answered."""
+        self.asked: Mark | None = None
+        """What told of the request first; None where that is lost."""
+        self.answered: Mark | None = None
+        """What told of the response first, or that it was over without one."""
+        self.over: Mark | None = None
+        """What told of its end."""
+        self.request_size = 0
+        self.response_size = 0
+        self.session: Session | None = None
+        """The conversation that it belongs to; None before something was said in it."""
+        self.sent: list[Seen] = []
+        """The messages of the client in it."""
+        self.received: list[Seen] = []
+        """Those of the server."""
+        self.settled: Seen | None = None
+        """The last answer of the server to a request."""
+        self.let_go: list[Exchange] = []
+        """Requests in it for which no answer is awaited, as it is over."""
+        self._is_streamable: bool | None = None
+        self.facts: Any = None
+        """What rules have worked out of it."""
+        self.stream = number
+        """The stream of events that it is part of, by the number of its first exchange; mostly its own."""
+        self.event_id: Id | None = None
+        """The id of the last event, where there was one."""
+        self.last_event_id: Id | None = None
+        """The `Last-Event-ID` of the request, where a stream of events answered it."""
+        self.resumption: Resumption | None = None
+        """What is known of that id; None without one."""
+        self.resumed: int | None = None
+        """Number of the exchange that it goes on with: the last one that brought that event."""
+        self.replays = 0
+        """Events in it that an earlier exchange of the same stream had brought."""
+        self.strays: list[Stray] = []
+        """Events in it that another stream had brought; the first 16."""
+        self.repeats: list[Repeat] = []
+        """Events in it under ids that were sent before, where something is odd about that; the first 16."""
+        self.is_surely_unknown = False
+        """Whether the `Last-Event-ID` is one that nobody can have sent."""
+        self.resumed_order = 0
+        """Of the event that the request names: its place among all events."""
+        self.retry: int | None = None
+        """Milliseconds to wait before reconnecting, as its stream of events said last; known when that is over."""
+        self.is_retry_known = False
+        """Whether that would be told; of streams without ids, and in captures of earlier versions, it is not."""
+        self.latest: Seen | None = None
+        """The last message of the server."""
+        self.held_bytes = 0
+        """Bytes of the frames of the messages that it remembers."""
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether it was opened to hear again what was said on a stream that broke off."""
+        return "last-event-id" in self.fields
+
+    def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
+        """Learn from an `exchange` record, which is `at` its number and stamp."""
+        request, response = members.get("request"), members.get("response")
+        stage = members.get("stage")
+        if isinstance(request, dict):
+            self.method, self.target = _text(request.get("method")), _text(request.get("target"))
+            self.fields = _fields(request.get("headers"))
+            self.doubled = _doubled(request.get("headers"), len(self.fields))
+            if stage == "request":
+                self.asked = self.asked or at
+        if isinstance(response, dict):
+            status = response.get("status")
+            self.status = status if type(status) is int else None
+            self.reason = _text(response.get("reason"))
+            self.answer_fields = _fields(response.get("headers"))
+            self.is_ours = response.get("by") == "proxy"
+            if _CHALLENGE in self.answer_fields:
+                self.challenges = _values(response.get("headers"), _CHALLENGE)
+        if isinstance(response, dict) or stage == "end":
+            self.answered = self.answered or at
+        self.peer = _text(members.get("peer")) or self.peer
+        self.metadata = _text(members.get("metadata")) or self.metadata
+        conn, key = members.get("conn"), members.get("uri_key")
+        self.conn = conn if type(conn) is int else self.conn
+        self.uri_key = key if isinstance(key, str) else self.uri_key
+        if "endpoints" in members:
+            self._announce(members["endpoints"], at)
+        for name in ("request_size", "response_size"):
+            size = members.get(name)
+            if type(size) is int:
+                setattr(self, name, size)
+        if stage == "end":
+            self.ended_by = _text(members.get("ended_by")) or "error"
+            self.over = self.over or at
+
+    def _announce(self, endpoints: object, at: Mark | None) -> None:
+        told = endpoints if isinstance(endpoints, list) else []
+        self.endpoints = tuple(one for one in told[:2] if isinstance(one, str))
+        if self.endpoints:
+            self.announced = self.announced or at
+        if len(self.endpoints) > 1:
+            self.announced_again = self.announced_again or at
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it carries `initialize`."""
+        return any(seen.method == "initialize" for seen in self.sent)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it carries messages of the modern era."""
+        return bool(self.sent) and self.sent[0].era == "modern"
+
+    def spoken(self, session: "Session | None") -> tuple[int | None, "Era | None"]:
+        """Rank of the revision in force for it, and its era, as far as is known; its session may not be.
+
+        That of an `initialize` is the one that was agreed on. Where nothing was said, the header tells, or the
+        handshake of the session.
+        """
+        if self.sent:
+            said = self.sent[0]
+            if said.method == "initialize" and self.received and self.received[0].request is said.message:
+                said = self.received[0]
+            return said.rank, said.era
+        rank = rank_of(self.fields.get(VERSION_FIELD))
+        if rank is None and session is not None:
+            rank = rank_of(session.handshake)
+        return rank, None if rank is None else era_of(rank)
+
+    @property
+    def is_streamable(self) -> bool:
+        """Whether it surely is one of Streamable HTTP with the endpoint, and not of the older transport.
+
+        On that too whatever revision may be agreed on, and the header that names it be sent.
+        """
+        if self._is_streamable is None:
+            found = self._looks_streamable()
+            if self.answered is None or self.method != "POST":
+                return found  # what is still to come may tell otherwise
+            self._is_streamable = found
+        return self._is_streamable
+
+    def _looks_streamable(self) -> bool:
+        if not self.method or self.method == "OPTIONS" or "/.well-known/" in self.target:
+            return False
+        if (self.session is not None and self.session.is_legacy) or (self.uri_key and self.method == "GET"):
+            return False
+        if _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields:
+            return True
+        if self.method != "POST":
+            if VERSION_FIELD in self.fields:
+                return True
+            return self._others.is_whole and not self._others.has_legacy and self.path in self._others.paths
+        if self.accepts_stream or self.media == _STREAM:
+            return True
+        if self.is_modern:
+            # The request is lost: it may have gone to the address of a stream of the older transport.
+            return self.asked is not None or not self._others.has_legacy
+        return bool(self.sent) and self._others.is_whole and not self._others.has_legacy
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all exchanges so far are in the capture."""
+        return self._others.is_whole
+
+    @property
+    def announced_by(self) -> "HttpExchange | None":
+        """Of a POST: the stream of the older transport that has announced its address."""
+        return None if self.uri_key is None else self._others.announced.get(self.uri_key)
+
+    @property
+    def is_for_stream(self) -> bool:
+        """Whether it is a POST to such an address whose answer is due on that stream, not in its own response."""
+        return self.announced_by is not None and not self.accepts_stream
+
+    @property
+    def accepts_stream(self) -> bool:
+        """Whether the request accepts an event stream as its response."""
+        return _STREAM in self.fields.get("accept", "").lower()
+
+    @property
+    def older(self) -> "list[HttpExchange]":
+        """The last streams of the older transport."""
+        return [*islice(reversed(self._others.announced.values()), OLDER_KEPT)]
+
+    @property
+    def losses(self) -> int:
+        """How often records were lost so far."""
+        return self._others.losses
+
+    @property
+    def is_unbroken(self) -> bool:
+        """Whether no record was lost since it began."""
+        return self._others.losses == self._losses_before
+
+    @property
+    def session_ids(self) -> SessionIds:
+        """The session ids of the capture."""
+        return self._others.session_ids
+
+    @property
+    def upstream(self) -> str:
+        """Origin and path of the server, where the recorder knew it."""
+        return self._others.upstream
+
+    @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.target.partition("?")[0]
+
+    @property
+    def media(self) -> str:
+        """The media type of the response, in lower case and without its parameters; empty for none."""
+        return media_of(self.answer_fields.get("content-type", ""))
+
+    @property
+    def resumes(self) -> "HttpExchange | None":
+        """The exchange that it goes on with; None for none, and where that is no longer remembered."""
+        found = None if self.resumed is None else self._others.known(self.resumed)
+        # A number that was forgotten may have been used again, if only by somebody who wants us to go round in circles.
+        return found if found is not None and found.order < self.order else None
+
+    @property
+    def session_id(self) -> str | None:
+        """The (hashed) session id of the request, or of the response that gave it out."""
+        return self.fields.get("mcp-session-id") or self.answer_fields.get("mcp-session-id")
+
+    @property
+    def client(self) -> str:
+        """A fingerprint of who asks, where no session id tells: address, credentials, program."""
+        host = self.peer.rpartition(":")[0]
+        return "\n".join((host, self.fields.get("authorization", ""), self.fields.get("user-agent", "")))
+
+    def add(self, seen: "Seen") -> None:
+        """A message came in it."""
+        kept = self.sent if seen.message.sender == "client" else self.received
+        if len(kept) < SEEN_KEPT:
+            kept.append(seen)
+            self._others.hold(self, seen)
+        if kept is self.received:
+            self.latest = seen
+            if seen.exchange is not None:
+                self.settled = seen
+
+    def forget(self) -> None:
+        """Let its messages go: each names its exchange, and garbage in such circles stays for long."""
+        self.sent, self.received, self.latest, self.settled, self.held_bytes = [], [], None, None, 0
+
+
+class HttpExchanges:
+    """The exchanges of a capture, by number."""
+
+    def __init__(self) -> None:
+        self.losses = 0
+        """How often records were lost."""
+        self.is_whole = False
+        """Whether the recording began before the first exchange, and nothing is lost since."""
+        self.has_legacy = False
+        """Whether there was a stream of the older transport."""
+        self.announced: Limited[str, HttpExchange] = Limited(KEPT)
+        """The streams of that by the keys of the addresses that they announced."""
+        self.upstream = ""
+        """Origin and path of the server, where the recorder knew it."""
+        self.paths: dict[str, None] = {}
+        """Where messages were POSTed with success: the first 64."""
+        self.session_ids = SessionIds()
+        self._lasting: Limited[int, HttpExchange] = Limited(LASTING_KEPT)
+        self._ended: Limited[int, HttpExchange] = Limited(KEPT)
+        self._count = 0
+        # The messages that exchanges remember: those of the last ones with their values, and the bytes of all of them.
+        self._whole: deque[tuple[Seen, int]] = deque()
+        self._whole_bytes = self._held_bytes = 0
+
+    def hold(self, http: HttpExchange, seen: "Seen") -> None:
+        """An exchange remembers a message; the values of older ones are given up, as their bytes hold them."""
+        size = sum([len(frame.raw) for frame in seen.message.frames])
+        http.held_bytes += size
+        self._held_bytes += size
+        self._whole.append((seen, size))
+        self._whole_bytes += size
+        while self._whole_bytes > WHOLE_BYTES and len(self._whole) > 1:
+            oldest, size = self._whole.popleft()
+            self._whole_bytes -= size
+            oldest.pack()
+
+    def _forget(self, http: HttpExchange | None) -> None:
+        if http is not None:
+            self._held_bytes -= http.held_bytes
+            http.forget()
+
+    @property
+    def forgotten(self) -> int:
+        """Exchanges that had to be forgotten while they lasted."""
+        return self._lasting.forgotten
+
+    def take(self, members: dict[str, Any], at: Mark | None = None) -> HttpExchange | None:
+        """Learn from an `exchange` record, which is `at` its number; the exchange that it names, if any."""
+        number = members.get("exchange")
+        if type(number) is not int:
+            return None
+        found = self.of(number)
+        is_asked, is_news, key = found.asked is not None, found.answered is None, found.uri_key
+        found.take(members, at)
+        if not is_asked and found.asked is not None:
+            self.session_ids.asked(found)
+        if found.uri_key != key and found.uri_key is not None and found.method == "GET":
+            self.has_legacy = True
+            self.announced.keep(found.uri_key, found)
+        if is_news and found.answered is not None:
+            self._answered(found)
+        if found.ended_by is not None and self._lasting.pop(number, None) is not None:
+            self._forget(self._ended.keep(number, found))
+            while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
+                self._forget(self._ended.popitem(last=False)[1])
+        return found
+
+    def _answered(self, http: HttpExchange) -> None:
+        self.session_ids.answered(http)
+        is_served = http.status is not None and 200 <= http.status < 300
+        if is_served and http.method == "POST" and http.sent and len(self.paths) < PATHS_KEPT:
+            self.paths[http.path] = None
+
+    def of(self, number: int) -> HttpExchange:
+        """The exchange of a number; a new one where nothing is known of it."""
+        found = self.known(number)
+        if found is None:
+            self._count += 1
+            found = HttpExchange(number, self, self._count)
+            self._forget(self._lasting.keep(number, found))
+        return found
+
+    def known(self, number: int) -> HttpExchange | None:
+        """The exchange of a number; None where nothing is known of it, or no longer."""
+        return self._lasting.get(number) or self._ended.get(number)
+
+
+def _fields(headers: object) -> dict[str, str]:
+    pairs = headers if isinstance(headers, list) else []
+    return {
+        pair[0].lower(): pair[1]
+        for pair in pairs
+        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str)
+    }
+
+
+def _values(headers: object, name: str) -> tuple[str, ...]:
+    """Every value of a field."""
+    pairs = headers if isinstance(headers, list) else []
+    found = (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
+    return tuple(two for one, two in found if isinstance(one, str) and isinstance(two, str) and one.lower() == name)
+
+
+def _doubled(headers: object, distinct: int) -> frozenset[str]:
+    if not isinstance(headers, list) or len(headers) <= distinct:
+        return frozenset()
+    counts = Counter(
+        pair[0].lower() for pair in headers if isinstance(pair, list) and pair and isinstance(pair[0], str)
+    )
+    return frozenset(name for name, count in counts.items() if count > 1)
+
+
+def media_of(value: str) -> str:
+    """A media type in lower case and without its parameters."""
+    return value.partition(";")[0].strip().lower()
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

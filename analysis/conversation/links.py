@@ -1,0 +1,104 @@
+"""Threads: what hangs together beyond a request and its answer, found for each message.
+
+Calls of several rounds, tasks and subscriptions. Nearly all messages are of none: these cost a look at the method or
+the outcome, and at whether there is anything that they could be of. What a chain, a task or a subscription is, their
+modules decide.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from analysis.conversation import subscriptions, tasks
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.multi_round import Chains
+from analysis.conversation.subscriptions import Subscriptions
+from analysis.conversation.tasks import Tasks
+
+if TYPE_CHECKING:
+    from analysis.conversation.session import Seen
+
+# Members of an enumeration are slow to look up, and every answer is compared with these.
+_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
+_TASK: Final = Outcome.TASK
+_REQUESTS: Final = tasks.REQUESTS | subscriptions.REQUESTS
+_NOTIFICATIONS: Final = tasks.NOTIFICATIONS | subscriptions.NOTIFICATIONS
+_METHODS: Final = _REQUESTS | _NOTIFICATIONS
+
+
+class Threads:
+    """All threads of a capture."""
+
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        self.chains = Chains()
+        self.tasks = Tasks()
+        self.subscriptions = Subscriptions()
+        self._is_idle = True
+
+    def follow(self, seen: "Seen") -> None:
+        """Note in a message, whose meaning is known, the threads that it belongs to."""
+        message = seen.message
+        if self._is_idle and _is_plain(message, seen.exchange):
+            return
+        if isinstance(message, Invalid):
+            return
+        self._look_at(seen, message)
+        # From the first on, any request may be a retry, and any message may name a task or a subscription.
+        self._is_idle = not (self.chains.count or self.tasks.count or self.subscriptions.listened)
+
+    def _look_at(self, seen: "Seen", message: Request | Notification | Response) -> None:
+        meta = message.meta if self.tasks.count or self.subscriptions.listened else {}
+        if self.subscriptions.listened and message.sender == "server":
+            seen.subscription = self.subscriptions.heard(message, meta, seen.session)
+        if isinstance(message, Request):
+            self._ask(seen, message)
+        elif isinstance(message, Response):
+            if seen.exchange is not None:
+                self._answer(seen, message, seen.exchange)
+        elif message.method in _NOTIFICATIONS or seen.cancels is not None:
+            self._tell(seen, message)
+        if seen.task is None and tasks.RELATED in meta:
+            seen.task = self.tasks.related(message, meta, seen.session)
+
+    def _ask(self, seen: "Seen", request: Request) -> None:
+        if request.method in _REQUESTS:
+            if request.method in tasks.REQUESTS:
+                seen.task = self.tasks.asked(request, seen.session)
+            elif request.sender == "client":
+                seen.subscription = self.subscriptions.asked(request, seen.session)
+        elif self.chains.waiting and request.sender == "client":
+            seen.round = self.chains.asked(request, seen.session)
+
+    def _answer(self, seen: "Seen", response: Response, exchange: Exchange) -> None:
+        method, outcome, by_server = exchange.request.method, exchange.outcome, response.sender == "server"
+        if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
+            seen.exchange = exchange = self.chains.answered(exchange, seen.session)
+            seen.round = exchange.round
+        if by_server and method in subscriptions.REQUESTS:
+            seen.subscription = self.subscriptions.answered(exchange, seen.session)
+        if outcome is _TASK or method in tasks.REQUESTS or tasks.has_stub(response):
+            seen.task = self.tasks.answered(exchange, seen.session)
+        elif self.tasks.parts:
+            seen.task = self.tasks.part_of(exchange.request)
+
+    def _tell(self, seen: "Seen", notification: Notification) -> None:
+        """A notification about a thread, or a cancellation."""
+        if notification.method in tasks.NOTIFICATIONS:
+            seen.task = self.tasks.told(notification, seen.session)
+        elif seen.cancels is not None:
+            seen.subscription = self.subscriptions.cancelled(seen.cancels, notification, seen.session)
+        elif notification.sender == "server" and seen.subscription is None:
+            seen.subscription = self.subscriptions.updated(notification, seen.session)
+
+
+def _is_plain(message: Message, exchange: Exchange | None) -> bool:
+    """Whether a message neither begins a thread nor is about one by its kind."""
+    if isinstance(message, Response):
+        if exchange is None:
+            return True
+        outcome = exchange.outcome
+        if outcome is _INPUT_REQUIRED or outcome is _TASK or exchange.request.method in _REQUESTS:
+            return False
+        result = message.body.get("result")
+        return not isinstance(result, dict) or "task" not in result
+    return isinstance(message, Invalid) or message.method not in _METHODS

@@ -1,0 +1,337 @@
+"""Chains: calls that take several rounds, in which the server answers "input required" and the client asks again.
+
+Each round is a request of its own, with an id of its own; nothing but what the client sends back says that it goes on
+with an earlier one. In falling order that is
+
+- the `requestState` of the interim result, with the same method and target (`name` or `uri`);
+- with these, a key of its `inputRequests` among the `inputResponses`;
+- params that are equal but for these members and `_meta`.
+
+Each interim result has one retry; where it fits several, the newest is meant, if the older ones were given up before
+that call began. Calls that ran side by side and look the same cannot be told apart: then there is no link, as a wrong
+one is worse. A plain request is never taken for a retry, however equal it is.
+
+Memory is bounded by the number of interim results that are remembered and by the bytes of their frames. What had to be
+forgotten is counted.
+"""
+
+import json
+from collections import OrderedDict
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+import orjson
+
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.message import Id, Request, id_of
+
+if TYPE_CHECKING:
+    from analysis.conversation.session import Session
+
+KEPT: Final = 10_000
+"""Interim results that are remembered, and retries under way; the oldest are forgotten first."""
+KEPT_BYTES: Final = 8 << 20
+"""Bytes in the frames of these interim results and their requests, at most; those of a single one may be more."""
+ALIKE: Final = 100
+"""Interim results of one session, method and target that wait at the same time."""
+KEYS: Final = 50
+"""Keys of `inputResponses` that are looked up: every candidate is asked for each."""
+ROUNDS: Final = 1_000
+"""Rounds of a chain that are kept one by one."""
+PLACES: Final = 8
+"""Calls of one `requestState` that are told apart."""
+
+Evidence: TypeAlias = Literal["state", "keys", "params"]
+"""By what a retry was told: the state that it gives back, a key that it answers, params that are the same."""
+
+_OWN: Final = frozenset({"_meta", "inputResponses", "requestState"})
+# Members of an enumeration are slow to look up.
+_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
+
+
+class Round(NamedTuple):
+    """One request of a chain."""
+
+    chain: "Chain"
+    number: int
+    """From 1."""
+    seq: int
+    """Number of the frame of its request."""
+    asked_ns: int
+    """Stamp of its request."""
+    client_ns: int | None = None
+    """How long the client, or its user, took from the interim result to this; None of the first round."""
+    by: Evidence | None = None
+    """By what it was told to belong here; None of the first round."""
+
+
+class Chain:
+    """One call, in as many rounds as it took."""
+
+    def __init__(self, number: int, session: "Session", request: Request) -> None:
+        self.number = number
+        """From 1, in the order in which they became chains."""
+        self.session = session
+        self.method = request.method
+        self.started_ns = request.t_ns
+        """Stamp of the first request."""
+        self.rounds: list[Round] = [Round(self, 1, request.seq, request.t_ns)]
+        """The first 1,000, in order."""
+        self.round_count = 1
+        self.interim: Exchange | None = None
+        """The last exchange that ended in an interim result. It stays until the answer to its retry has come; None as
+        well where it had to be forgotten."""
+        self.outcome: Outcome | None = None
+        """How the last round ended; None while a retry is under way."""
+        self.ended_ns: int | None = None
+        """Stamp of the answer that ended the chain."""
+        self.client_ns = 0
+        """How long the client took over all rounds: what of the duration is not the server's."""
+        self.memory: dict[str, Any] = {}
+        """What rules remember, by their ids."""
+        self.place: tuple[int, str, Id | None] = (session.number, request.method, target_of(request))
+        """Where its retries are looked for: session, method, target."""
+        self.state: Id | None = None
+        """The `requestState` of its interim result."""
+        self.asked: dict[str, Any] = {}
+        """The `inputRequests` of it."""
+        self.params: bytes | None = None
+        """A digest of what should be the same in the retry."""
+        self.size = 0
+        """Bytes in the frames of the interim exchange."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its interim result waits for a retry."""
+        return self.outcome is _INPUT_REQUIRED
+
+
+class Chains:
+    """The chains of a capture."""
+
+    def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
+        """No chain yet.
+
+        Args:
+            limit: interim results that are remembered.
+            bytes_limit: bytes in their frames at most.
+        """
+        self.count = 0
+        """Chains so far."""
+        self.forgotten = 0
+        """Interim results, and retries under way, that had to be forgotten: what goes on with them is not seen to."""
+        self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
+        self._held: OrderedDict[int, Chain] = OrderedDict()
+        self.waiting: dict[tuple[int, str, Id | None], list[Chain]] = {}
+        """Those whose interim result waits for a retry: without any, no request can be one."""
+        self.retries: OrderedDict[tuple[int, int | None], Round] = OrderedDict()
+        """Those under way, by number and place of their requests."""
+        self.states: OrderedDict[Id, set[tuple[int, str, Id | None]]] = OrderedDict()
+        """Every `requestState` of an interim result: the sessions, methods and targets that it came for; none where
+        these were too many."""
+        self.places: OrderedDict[tuple[str, Id | None], None] = OrderedDict()
+        """Every method and target that was answered by an interim result."""
+        self.has_all = True
+        """Whether no state and no place had to be forgotten."""
+
+    def __len__(self) -> int:
+        """Interim results that are remembered."""
+        return len(self._held)
+
+    # ---- what happens
+
+    def asked(self, request: Request, session: "Session") -> Round | None:
+        """A request of the client: which round it is, where it goes on with an earlier one."""
+        params = request.params
+        if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
+            return None
+        waiting = self.waiting.get((session.number, request.method, target_of(request)))
+        if not waiting:
+            return None
+        chain, by = _meant(waiting, params)
+        if chain is None or chain.interim is None or chain.interim.response is None:
+            return None
+        self._leave(chain)
+        client_ns = max(0, request.t_ns - chain.interim.response.t_ns)
+        made = Round(chain, chain.round_count + 1, request.seq, request.t_ns, client_ns, by)
+        chain.round_count += 1
+        chain.client_ns += client_ns
+        chain.outcome = None
+        if len(chain.rounds) < ROUNDS:
+            chain.rounds.append(made)
+        self.retries[request.seq, request.index] = made
+        if len(self.retries) > self._limit:
+            self.retries.popitem(last=False)
+            self.forgotten += 1
+        return made
+
+    def unanswered(self, exchange: Exchange) -> Exchange:
+        """An exchange without an answer, with its round where it is of a chain. Changes nothing."""
+        made = self.retries.get((exchange.request.seq, exchange.request.index)) if self.retries else None
+        return exchange if made is None else replace(exchange, round=made)
+
+    def answered(self, exchange: Exchange, session: "Session") -> Exchange:
+        """A request of the client was answered: the exchange, with its round where it is of a chain."""
+        request, response = exchange.request, exchange.response
+        made = self.retries.pop((request.seq, request.index), None) if self.retries else None
+        if made is not None:
+            self._release(made.chain)
+        if response is None or (made is None and exchange.outcome is not _INPUT_REQUIRED):
+            return exchange
+        if made is None:
+            self.count += 1
+            made = Chain(self.count, session, request).rounds[0]
+        chain = made.chain
+        chain.outcome = exchange.outcome
+        exchange = replace(exchange, round=made)
+        if exchange.outcome is _INPUT_REQUIRED:
+            self._hold(chain, exchange)
+        else:
+            chain.ended_ns = response.t_ns
+        return exchange
+
+    def failed(self, request: Request) -> None:
+        """Nothing can answer a request any more: where it was a retry, the client may send it again."""
+        made = self.retries.pop((request.seq, request.index), None) if self.retries else None
+        if made is None or made.chain.interim is None:
+            return
+        chain = made.chain
+        chain.round_count -= 1
+        chain.client_ns -= made.client_ns or 0
+        if chain.rounds[-1] is made:
+            chain.rounds.pop()
+        self._wait(chain)
+
+    # ---- memory
+
+    def _hold(self, chain: Chain, exchange: Exchange) -> None:
+        """Remember the interim result that ends an exchange."""
+        result: Any = exchange.response.result if exchange.response is not None else None
+        state, asked = result.get("requestState"), result.get("inputRequests")
+        chain.interim = exchange
+        chain.state = id_of(state) if isinstance(state, str) else None
+        chain.asked = asked if isinstance(asked, dict) else {}
+        chain.params = fingerprint(exchange.request.params)
+        chain.size = _size(exchange)
+        self._bytes += chain.size
+        self._held[chain.number] = chain
+        self._note(chain)
+        self._wait(chain)
+        while len(self._held) > 1 and (len(self._held) > self._limit or self._bytes > self._bytes_limit):
+            self._forget(next(iter(self._held.values())))
+
+    def _note(self, chain: Chain) -> None:
+        """Remember what an interim result came for, for as long as the capture goes on."""
+        self.places[chain.place[1:]] = None
+        if chain.state is not None:
+            known = self.states.setdefault(chain.state, {chain.place})
+            if known and chain.place not in known:
+                known.add(chain.place)
+                if len(known) > PLACES:
+                    known.clear()
+        for kept in (self.places, self.states):
+            if len(kept) > self._limit:
+                kept.popitem(last=False)
+                self.has_all = False
+
+    def _wait(self, chain: Chain) -> None:
+        chain.outcome = _INPUT_REQUIRED
+        alike = self.waiting.setdefault(chain.place, [])
+        alike.append(chain)
+        if len(alike) > ALIKE:
+            self._forget(alike[0])
+
+    def _forget(self, chain: Chain) -> None:
+        self.forgotten += 1
+        self._release(chain)
+
+    def _release(self, chain: Chain) -> None:
+        """Let go of its interim result."""
+        if self._held.pop(chain.number, None) is not None:
+            self._bytes -= chain.size
+        self._leave(chain)
+        chain.interim, chain.asked = None, {}
+
+    def _leave(self, chain: Chain) -> None:
+        """It waits no longer."""
+        alike = self.waiting.get(chain.place, [])
+        if chain in alike:
+            alike.remove(chain)
+            if not alike:
+                del self.waiting[chain.place]
+
+
+def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, Evidence | None]:
+    """The chain, of those with its method and target, that a retry goes on with, and what tells it."""
+    given, responses, own = params.get("requestState"), params.get("inputResponses"), fingerprint(params)
+    state = id_of(given) if isinstance(given, str) else None
+    keys = set(islice(responses, KEYS)) if isinstance(responses, dict) else set()
+    if state is not None:
+        alike = [one for one in waiting if one.state == state]
+        if alike:
+            return _one_of(alike, own, keys), "state"
+    alike = [one for one in waiting if not one.asked.keys().isdisjoint(keys)]
+    if state is None:
+        # Rather the one whose retry this is as it should be than one whose state was left out.
+        alike = [one for one in alike if one.state is None] or alike
+    else:
+        # A state that nobody gave may be of an interim result that is not in the capture.
+        alike = [one for one in alike if own is not None and one.params == own]
+    if alike:
+        return _one_of(alike, own, keys), "keys"
+    alike = [one for one in waiting if own is not None and one.params == own and (one.state is None or state is None)]
+    return _one_of(alike, own, set()), "params"
+
+
+def _one_of(alike: list[Chain], own: bytes | None, keys: set[str]) -> Chain | None:
+    """The one of several that is meant; None where it cannot be told."""
+    if len(alike) > 1 and own is not None:
+        alike = [one for one in alike if one.params == own] or alike
+    if len(alike) > 1:
+        alike = [one for one in alike if not one.asked.keys().isdisjoint(keys)] or alike
+    if not alike:
+        return None
+    *others, newest = alike
+    if all(_was_given_up(other, newest) for other in others):
+        return newest
+    return None
+
+
+def _was_given_up(older: Chain, newer: Chain) -> bool:
+    """Whether the newer call began after the older one had its interim result, so that the client has started over."""
+    answer = older.interim.response if older.interim is not None else None
+    return answer is not None and answer.seq < newer.rounds[0].seq
+
+
+def target_of(request: Request) -> Id | None:
+    """What a request is about, beside its method."""
+    params = request.params
+    if not isinstance(params, dict):
+        return None
+    for name in ("name", "uri"):
+        if name in params:
+            return id_of(params[name])
+    return None
+
+
+def fingerprint(params: object) -> bytes | None:
+    """A digest of params but for what a retry changes: equal params have equal ones. None where they cannot be told."""
+    if not isinstance(params, dict):
+        return None
+    rest = {name: value for name, value in params.items() if name not in _OWN}
+    try:
+        text = orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        # Numbers beyond 64 bits, lone surrogates.
+        try:
+            text = json.dumps(rest, sort_keys=True).encode()
+        except (ValueError, RecursionError):
+            return None
+    return blake2b(text, digest_size=16).digest()
+
+
+def _size(exchange: Exchange) -> int:
+    answer = exchange.response.frames if exchange.response is not None else ()
+    return sum(len(frame.raw) for frame in (*exchange.request.frames, *answer))

@@ -1,0 +1,141 @@
+"""SessionIds: which session ids of Streamable HTTP (2025-03-26 to 2025-11-25) were given out, and when they died.
+
+A server gives one out with its answer to `initialize`. It dies by a DELETE that succeeds, and by any 404: the server
+does not know it any more. In captures ids are mostly hashes: which are equal can be told of them, and nothing else.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from analysis.conversation.limited import Limited
+
+if TYPE_CHECKING:
+    from analysis.conversation.http_exchange import HttpExchange, Mark
+    from analysis.conversation.session import Session
+
+FIELD: Final = "mcp-session-id"
+KEPT: Final = 10_000
+"""Ids that are remembered; the oldest are forgotten first."""
+OF_CLIENT_KEPT: Final = 8
+"""Ids of one client."""
+
+
+class SessionId:
+    """What is known of one id."""
+
+    __slots__ = ("deleted", "ended", "exchange", "given", "gone", "is_of_opening", "last", "session", "tried")
+
+    def __init__(self) -> None:
+        self.given: Mark | None = None
+        """The response that gave it out; None where it was in use before."""
+        self.exchange: HttpExchange | None = None
+        """The exchange of that."""
+        self.is_of_opening = False
+        """Whether that was an answer to `initialize`."""
+        self.session: Session | None = None
+        """The session of that."""
+        self.gone: Mark | None = None
+        """The first 404 to a request that had it."""
+        self.deleted: Mark | None = None
+        """The first success of a DELETE of it."""
+        self.ended: Mark | None = None
+        """The first request to DELETE it that was not refused: from then on the server may have ended it."""
+        self.tried = False
+        """Whether a DELETE of it was sent."""
+        self.last: Mark | None = None
+        """The last response to a request that had it, or that gave it out."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it was neither deleted nor refused as unknown."""
+        return self.gone is None and self.deleted is None
+
+    def had_died(self, at: "Mark") -> bool:
+        """Whether it had died when something happened."""
+        return any(one is not None and one.seq < at.seq for one in (self.gone, self.deleted))
+
+
+class SessionIds:
+    """The session ids of a capture."""
+
+    def __init__(self) -> None:
+        self._known: Limited[str, SessionId] = Limited(KEPT)
+        self._of_session: Limited[int, str] = Limited(KEPT)
+        self._of_client: Limited[str, list[SessionId]] = Limited(KEPT)
+
+    @property
+    def forgotten(self) -> int:
+        """Ids that had to be forgotten."""
+        return self._known.forgotten
+
+    def of(self, id_: str) -> SessionId | None:
+        """What is known of an id."""
+        return self._known.get(id_)
+
+    def is_given(self, id_: str) -> bool:
+        """Whether a response gave an id out."""
+        known = self._known.get(id_)
+        return known is not None and known.given is not None
+
+    def known(self) -> list[str]:
+        """All ids that are remembered."""
+        return list(self._known)
+
+    def of_session(self, session: "Session") -> str | None:
+        """The id that the server gave to a session."""
+        return self._of_session.get(session.number)
+
+    def given_to(self, client: str) -> list[SessionId]:
+        """The last ids that were given to a client; its fingerprint is that of `HttpExchange.client`."""
+        return self._of_client.get(client, [])
+
+    def asked(self, http: "HttpExchange") -> None:
+        """The request of an exchange has begun: from now on, a DELETE may be why the server ends its streams."""
+        named = http.fields.get(FIELD)
+        if named and http.method == "DELETE":
+            (self._known.get(named) or self._made(named)).tried = True
+
+    def answered(self, http: "HttpExchange") -> None:
+        """The response of an exchange has begun."""
+        asked, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
+        if asked:
+            self._asked(asked, http)
+        if given is None or http.is_ours:
+            return
+        known = self._known.get(given) or self._made(given)
+        known.last = http.answered
+        if known.given is None and given != asked:
+            known.given, known.exchange, known.session = http.answered, http, http.session
+            known.is_of_opening = http.is_opening
+            self._remember(known, http.client)
+        if known.exchange is http and http.session is not None and http.is_opening and given:
+            self._of_session.keep(http.session.number, given)
+
+    def _remember(self, given: SessionId, client: str) -> None:
+        own = self._of_client.get(client, [])
+        own.append(given)
+        del own[:-OF_CLIENT_KEPT]
+        self._of_client.keep(client, own)
+
+    def _asked(self, asked: str, http: "HttpExchange") -> None:
+        is_over = not http.is_ours and not http.is_modern
+        is_gone = is_over and http.status == 404
+        is_deleted = is_over and http.method == "DELETE" and http.status is not None and 200 <= http.status < 300
+        known = self._known.get(asked)
+        if known is None:
+            if not is_gone and not is_deleted:
+                return
+            known = self._made(asked)
+        known.last = http.answered
+        if http.method == "DELETE":
+            known.tried = True
+            if not 400 <= (http.status or 0) < 500:
+                known.ended = known.ended or http.asked or http.answered
+        if is_gone:
+            known.gone = known.gone or http.answered
+        elif is_deleted:
+            known.deleted = known.deleted or http.answered
+
+    def _made(self, id_: str) -> SessionId:
+        made = SessionId()
+        self._known.keep(id_, made)
+        return made

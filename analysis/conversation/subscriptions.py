@@ -1,0 +1,485 @@
+"""Subscriptions: what a client wants to be told of without asking, and which messages come of it.
+
+Up to 2025-11-25 a client subscribes to one resource at a time, by its URI. Since 2026-07-28 it sends one request that
+stays open, `subscriptions/listen`, with a filter; what comes of it carries the id of that request, and over HTTP it is
+on the stream of its exchange, which counts where the two disagree.
+
+Memory is bounded by the number of subscriptions and by the bytes of what asked for them. What had to be forgotten is
+counted.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import Exchange
+from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
+
+if TYPE_CHECKING:
+    from analysis.conversation.http_exchange import HttpExchange
+    from analysis.conversation.session import Session
+
+KEPT: Final = 10_000
+"""Subscriptions that are remembered, ended ones among them; the oldest are forgotten first."""
+KEPT_BYTES: Final = 8 << 20
+"""Bytes in the frames that asked for them or acknowledged them, at most; those of a single one may be more."""
+LONGEST: Final = 512
+"""Characters of a URI that can stand for all that begins with it; a longer one stands for itself alone."""
+
+LATEST: Final = 1_000
+"""Subscriptions of a session among which is looked for one that is open."""
+
+SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+"""The member of `_meta` that names the `subscriptions/listen` to which a message belongs."""
+LISTEN: Final = "subscriptions/listen"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+UPDATED: Final = "notifications/resources/updated"
+REQUESTS: Final = frozenset({"resources/subscribe", "resources/unsubscribe", LISTEN})
+NOTIFICATIONS: Final = frozenset({UPDATED, "resources/updated"})
+"""Notifications that come of a subscription to one resource, with a spelling that forgets the prefix."""
+
+CHANGES: Final = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+    UPDATED: "resourceSubscriptions",
+    "notifications/tasks": "taskIds",
+}
+"""Notifications of changes, and the member of a filter that selects them."""
+
+
+Said: TypeAlias = Request | Notification | Response
+"""A message that is one."""
+
+
+class Uris:
+    """A set of URIs that tells which of them another one begins with."""
+
+    def __init__(self, uris: Iterable[str] = ()) -> None:
+        self._uris: set[str] = set()
+        self._lengths: dict[int, int] = {}
+        for uri in uris:
+            self.add(uri)
+
+    def __len__(self) -> int:
+        return len(self._uris)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._uris)
+
+    def __contains__(self, uri: object) -> bool:
+        return uri in self._uris
+
+    def add(self, uri: str) -> None:
+        """One more; a second time changes nothing."""
+        if uri not in self._uris:
+            self._uris.add(uri)
+            if len(uri) <= LONGEST:
+                self._lengths[len(uri)] = self._lengths.get(len(uri), 0) + 1
+
+    def discard(self, uri: str) -> None:
+        """One less, where it is there."""
+        if uri in self._uris:
+            self._uris.remove(uri)
+            if len(uri) <= LONGEST:
+                self._lengths[len(uri)] -= 1
+                if not self._lengths[len(uri)]:
+                    del self._lengths[len(uri)]
+
+    def covering(self, uri: str) -> str | None:
+        """The longest of them that `uri` begins with, itself included: an update may be of a part of a resource."""
+        if uri in self._uris:
+            return uri
+        fitting = (length for length in self._lengths if length < len(uri) and uri[:length] in self._uris)
+        length = max(fitting, default=None)
+        return None if length is None else uri[:length]
+
+
+class Filter(NamedTuple):
+    """What a `subscriptions/listen` asks for, or what its acknowledgement grants."""
+
+    flags: frozenset[str]
+    """Members that are true, such as `toolsListChanged`."""
+    uris: Uris
+    """Of `resourceSubscriptions`."""
+    task_ids: frozenset[str]
+    """Of `taskIds`, a member of the tasks extension."""
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The members that select something."""
+        lists = (("resourceSubscriptions", self.uris), ("taskIds", self.task_ids))
+        return self.flags | {name for name, chosen in lists if chosen}
+
+    def selects(self, method: str) -> bool:
+        """Whether notifications of a method are among it; what is no change notification is not."""
+        return CHANGES.get(method) in self.types
+
+
+class ResourceSubscription:
+    """A resource to which a client of the handshake era has subscribed, or has tried to."""
+
+    def __init__(self, session: "Session", uri: str, request: Request) -> None:
+        self.session = session
+        self.uri = uri
+        self.seq = request.seq
+        """Number of the frame that asked for it first."""
+        self.asked_ns = request.t_ns
+        self.since_ns: int | None = None
+        """Stamp of the result that made it."""
+        self.leaving_ns: int | None = None
+        """Stamp of an `unsubscribe` that was not refused; what comes between it and its answer has crossed it."""
+        self.ended_ns: int | None = None
+        """Stamp of the answer to that, or of the refusal."""
+        self.is_refused = False
+        """Whether the request for it had an error for an answer."""
+        self.updates = 0
+        """Notifications that came of it."""
+        self.memory: dict[str, Any] = {}
+        """What rules remember, by their ids."""
+        self.size = _size(request)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether updates may come: from the request for it to the answer to `unsubscribe`."""
+        return self.ended_ns is None
+
+
+class Listening:
+    """A `subscriptions/listen`, and how it went on."""
+
+    def __init__(self, session: "Session", key: Key, request: Request) -> None:
+        params = request.params
+        self.session = session
+        self.key = key
+        """Its exchange, None on stdio, and its id, which is the subscription's."""
+        self.seq = request.seq
+        """Number of the frame of the request."""
+        self.asked_ns = request.t_ns
+        self.requested = _filter(params.get("notifications") if isinstance(params, dict) else None)
+        self.acknowledged: Filter | None = None
+        """What the first acknowledgement grants."""
+        self.acknowledged_ns: int | None = None
+        """Stamp of it."""
+        self.acknowledgements = 0
+        self.messages = 0
+        """Messages that belong to it, acknowledgements included; the answer to the request is not counted."""
+        self.answered_ns: int | None = None
+        """Stamp of the answer to the request, which ends it."""
+        self.is_refused = False
+        """Whether that is an error."""
+        self.cancelled_by_client_ns: int | None = None
+        self.cancelled_by_server_ns: int | None = None
+        self.stream_ended_ns: int | None = None
+        """When its exchange was over."""
+        self.stream_ended_by: str | None = None
+        """By whom: `complete`, `client`, `server`, `proxy` or `error`."""
+        self.memory: dict[str, Any] = {}
+        """What rules remember, by their ids."""
+        self.size = _size(request)
+
+    @property
+    def id(self) -> Id:
+        """The id of the subscription."""
+        return self.key.id
+
+    @property
+    def ended_ns(self) -> int | None:
+        """When it was over, in whichever way that came first; None while it lasts."""
+        ends = (self.answered_ns, self.cancelled_by_client_ns, self.cancelled_by_server_ns, self.stream_ended_ns)
+        return min((end for end in ends if end is not None), default=None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it lasts."""
+        return self.ended_ns is None
+
+
+Subscription: TypeAlias = ResourceSubscription | Listening
+
+
+class Subscriptions:
+    """The subscriptions of a capture."""
+
+    def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
+        """No subscription yet.
+
+        Args:
+            limit: subscriptions that are remembered.
+            bytes_limit: bytes in what asked for them, or acknowledged them, at most.
+        """
+        self.forgotten = 0
+        """Subscriptions that had to be forgotten: what comes of them belongs to nothing."""
+        self.listened = False
+        """Whether there is a `subscriptions/listen` in the capture: only then may any message belong to one."""
+        self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
+        self._all: OrderedDict[Subscription, None] = OrderedDict()
+        self._by_uri: dict[int, dict[str, ResourceSubscription]] = {}
+        self._open_uris: dict[int, Uris] = {}
+        self._by_key: dict[int, dict[Key, Listening]] = {}
+        self._by_exchange: dict[int, list[Listening]] = {}
+        self._asked: OrderedDict[tuple[int, int | None], ResourceSubscription] = OrderedDict()
+        self._asked_bytes = 0
+
+    def __len__(self) -> int:
+        """Subscriptions that are remembered."""
+        return len(self._all)
+
+    def resources(self, session: "Session") -> list[ResourceSubscription]:
+        """Those of a session to resources; of each URI the last one."""
+        return list(self._by_uri.get(session.number, {}).values())
+
+    def listenings(self, session: "Session") -> list[Listening]:
+        """The `subscriptions/listen` of a session; of each id the last one."""
+        return list(self._by_key.get(session.number, {}).values())
+
+    def listening(self, session: "Session", key: Key) -> Listening | None:
+        """The last `subscriptions/listen` of a session under a key, whether it is open or not."""
+        return self._by_key.get(session.number, {}).get(key)
+
+    def is_listening(self, session: "Session") -> bool:
+        """Whether one of the last few `subscriptions/listen` of a session is open."""
+        return any(one.is_open for one in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST))
+
+    # ---- what happens
+
+    def asked(self, request: Request, session: "Session") -> Subscription | None:
+        """A request of the client that begins or ends a subscription: that one; None for an end of nothing."""
+        if request.method == LISTEN:
+            return self._listen(request, session)
+        params = request.params
+        uri = params.get("uri") if isinstance(params, dict) else None
+        if not isinstance(uri, str):
+            return None
+        known = self._by_uri.get(session.number, {}).get(uri)
+        if request.method == "resources/subscribe":
+            if known is None or not known.is_open or known.leaving_ns is not None:
+                known = self._subscribe(uri, request, session, known)
+        elif known is None:
+            return None
+        elif known.is_open and known.leaving_ns is None:
+            known.leaving_ns = request.t_ns
+        self._await(request, known)
+        return known
+
+    def answered(self, exchange: Exchange, session: "Session") -> Subscription | None:
+        """A request that begins or ends one was answered: that subscription."""
+        request, response = exchange.request, exchange.response
+        if response is None:
+            return None
+        if request.method == LISTEN:
+            listening = self._of_request(request, session)
+            if listening is not None and listening.answered_ns is None:
+                listening.answered_ns, listening.is_refused = response.t_ns, response.is_error
+            return listening
+        found = self._awaited(request)
+        if found is None:
+            return None
+        if request.method == "resources/subscribe":
+            self._granted(found, response)
+        elif response.is_error:
+            found.leaving_ns = None  # as far as we can tell it goes on
+        elif found.is_open:
+            self._end(found, response.t_ns)
+        return found
+
+    def updated(self, notification: Notification, session: "Session") -> ResourceSubscription | None:
+        """A resource was updated: the subscription of which that is told, to it or to what it is a part of.
+
+        An ended one where no open one fits.
+        """
+        params = notification.params
+        uri = params.get("uri") if isinstance(params, dict) else None
+        by_uri = self._by_uri.get(session.number)
+        if by_uri is None or not isinstance(uri, str):
+            return None
+        covering = self._open_uris[session.number].covering(uri)
+        found = by_uri.get(uri if covering is None else covering)
+        if found is not None:
+            found.updates += 1
+        return found
+
+    def heard(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
+        """A message of the server, and its `_meta`: the `subscriptions/listen` to which it belongs."""
+        found = self._of_message(message, meta, session)
+        if found is None or isinstance(message, Response):
+            return found
+        found.messages += 1
+        if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
+            found.acknowledgements += 1
+            if found.acknowledged is None:
+                params = message.params
+                found.acknowledged = _filter(params.get("notifications") if isinstance(params, dict) else None)
+                found.acknowledged_ns = message.t_ns
+                found.size += _size(message)
+                self._bytes += _size(message)
+                self._bound()
+        return found
+
+    def cancelled(self, request: Request, by: Notification, session: "Session") -> Listening | None:
+        """A cancellation names a request: the subscription that it ends, where it is one."""
+        if request.method != LISTEN:
+            return None
+        found = self._of_request(request, session)
+        if found is not None and by.sender == "client" and found.cancelled_by_client_ns is None:
+            found.cancelled_by_client_ns = by.t_ns
+        elif found is not None and by.sender == "server" and found.cancelled_by_server_ns is None:
+            found.cancelled_by_server_ns = by.t_ns
+        return found
+
+    def stream_ended(self, http: "HttpExchange", t_ns: int) -> None:
+        """An HTTP exchange is over, and with it what was listened to in it, except on the older transport."""
+        for listening in self._by_exchange.get(http.number, ()):
+            if listening.stream_ended_ns is None and not listening.session.is_legacy:
+                listening.stream_ended_ns, listening.stream_ended_by = t_ns, http.ended_by
+
+    def _subscribe(
+        self, uri: str, request: Request, session: "Session", earlier: ResourceSubscription | None
+    ) -> ResourceSubscription:
+        if earlier is not None:
+            self._drop(earlier)
+        made = ResourceSubscription(session, uri, request)
+        self._by_uri.setdefault(session.number, {})[uri] = made
+        self._open_uris.setdefault(session.number, Uris()).add(uri)
+        self._hold(made)
+        return made
+
+    def _granted(self, subscription: ResourceSubscription, response: Response) -> None:
+        """A request to subscribe was answered. Of several for one URI, one that succeeds is enough."""
+        if not response.is_error:
+            if subscription.since_ns is None:
+                subscription.since_ns = response.t_ns
+            if subscription.is_refused:
+                subscription.is_refused, subscription.ended_ns = False, None
+                if self._is_last(subscription):
+                    self._open_uris[subscription.session.number].add(subscription.uri)
+        elif subscription.since_ns is None and subscription.is_open:
+            subscription.is_refused = True
+            self._end(subscription, response.t_ns)
+
+    def _is_last(self, subscription: ResourceSubscription) -> bool:
+        """Whether it is the last one to its URI, and not forgotten."""
+        return self._by_uri.get(subscription.session.number, {}).get(subscription.uri) is subscription
+
+    def _end(self, subscription: ResourceSubscription, t_ns: int) -> None:
+        subscription.ended_ns = t_ns
+        if self._is_last(subscription):
+            self._open_uris[subscription.session.number].discard(subscription.uri)
+
+    def _listen(self, request: Request, session: "Session") -> Listening | None:
+        if not request.id.pairs:
+            return None
+        self.listened = True
+        key = _key(request)
+        earlier = self._by_key.get(session.number, {}).get(key)
+        if earlier is not None:
+            self._drop(earlier)
+        made = Listening(session, key, request)
+        self._by_key.setdefault(session.number, {})[key] = made
+        if key.exchange is not None:
+            self._by_exchange.setdefault(key.exchange, []).append(made)
+        self._hold(made)
+        return made
+
+    def _of_request(self, request: Request, session: "Session") -> Listening | None:
+        found = self._by_key.get(session.number, {}).get(_key(request))
+        return found if found is not None and found.seq == request.seq else None
+
+    def _of_message(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
+        exchange = message.frames[0].exchange
+        by_key = self._by_key.get(session.number)
+        if session.is_legacy:
+            # Everything comes on one stream, and only the id tells subscriptions apart.
+            if by_key is None or SUBSCRIPTION_ID not in meta:
+                return None
+            named = subscription_id(message, meta)
+            return next((one for one in islice(reversed(by_key.values()), LATEST) if one.id == named), None)
+        if exchange is not None:
+            here = self._by_exchange.get(exchange, ())
+            if len(here) < 2 or by_key is None:
+                return here[0] if here else None
+        elif by_key is None:
+            return None
+        if SUBSCRIPTION_ID not in meta:
+            return None
+        return by_key.get(Key(exchange, subscription_id(message, meta)))
+
+    # ---- memory
+
+    def _await(self, request: Request, subscription: ResourceSubscription) -> None:
+        """Remember which subscription the answer to a request will be about."""
+        self._asked[request.seq, request.index] = subscription
+        self._asked_bytes += subscription.size
+        while len(self._asked) > 1 and (len(self._asked) > self._limit or self._asked_bytes > self._bytes_limit):
+            _, oldest = self._asked.popitem(last=False)
+            self._asked_bytes -= oldest.size
+
+    def _awaited(self, request: Request) -> ResourceSubscription | None:
+        found = self._asked.pop((request.seq, request.index), None)
+        self._asked_bytes -= 0 if found is None else found.size
+        return found
+
+    def _hold(self, made: Subscription) -> None:
+        self._all[made] = None
+        self._bytes += made.size
+        self._bound()
+
+    def _bound(self) -> None:
+        while len(self._all) > 1 and (len(self._all) > self._limit or self._bytes > self._bytes_limit):
+            self._drop(next(iter(self._all)))
+            self.forgotten += 1
+
+    def _drop(self, old: Subscription) -> None:
+        del self._all[old]
+        self._bytes -= old.size
+        number = old.session.number
+        if isinstance(old, ResourceSubscription):
+            self._open_uris[number].discard(old.uri)
+            del self._by_uri[number][old.uri]
+            if not self._by_uri[number]:
+                del self._by_uri[number], self._open_uris[number]
+            return
+        del self._by_key[number][old.key]
+        if not self._by_key[number]:
+            del self._by_key[number]
+        if old.key.exchange is not None:
+            here = self._by_exchange[old.key.exchange]
+            here.remove(old)
+            if not here:
+                del self._by_exchange[old.key.exchange]
+
+
+def _key(request: Request) -> Key:
+    return Key(request.frames[0].exchange, request.id)
+
+
+def _filter(told: object) -> Filter:
+    members = told if isinstance(told, dict) else {}
+    return Filter(
+        frozenset(name for name in CHANGES.values() if members.get(name) is True),
+        Uris(_texts(members.get("resourceSubscriptions"))),
+        frozenset(_texts(members.get("taskIds"))),
+    )
+
+
+def _texts(told: object) -> Iterator[str]:
+    return (one for one in told if isinstance(one, str)) if isinstance(told, list) else iter(())
+
+
+def subscription_id(message: Said, meta: dict[str, Any]) -> Id:
+    """The id of the subscription that a message names; orjson makes a float of `1.0`, and of any beyond 64 bits."""
+    value = meta[SUBSCRIPTION_ID]
+    if isinstance(value, float) and message.index is None and len(message.frames) == 1:
+        try:
+            body = parse_exactly(message.frames[0].raw)
+            part = body["result" if isinstance(message, Response) else "params"]
+            return id_of(part["_meta"][SUBSCRIPTION_ID])
+        except (ValueError, RecursionError, LookupError, TypeError):
+            return id_of(value)
+    return id_of(value)
+
+
+def _size(message: Message) -> int:
+    return sum(len(frame.raw) for frame in message.frames)

@@ -1,0 +1,364 @@
+"""Tasks: work that goes on after its request was answered, and whose result is fetched later.
+
+Two protocols have them. In 2025-11-25 either side can execute tasks, and a request asks for one (`params.task`); in the
+extension of later revisions the server alone does, and decides itself. What is known of a task is learned from all that
+its executor says about it: the answer that created it, `tasks/get`, `tasks/list`, `tasks/cancel`, notifications.
+
+A task belongs to the session in which it was created. It may outlive that: an id that this session has not seen, and of
+which the server has created just one task in the capture, is that one. Where two tasks could be meant, none is.
+
+Memory is bounded by the number of tasks and by the bytes of the requests that created them. What had to be forgotten is
+counted.
+"""
+
+from collections import OrderedDict
+from itertools import islice
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from analysis.conversation.exchange import Exchange
+from analysis.conversation.message import (
+    MISSING,
+    Id,
+    Message,
+    Missing,
+    Notification,
+    Request,
+    Response,
+    Side,
+    id_of,
+    other_side,
+)
+
+if TYPE_CHECKING:
+    from analysis.conversation.session import Session
+
+KEPT: Final = 10_000
+"""Tasks that are remembered; the oldest are forgotten first."""
+KEPT_BYTES: Final = 8 << 20
+"""Bytes in the frames of the requests that created them, at most; a single one may be larger."""
+REPORTS: Final = 100
+"""Statuses of a task that are kept one by one; more are counted."""
+LISTED: Final = 1_000
+"""Tasks of one `tasks/list` that are looked at."""
+LONGEST: Final = 64
+"""Characters of a status that are kept."""
+
+RELATED: Final = "io.modelcontextprotocol/related-task"
+"""The member of `_meta` by which a message says which task it is part of."""
+OVER: Final = frozenset({"completed", "failed", "cancelled"})
+"""Statuses that are final."""
+ABOUT: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"})
+"""Requests about one task."""
+REQUESTS: Final = ABOUT | {"tasks/list"}
+NOTIFICATIONS: Final = frozenset({"notifications/tasks/status", "tasks/status", "notifications/tasks"})
+"""Notifications about one, with a spelling that forgets the prefix."""
+
+
+class Report(NamedTuple):
+    """A change of status, as the executor told it."""
+
+    status: str
+    """Foreign text; 64 characters at most."""
+    t_ns: int
+    seq: int
+    """Number of the message's first frame."""
+
+
+class Task:
+    """One task, as far as it is known."""
+
+    def __init__(self, id_: Id, session: "Session", executor: Side) -> None:
+        self.id = id_
+        self.session = session
+        """Where it was created, or first heard of."""
+        self.executor: Side = executor
+        """The side that does the work."""
+        self.request: Request | None = None
+        """What created it; None where that was not seen, and when the task had to be forgotten."""
+        self.seq: int | None = None
+        """Number of the frame of that request."""
+        self.created_ns: int | None = None
+        """Stamp of the answer that created it."""
+        self.repeats = False
+        """Whether its id is that of an earlier task of the same executor in the session."""
+        self.reports: list[Report] = []
+        """Its statuses: each change, the first 100 in order."""
+        self.status: str | None = None
+        """The last one told."""
+        self.changes = 0
+        """How often it has changed, the first time included."""
+        self.poll_ms: int | float | None = None
+        """How long to wait between two polls, as last told."""
+        self.ttl_ms: int | float | Missing | None = MISSING
+        """How long it is kept, as last told; None for ever, MISSING where nothing was said."""
+        self.ended_ns: int | None = None
+        """Stamp of the first final status."""
+        self.cancel_ns: int | None = None
+        """Stamp of the first `tasks/cancel` for it."""
+        self.delivered_ns: int | None = None
+        """Stamp of the message that brought its result, or the error in its place."""
+        self.memory: dict[str, Any] = {}
+        """What rules remember, by their ids."""
+        self.size = 0
+        """Bytes in the frames of the request that created it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its last status is final."""
+        return self.status in OVER
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its executor has said anything about it; otherwise it was only asked for."""
+        return self.seq is not None or self.status is not None
+
+    def reported(self, told: dict[str, Any], message: Message) -> None:
+        """Its executor has told how it stands."""
+        status = told.get("status")
+        if isinstance(status, str):
+            self._stands(status[:LONGEST], message)
+        for name in ("pollInterval", "pollIntervalMs"):
+            if _is_number(told.get(name)):
+                self.poll_ms = told[name]
+        for name in ("ttl", "ttlMs"):
+            if name in told and (told[name] is None or _is_number(told[name])):
+                self.ttl_ms = told[name]
+
+    def _stands(self, status: str, message: Message) -> None:
+        if status == self.status:
+            return
+        self.status = status
+        self.changes += 1
+        if len(self.reports) < REPORTS:
+            self.reports.append(Report(status, message.t_ns, message.seq))
+        if status in OVER and self.ended_ns is None:
+            self.ended_ns = message.t_ns
+
+    def delivered(self, t_ns: int) -> None:
+        """Its result has come."""
+        if self.delivered_ns is None:
+            self.delivered_ns = t_ns
+
+
+class Tasks:
+    """The tasks of a capture."""
+
+    def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
+        """No task yet.
+
+        Args:
+            limit: tasks that are remembered.
+            bytes_limit: bytes in the requests that created them at most.
+        """
+        self.count = 0
+        """Tasks so far, those that were only asked for among them."""
+        self.forgotten = 0
+        """Tasks that had to be forgotten: what is said of them later makes new ones."""
+        self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
+        self._tasks: OrderedDict[tuple[int, Side, Id], Task] = OrderedDict()
+        self._created: dict[Id, list[Task]] = {}
+        self.parts: OrderedDict[tuple[int, int | None], Task] = OrderedDict()
+        """Tasks whose requests to the other side wait for an answer, by number and place of these."""
+        self._asking: dict[tuple[int, Side], dict[Id, Task]] = {}
+
+    def __len__(self) -> int:
+        """Tasks that are remembered."""
+        return len(self._tasks)
+
+    def get(self, session: "Session", executor: Side, id_: object) -> Task | None:
+        """The task of an id, as it stands in a message of a session; None where it is not known, or could be two."""
+        if not isinstance(id_, str):
+            return None
+        key = id_of(id_)
+        found = self._tasks.get((session.number, executor, key))
+        if found is None and executor == "server":
+            created = self._created.get(key, ())
+            return created[0] if len(created) == 1 else None
+        return found
+
+    def asking(self, session: "Session", executor: Side) -> list[Task]:
+        """Tasks of a side in a session that wait for input, as it told last."""
+        return list(self._asking.get((session.number, executor), {}).values())
+
+    def names(self, session: "Session", id_: str) -> bool:
+        """Whether there may be a task of an id that a session knows, if only as one that was asked for."""
+        key = id_of(id_)
+        sides: tuple[Side, ...] = ("server", "client")
+        return key in self._created or any((session.number, side, key) in self._tasks for side in sides)
+
+    # ---- what happens
+
+    def asked(self, request: Request, session: "Session") -> Task | None:
+        """A request about tasks: the one that it is about."""
+        params = request.params
+        if request.method not in ABOUT or not isinstance(params, dict):
+            return None
+        task = self._named(session, other_side(request.sender), params.get("taskId"))
+        if task is not None and request.method == "tasks/cancel" and task.cancel_ns is None:
+            task.cancel_ns = request.t_ns
+        return task
+
+    def answered(self, exchange: Exchange, session: "Session") -> Task | None:
+        """A request about tasks was answered, or one that may have created a task: the one that it is about."""
+        request, response = exchange.request, exchange.response
+        if response is None:
+            return None
+        if request.method not in REQUESTS:
+            return self._create(request, response, session)
+        result: Any = response.result
+        if request.method == "tasks/list":
+            self._listed(result, response, session)
+            return None
+        params: Any = request.params
+        task = self._named(session, response.sender, params.get("taskId") if isinstance(params, dict) else None)
+        if task is None:
+            return None
+        if request.method == "tasks/result":
+            # A task that failed has the error of its request for a result.
+            if not response.is_error or task.status == "failed":
+                task.delivered(response.t_ns)
+        elif isinstance(result, dict) and not response.is_error and _is_about(result, task):
+            self._report(task, result, response)
+            if request.method == "tasks/get" and task.is_over and ("result" in result or "error" in result):
+                task.delivered(response.t_ns)
+        return task
+
+    def told(self, notification: Notification, session: "Session") -> Task | None:
+        """A notification about a task: that task."""
+        params = notification.params
+        if not isinstance(params, dict):
+            return None
+        id_, sender = params.get("taskId"), notification.sender
+        task = self.get(session, sender, id_)
+        if task is None:
+            foreign = self.get(session, other_side(sender), id_)
+            if foreign is not None:
+                return foreign  # the side that does not execute a task knows nothing of its status
+            task = self._named(session, sender, id_)
+        if task is not None:
+            self._report(task, params, notification)
+            if task.is_over and ("result" in params or "error" in params):
+                task.delivered(notification.t_ns)
+        return task
+
+    def related(self, message: Message, meta: dict[str, Any], session: "Session") -> Task | None:
+        """The task that a message names in its `_meta` as the one that it is part of."""
+        told = meta.get(RELATED)
+        if not isinstance(told, dict):
+            return None
+        sides: tuple[Side, ...] = ("server", "client")
+        found = [task for side in sides if (task := self.get(session, side, told.get("taskId"))) is not None]
+        if len(found) != 1:
+            return None
+        if isinstance(message, Request):
+            self.parts[message.seq, message.index] = found[0]
+            if len(self.parts) > self._limit:
+                self.parts.popitem(last=False)
+        return found[0]
+
+    def part_of(self, request: Request) -> Task | None:
+        """A request was answered: the task that it was part of. So is its answer, whether it says so or not."""
+        return self.parts.pop((request.seq, request.index), None)
+
+    def _report(self, task: Task, told: dict[str, Any], message: Message) -> None:
+        task.reported(told, message)
+        key = task.session.number, task.executor
+        if task.status == "input_required":
+            self._asking.setdefault(key, {})[task.id] = task
+        elif key in self._asking:
+            self._answer(key, task)
+
+    def _answer(self, key: tuple[int, Side], task: Task) -> None:
+        """A task waits for input no longer, if it did."""
+        waiting = self._asking[key]
+        waiting.pop(task.id, None)
+        if not waiting:
+            del self._asking[key]
+
+    def _listed(self, result: Any, response: Response, session: "Session") -> None:
+        several = result.get("tasks") if isinstance(result, dict) else None
+        for told in islice(several, LISTED) if isinstance(several, list) else ():
+            if isinstance(told, dict):
+                task = self._named(session, response.sender, told.get("taskId"))
+                if task is not None:
+                    self._report(task, told, response)
+
+    def _create(self, request: Request, response: Response, session: "Session") -> Task | None:
+        """The task that an answer tells of: under `task` in 2025-11-25, with its members in the result itself later."""
+        result: Any = response.result
+        if response.is_error or not isinstance(result, dict):
+            return None
+        inner = result.get("task")
+        told = inner if isinstance(inner, dict) else result
+        id_ = told.get("taskId")
+        if not isinstance(id_, str):
+            return None
+        key = session.number, response.sender, id_of(id_)
+        task = self._tasks.get(key)
+        repeats = task is not None and task.seq is not None
+        if task is None or repeats:
+            # Otherwise a notification has overtaken the answer, or a client knows the id from elsewhere.
+            task = self._add(key, session)
+        task.request, task.seq, task.created_ns, task.repeats = request, request.seq, response.t_ns, repeats
+        task.size = sum(len(frame.raw) for frame in request.frames)
+        self._bytes += task.size
+        if response.sender == "server":
+            self._created.setdefault(task.id, []).append(task)
+        self._bound()
+        self._report(task, told, response)
+        return task
+
+    # ---- memory
+
+    def _named(self, session: "Session", executor: Side, id_: object) -> Task | None:
+        """The task of an id, made where nothing is known of it; None where the id is none, or could be of two."""
+        found = self.get(session, executor, id_)
+        if found is None and isinstance(id_, str):
+            key = id_of(id_)
+            if len(self._created.get(key, ())) > 1 and executor == "server":
+                return None
+            found = self._add((session.number, executor, key), session)
+            self._bound()
+        return found
+
+    def _add(self, key: tuple[int, Side, Id], session: "Session") -> Task:
+        if key in self._tasks:
+            self._drop(key)
+        self.count += 1
+        made = self._tasks[key] = Task(key[2], session, key[1])
+        return made
+
+    def _bound(self) -> None:
+        while len(self._tasks) > 1 and (len(self._tasks) > self._limit or self._bytes > self._bytes_limit):
+            self._drop(next(iter(self._tasks)))
+            self.forgotten += 1
+
+    def _drop(self, key: tuple[int, Side, Id]) -> None:
+        task = self._tasks.pop(key)
+        self._bytes -= task.size
+        task.request = None  # whoever holds the task must not hold its frames
+        if key[:2] in self._asking:
+            self._answer(key[:2], task)
+        created = self._created.get(task.id, [])
+        if task in created:
+            created.remove(task)
+            if not created:
+                del self._created[task.id]
+
+
+def has_stub(response: Response) -> bool:
+    """Whether a result tells of a task that was created, as in 2025-11-25, though nobody may have asked for one."""
+    result: Any = response.result
+    told = result.get("task") if isinstance(result, dict) else None
+    return isinstance(told, dict) and isinstance(told.get("taskId"), str) and isinstance(told.get("status"), str)
+
+
+def _is_about(result: dict[str, Any], task: Task) -> bool:
+    """Whether a report is of the task that was asked for; one that names another proves nothing about either."""
+    id_ = result.get("taskId", MISSING)
+    return id_ is MISSING or (isinstance(id_, str) and id_of(id_) == task.id)
+
+
+def _is_number(value: object) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and isfinite(value))

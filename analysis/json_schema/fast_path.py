@@ -1,0 +1,257 @@
+"""Proofs: that a value fits a JSON Schema, where that can be seen at once.
+
+Nearly all schemas that people write are plain: types, members, enumerations, limits. Those are followed here, in a
+microsecond or two and in bounded time. A proof is sound and no more: what is not proved may still fit, and somebody
+else has to look (`validator.py`). So what is rare, or means different things in different dialects, is never proved.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+Proof: TypeAlias = Callable[[Any, "Effort"], bool]
+"""Whether a value surely fits."""
+
+STEPS: Final = 10_000
+"""Values that are looked at in one proof."""
+DEEPEST: Final = 200
+"""References to what a reference stands in that are followed."""
+PARTS: Final = 2_000
+"""Parts of a schema that is followed; of larger ones nothing is proved."""
+
+_NOTES: Final = frozenset(
+    {
+        *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"),
+        *("$schema", "$defs", "definitions", "format", "enumNames", "x-mcp-header"),
+    }
+)
+"""Keywords that refuse nothing; formats are not asserted."""
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
+_SIZED: Final[dict[str, type]] = {"Length": str, "Items": list, "Properties": dict}
+_NUMBERS: Final[frozenset[type]] = frozenset({int, float})
+_TYPES: Final[dict[str, frozenset[type]]] = {
+    "string": frozenset({str}),
+    "integer": frozenset({int}),
+    "number": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+    "null": frozenset({type(None)}),
+    "object": frozenset({dict}),
+    "array": frozenset({list}),
+}
+"""Python's types of which every value is right. A float may be an integer; that is for others to say."""
+
+
+class Effort:
+    """How far a proof may still go."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = STEPS
+
+
+class _OfType:
+    """That a value is of a type. By far the most frequent question, so whoever asks may look it up by itself."""
+
+    __slots__ = ("right",)
+
+    def __init__(self, right: frozenset[type]) -> None:
+        self.right = right
+
+    def __call__(self, value: Any, _effort: Effort) -> bool:
+        return type(value) in self.right
+
+
+class _Unplain(Exception):
+    """The schema has something that is not followed here."""
+
+
+def proves(proof: Proof, value: Any) -> bool:
+    """Whether a value surely fits."""
+    try:
+        return proof(value, Effort())
+    except RecursionError:
+        return False
+
+
+def proof_of(schema: object) -> Proof | None:
+    """How to prove that a value fits; None where the schema is not plain."""
+    try:
+        return _Plain(schema).whole
+    except (_Unplain, RecursionError):
+        return None
+
+
+class _Plain:
+    """One schema, made into nested questions."""
+
+    def __init__(self, schema: object) -> None:
+        self._root = schema
+        self._parts = 0
+        self._named: dict[str, Proof | None] = {}
+        self.whole = self._proof(schema)
+
+    def _proof(self, schema: object) -> Proof:
+        self._parts += 1
+        if self._parts > PARTS:
+            raise _Unplain
+        if schema is True:
+            return _anything
+        if not isinstance(schema, dict):
+            raise _Unplain
+        asked = [made for name, value in schema.items() if (made := self._keyword(name, value, schema)) is not None]
+        if not asked:
+            return _anything
+        return asked[0] if len(asked) == 1 else _all_of(asked)
+
+    def _keyword(self, name: str, value: Any, schema: dict[str, Any]) -> Proof | None:
+        """What a keyword asks; None where it asks nothing, or another one asks it."""
+        if name in _NOTES or name in ("required", "additionalProperties"):
+            return None if name in _NOTES or "properties" in schema else self._object({}, schema)
+        if name == "properties":
+            return self._object(value, schema)
+        if name == "type":
+            return _type(value)
+        if name == "enum":
+            return _enum(value)
+        if name == "const":
+            return _enum([value])
+        if name == "items":
+            return _items(self._proof(value))
+        if name in ("anyOf", "allOf"):
+            if not isinstance(value, list) or not value:
+                raise _Unplain
+            arms = [self._proof(one) for one in value]
+            return _any_of(arms) if name == "anyOf" else _all_of(arms)
+        if name == "$ref":
+            return self._reference(value)
+        return _limit(name, value)
+
+    def _object(self, members: object, schema: dict[str, Any]) -> Proof:
+        required, more = schema.get("required", []), schema.get("additionalProperties", True)
+        if not isinstance(members, dict) or not isinstance(required, list) or "patternProperties" in schema:
+            raise _Unplain
+        if not all(isinstance(one, str) for one in required):
+            raise _Unplain
+        known = {name: self._proof(one) for name, one in members.items()}
+        others = None if more is False else self._proof(more)
+        return _members(known, tuple(required), others)
+
+    def _reference(self, target: object) -> Proof:
+        """A definition of the same schema, which may refer to itself."""
+        if not isinstance(target, str) or not isinstance(self._root, dict):
+            raise _Unplain
+        place, _, name = target.removeprefix("#/").partition("/")
+        defined = self._root.get(place)
+        if place not in ("$defs", "definitions") or not isinstance(defined, dict) or name not in defined:
+            raise _Unplain
+        if "~" in name or "%" in name or "/" in name:
+            raise _Unplain
+        if target not in self._named:
+            self._named[target] = None
+            self._named[target] = self._proof(defined[name])
+        named = self._named
+
+        def later(value: Any, effort: Effort) -> bool:
+            proof = named[target]
+            effort.left -= STEPS // DEEPEST  # it may be its own definition, with no end
+            return effort.left > 0 and proof is not None and proof(value, effort)
+
+        return named[target] or later
+
+
+# ---- what a proof asks
+
+
+def _anything(_value: Any, _effort: Effort) -> bool:
+    return True
+
+
+def _type(value: Any) -> Proof:
+    names = value if isinstance(value, list) else [value]
+    if not names or not all(isinstance(one, str) and one in _TYPES for one in names):
+        raise _Unplain
+    right: frozenset[type] = frozenset().union(*(_TYPES[one] for one in names))
+    return _OfType(right)
+
+
+def _enum(values: Any) -> Proof:
+    if not isinstance(values, list):
+        raise _Unplain
+    # 1, 1.0 and True are equal in Python and not in JSON.
+    right = {(type(one), one) for one in values if type(one) in _SCALARS}
+    return lambda value, _effort: type(value) in _SCALARS and (type(value), value) in right
+
+
+def _items(proof: Proof) -> Proof:
+    def asked(value: Any, effort: Effort) -> bool:
+        if type(value) is not list:
+            return True
+        effort.left -= len(value)
+        if effort.left <= 0:
+            return False
+        for one in value:  # noqa: SIM110 - `all` takes twice as long
+            if not proof(one, effort):
+                return False
+        return True
+
+    return asked
+
+
+def _members(known: dict[str, Proof], required: tuple[str, ...], others: Proof | None) -> Proof:
+    types = {name: proof.right for name, proof in known.items() if isinstance(proof, _OfType)}
+
+    def asked(value: Any, effort: Effort) -> bool:
+        if type(value) is not dict:
+            return True
+        effort.left -= len(value) + 1
+        if effort.left <= 0:
+            return False
+        for name in required:
+            if name not in value:
+                return False
+        for name, one in value.items():
+            if name in types:
+                if type(one) in types[name]:
+                    continue
+                return False
+            proof = known.get(name, others)
+            if proof is None or not proof(one, effort):
+                return False
+        return True
+
+    return asked
+
+
+def _all_of(asked: list[Proof]) -> Proof:
+    if len(asked) == 2:
+        first, second = asked
+        return lambda value, effort: first(value, effort) and second(value, effort)
+    return lambda value, effort: all(one(value, effort) for one in asked)
+
+
+def _any_of(arms: list[Proof]) -> Proof:
+    def asked(value: Any, effort: Effort) -> bool:
+        effort.left -= len(arms)
+        return effort.left > 0 and any(one(value, effort) for one in arms)
+
+    return asked
+
+
+def _limit(name: str, most: Any) -> Proof:
+    """A limit of numbers or sizes; a value of another type is of no concern to it."""
+    if type(most) not in (int, float):
+        raise _Unplain  # a boolean in draft 4
+    if name == "minimum":
+        return lambda value, _effort: type(value) not in _NUMBERS or value >= most
+    if name == "maximum":
+        return lambda value, _effort: type(value) not in _NUMBERS or value <= most
+    if name == "exclusiveMinimum":
+        return lambda value, _effort: type(value) not in _NUMBERS or value > most
+    if name == "exclusiveMaximum":
+        return lambda value, _effort: type(value) not in _NUMBERS or value < most
+    kind: Any = _SIZED.get(name[3:])
+    if kind is None or name[:3] not in ("min", "max"):
+        raise _Unplain
+    if name[:3] == "min":
+        return lambda value, _effort: not isinstance(value, kind) or len(value) >= most
+    return lambda value, _effort: not isinstance(value, kind) or len(value) <= most

@@ -1,0 +1,247 @@
+"""Schemas: whether a JSON Schema of a stranger is one, and whether a value fits it.
+
+Both come from the traffic, so a schema may be made to take for ever, or all memory, or to have something fetched. Plain
+schemas are followed here (`fast_path.py`). All else is asked of a child (`worker.py`), in which alone the
+library for it is loaded: it can open nothing, each question may take 100 ms of its processor, and one that takes more
+ends it. What could not be decided is unknown, and nobody is accused by it.
+
+No value of the traffic is in what is told: a place, and in general words what is wrong there.
+"""
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
+
+import orjson
+
+from analysis.json_schema.fast_path import Proof, proof_of, proves
+from analysis.json_schema.worker import Worker
+from analysis.protocol.json_pointer import step
+
+Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
+
+LARGEST: Final = 1 << 20
+"""Bytes of a schema, or of a value, that is looked at."""
+KEPT: Final = 2_000
+"""Schemas that are remembered; the one asked for longest ago is forgotten first."""
+KEPT_BYTES: Final = 32 << 20
+"""Their bytes, at most."""
+ANSWERS: Final = 200
+"""Answers about one schema that are remembered."""
+READY: Final = 500
+"""Schemas that the child keeps ready."""
+SHORT: Final = 1_000
+"""Bytes of a value of which the answer is remembered."""
+PATIENCE_US: Final = 5_000_000
+"""Time of the processor that all questions about one schema may take together."""
+
+_DIALECTS: Final[dict[str, Draft]] = {
+    "json-schema.org/draft-04/schema": "4",
+    "json-schema.org/draft-06/schema": "6",
+    "json-schema.org/draft-07/schema": "7",
+    "json-schema.org/draft/2019-09/schema": "2019-09",
+    "json-schema.org/draft/2020-12/schema": "2020-12",
+}
+_LONGEST: Final = 200
+_WORDS: Final = {
+    "additionalProperties": "a member that is not allowed",
+    "const": "another value than the only one",
+    "enum": "none of the values that are allowed",
+    "maxItems": "too many items",
+    "maxLength": "too long",
+    "minItems": "too few items",
+    "minLength": "too short",
+    "required": "missing",
+    "type": "of another type",
+}
+
+
+class Refusal(NamedTuple):
+    """What is wrong with a value, or with a schema."""
+
+    pointer: str
+    """Where in it: a JSON Pointer, cut."""
+    text: str
+    """What, in words without values."""
+
+
+class Schema:
+    """One schema. Made by `schema_of`."""
+
+    def __init__(self, value: Any, text: bytes, drafts: tuple[Draft, ...]) -> None:
+        self.text = text
+        self.drafts = drafts
+        """Dialects of which it may be; none where it names one that is not known."""
+        self.memory: dict[str, Any] = {}
+        """What rules have found out about it."""
+        self._proof: Proof | None = proof_of(value)
+        self._answers: dict[bytes, Refusal | None] = {}
+        self._fault: Refusal | None = None
+        self._is_judged = False
+        self._spent_us = 0
+
+    @property
+    def fault(self) -> Refusal | None:
+        """What keeps it from being a schema of its dialect, or of the last that it may be of; None for nothing."""
+        if not self._is_judged:
+            self._is_judged = True
+            self._fault = self._ask(b"")
+        return self._fault
+
+    def refusal(self, value: object) -> Refusal | None:
+        """Why a value does not fit; None where it does, and where that cannot be told."""
+        if self._proof is not None and proves(self._proof, value):
+            return None
+        if not self.drafts or self.fault is not None:
+            return None
+        try:
+            text = orjson.dumps(value)
+        except TypeError:
+            return None  # numbers beyond 64 bits, lone surrogates
+        if len(text) > LARGEST:
+            return None
+        if text in self._answers:
+            return self._answers[text]
+        found = self._ask(text)
+        if len(text) <= SHORT and len(self._answers) < ANSWERS:
+            self._answers[text] = found
+        return found
+
+    def _ask(self, value: bytes) -> Refusal | None:
+        """What every dialect refuses that it may be of; an empty value asks about the schema itself."""
+        found = None
+        for draft in self.drafts:
+            if self._spent_us > PATIENCE_US:
+                return None
+            answer = WORKER.ask(draft, self.text, value)
+            if answer is None:
+                self._spent_us = PATIENCE_US + 1
+                return None
+            spent_us, fits, pointer, text = answer
+            self._spent_us += spent_us
+            if fits is not False:
+                return None
+            found = Refusal(pointer[:_LONGEST], text)
+        return found
+
+
+WORKER: Final = Worker()
+"""The child that all of this process asks; started with the first question."""
+
+_schemas: OrderedDict[tuple[bytes, bool], Schema] = OrderedDict()
+_bytes = 0
+
+
+def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
+    """The schema that a value is; the same object for the same value as long as it is remembered.
+
+    Args:
+        value: an object or a boolean.
+        is_old: whether it stands in a revision that had not settled on a dialect.
+
+    Returns:
+        None where it is too large, or cannot be written as JSON.
+    """
+    global _bytes
+    if not isinstance(value, dict | bool):
+        return None
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        return None
+    if len(text) > LARGEST:
+        return None
+    key = blake2b(text, digest_size=16).digest(), is_old
+    known = _schemas.get(key)
+    if known is not None:
+        _schemas.move_to_end(key)
+        return known
+    made = _schemas[key] = Schema(value, text, _drafts(value, is_old))
+    _bytes += len(text)
+    while len(_schemas) > 1 and (len(_schemas) > KEPT or _bytes > KEPT_BYTES):
+        _bytes -= len(_schemas.popitem(last=False)[1].text)
+    return made
+
+
+def dialect(schema: object) -> Draft | None:
+    """The dialect that a schema names, where that is one that is known."""
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    if not isinstance(named, str):
+        return None
+    return _DIALECTS.get(named.removesuffix("#").removeprefix("https://").removeprefix("http://"))
+
+
+def _drafts(value: object, is_old: bool) -> tuple[Draft, ...]:
+    if isinstance(value, dict) and "$schema" in value:
+        named = dialect(value)
+        return () if named is None else (named,)
+    return ("7", "2020-12") if is_old else ("2020-12",)
+
+
+# ---- in the child
+
+
+class Judge:
+    """Answers the child's questions, by the library."""
+
+    def __init__(self) -> None:
+        """Load it: 45 ms, and 15 MB, which we spare ourselves."""
+        import jsonschema_rs
+
+        self._library = jsonschema_rs
+        self._types: dict[str, Any] = {
+            "4": jsonschema_rs.Draft4Validator,
+            "6": jsonschema_rs.Draft6Validator,
+            "7": jsonschema_rs.Draft7Validator,
+            "2019-09": jsonschema_rs.Draft201909Validator,
+            "2020-12": jsonschema_rs.Draft202012Validator,
+        }
+        self._uris: dict[str, str] = {
+            draft: f"http{'s' if '-' in draft else ''}://{uri}" for uri, draft in _DIALECTS.items()
+        }
+        self._ready: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
+
+    def answer(self, draft: str, schema: bytes, value: bytes) -> tuple[bool | None, str, str]:
+        """Whether a value fits a schema, or with none whether that is a schema; where it does not, and why."""
+        try:
+            error = self._check(draft, schema, value) if value else self._check_schema(draft, orjson.loads(schema))
+        except BaseException:  # noqa: BLE001 - a panic of the library's is not even an Exception
+            return None, "", ""
+        if error is None:
+            return True, "", ""
+        path, name = [str(step) for step in error.instance_path], error.kind.name
+        if name == "required":
+            path.append(error.kind.property)
+        pointer = "".join(f"/{step(name)}" for name in path)
+        return False, pointer, _WORDS.get(name, f"refused by {name}")
+
+    def _check(self, draft: str, schema: bytes, value: bytes) -> Any:
+        ready = self._ready.get((draft, schema))
+        if ready is None:
+            make = self._types[draft]
+            ready = make(
+                orjson.loads(schema),
+                retriever=_refuse,
+                validate_formats=False,
+                # In linear time; what this engine cannot read is not judged.
+                pattern_options=self._library.RegexOptions(),
+            )
+            self._ready[draft, schema] = ready
+            if len(self._ready) > READY:
+                self._ready.popitem(last=False)
+        given = orjson.loads(value)
+        return None if ready.is_valid(given) else next(iter(ready.iter_errors(given)), None)
+
+    def _check_schema(self, draft: str, schema: Any) -> Any:
+        if isinstance(schema, dict):
+            # The library would go and fetch what it does not know.
+            schema = {**schema, "$schema": self._uris[draft]}
+        try:
+            self._library.meta.validate(schema)
+        except self._library.ValidationError as error:
+            return error
+        return None
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(uri)

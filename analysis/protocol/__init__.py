@@ -1,0 +1,1 @@
+"""What the specification fixes: revisions, methods, capabilities, and JSON Pointers into messages."""

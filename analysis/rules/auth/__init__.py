@@ -1,0 +1,1 @@
+"""The group `auth`: credentials as far as requests and challenges show them."""

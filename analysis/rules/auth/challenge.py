@@ -1,0 +1,217 @@
+"""What a server says when it refuses a request for want of credentials."""
+
+from collections.abc import Iterable, Mapping
+from json import JSONDecodeError
+from typing import Any, ClassVar, Final
+
+from orjson import loads
+
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.session import Session
+from analysis.protocol.revisions import MODERN, Span, since
+from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.auth_exchanges import (
+    RESOURCE,
+    SINCE_2025_06_18,
+    SINCE_2025_11_25,
+    AtEndpoint,
+    Learning,
+    bearer_of,
+    challenges_of,
+    default_rank,
+)
+from analysis.rules.support.eras import Everywhere, member
+
+_REFUSED: Final = frozenset({401})
+_LONGEST: Final = 64 << 10
+
+
+class ChallengeMissing(AtEndpoint):
+    """A 401 does not say how to get a token.
+
+    **Why it matters.** The client learns neither that it needs a token nor where to ask for one. Since 2025-11-25 it
+    may look for a document at a well-known place instead; where that is missing as well, it is lost.
+
+    **On the wire.** `< HTTP/1.1 401 Unauthorized` without `WWW-Authenticate`
+
+    **Instead.** `WWW-Authenticate: Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"`
+    """
+
+    id = "auth/challenge-missing"
+    who = "server"
+    versions: ClassVar[Span] = Everywhere(*since("2025-06-18"))
+    levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): NOTE}
+    source = "2025-06-18 basic/authorization; 2025-11-25 basic/authorization"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_missed = False
+        """Whether a client had to go to the well-known place."""
+        self._documents = 0
+        """How many documents there were."""
+
+    def concerns_exchange(self, _hook: str, like: HttpExchange) -> bool:
+        # Of requests for documents the status is all that is told beforehand.
+        return like.status == 401 or (like.method == "GET" and like.status in (200, 404))
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.status != 401:
+            return self._look_at_document(http, session) if http.path.startswith(RESOURCE) else ()
+        return super().on_answered(http, session)
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        rank = default_rank(http, session)
+        if http.challenges or rank < SINCE_2025_06_18:
+            return ()
+        self._has_missed = self._has_missed or rank >= SINCE_2025_11_25
+        level = self.level_at(rank)
+        return self.in_response(http, session, "a 401 without WWW-Authenticate", level)
+
+    def _look_at_document(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.status == 200:
+            self._documents += 1
+        elif self._has_missed and http.answered is not None and http.is_whole:
+            self._has_missed, documents = False, self._documents
+            text = "a 401 had no WWW-Authenticate, and no document stands at the well-known place"
+            told = self.in_response(http, session, text, ERROR)
+            # Clients look in two places.
+            self.later(
+                http.answered.t_ns + RACE_NS, lambda: told if documents == self._documents and http.is_whole else ()
+            )
+        return ()
+
+
+class ResourceMetadataMissing(AtEndpoint):
+    """The challenge of a 401 does not say where the document about the resource is.
+
+    **Why it matters.** The client does not learn which authorization server to ask.
+
+    **On the wire.** `WWW-Authenticate: Bearer realm="mcp"`
+
+    **Instead.** `WWW-Authenticate: Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"`
+    """
+
+    id = "auth/resource-metadata-missing"
+    who = "server"
+    versions: ClassVar[Span] = Everywhere(*since("2025-06-18"))
+    levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): NOTE}
+    statuses = _REFUSED
+    source = "2025-06-18 basic/authorization"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        found, rank = challenges_of(http), default_rank(http, session)
+        if not found or rank < SINCE_2025_06_18 or any(one.parameters.get("resource_metadata") for one in found):
+            return ()
+        level = self.level_at(rank)
+        return self.in_response(http, session, "the challenge of a 401 has no resource_metadata", level)
+
+
+class ScopeMissing(AtEndpoint):
+    """The challenge of a 401 does not say which scopes are needed.
+
+    **Why it matters.** The client asks the user for everything that there is, or for too little.
+
+    **On the wire.** `WWW-Authenticate: Bearer resource_metadata="…"`
+
+    **Instead.** `WWW-Authenticate: Bearer resource_metadata="…", scope="files:read"`
+    """
+
+    id = "auth/scope-missing"
+    who = "server"
+    versions = since("2025-11-25")
+    level = WARNING
+    once = True
+    statuses = _REFUSED
+    source = "2025-11-25 basic/authorization"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        found = challenges_of(http)
+        if not found or any(one.parameters.get("scope") for one in found):
+            return ()
+        return self.in_response(http, session, "the challenge of a 401 has no scope")
+
+
+class OfflineAccess(Learning):
+    """A server asks for the scope `offline_access`.
+
+    **Why it matters.** Whether it wants refresh tokens is the client's business. No resource needs that scope.
+
+    **On the wire.** `WWW-Authenticate: Bearer …, scope="files:read offline_access"`
+
+    **Instead.** Name the scopes of the resource alone, in challenges and in `scopes_supported`.
+    """
+
+    id = "auth/offline-access"
+    who = "server"
+    versions: ClassVar[Span] = Everywhere(*since("2026-07-28"))
+    level = WARNING
+    source = "2026-07-28 basic/authorization"
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
+        return hook == "answered" or like.method == "GET"
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        rank = self.rank_for(http, session)
+        if http.status not in (401, 403) or rank is None or rank < MODERN or http.is_ours:
+            return ()
+        bearer = bearer_of(http)
+        if bearer is None or not _asks_offline(bearer.parameters.get("scope")):
+            return ()
+        return self.in_response(http, session, "a challenge asks for the scope offline_access", self.level)
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.metadata is None or not http.path.startswith(RESOURCE):
+            return ()
+        rank, scopes = self.rank_for(http, session), member(document_of(http), "scopes_supported")
+        if rank is None or rank < MODERN or not isinstance(scopes, list) or "offline_access" not in scopes:
+            return ()
+        return self.in_response(http, session, "scopes_supported has offline_access", self.level)
+
+
+class InsufficientScopeShape(AtEndpoint):
+    """A 403 has a challenge that does not say what is missing.
+
+    **Why it matters.** The client should ask for more scopes and try again. Without all three parts it cannot.
+
+    **On the wire.** `< HTTP/1.1 403 Forbidden`, `WWW-Authenticate: Bearer error="invalid_token"`
+
+    **Instead.** `WWW-Authenticate: Bearer error="insufficient_scope", scope="files:write", resource_metadata="…"`
+    """
+
+    id = "auth/insufficient-scope-shape"
+    who = "server"
+    versions = since("2025-11-25")
+    level = WARNING
+    statuses = frozenset({403})
+    source = "2025-11-25 basic/authorization"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        bearer = bearer_of(http)
+        if bearer is None:
+            return ()
+        if bearer.parameters.get("error") != "insufficient_scope":
+            return self.in_response(http, session, "the challenge of a 403 is not for an insufficient scope")
+        missing = [name for name in ("scope", "resource_metadata") if not bearer.parameters.get(name)]
+        if not missing:
+            return ()
+        return self.in_response(http, session, f"the challenge of a 403 has no {' and no '.join(missing)}")
+
+
+# ---- what the rules ask
+
+
+def document_of(http: HttpExchange) -> dict[str, Any] | None:
+    """The `.well-known` document that an exchange brought; None where it is no object, or was cut."""
+    text = http.metadata
+    if text is None or len(text) >= _LONGEST or http.status != 200:
+        return None
+    try:
+        read = loads(text)
+    except JSONDecodeError:
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _asks_offline(scope: str | None) -> bool:
+    return scope is not None and "offline_access" in scope.split()

@@ -1,0 +1,148 @@
+"""Documents that tell where to get tokens, and the requests for these, as far as they pass by."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.session import Session
+from analysis.protocol.revisions import Span, only, since
+from analysis.rules.auth.challenge import document_of
+from analysis.rules.base import ERROR, NOTE, WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.support.auth_exchanges import RESOURCE, SINCE_2025_06_18, Learning
+from analysis.rules.support.eras import Everywhere
+from analysis.rules.support.origins import is_inside, is_local, is_own
+
+_SERVER: Final = "/.well-known/oauth-authorization-server"
+_OLD: Final = only("2025-03-26").first
+_PARAMETERS: Final = 100
+
+
+class MetadataDocument(Learning):
+    """The document about the protected resource names no authorization server, or is about another resource.
+
+    **Why it matters.** Clients compare `resource` with where they found it and refuse what does not fit; without an
+    authorization server there is nobody to ask.
+
+    **On the wire.** `< HTTP/1.1 200 OK` `{"resource":"https://example.com/mcp","authorization_servers":[]}`
+
+    **Instead.** `{"resource":"https://example.com/mcp","authorization_servers":["https://login.example.com"]}`. If the
+    server runs on the recorder's own machine, a public https name is only a note: clients may know the server by a
+    different address.
+    """
+
+    id = "auth/metadata-document"
+    who = "server"
+    versions: ClassVar[Span] = Everywhere(*since("2025-06-18"))
+    source = "2025-06-18 basic/authorization"
+    asked: ClassVar[frozenset[str]] = frozenset({"GET"})
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        self.rank_for(http, session)
+        return ()
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.metadata is None or not http.path.startswith(RESOURCE) or http.is_ours:
+            return ()
+        rank, document = self.rank_for(http, session), document_of(http)
+        if document is None or (rank is not None and rank < SINCE_2025_06_18):
+            return ()
+        servers, resource = document.get("authorization_servers"), document.get("resource")
+        found: list[Finding] = []
+        if not isinstance(servers, list) or not servers:
+            found += self.in_response(http, session, "the document names no authorization server", ERROR)
+        if isinstance(resource, str) and not is_own(resource, http):
+            text, level = "the document is about a resource of another origin", ERROR
+            if is_inside(resource, http):
+                text, level = f"{text}, which may be the public address of this server", NOTE
+            found += self.in_response(http, session, text, level)
+        return found
+
+
+class MetadataPath(Learning):
+    """The document about the authorization server is asked for elsewhere than at the root, or without a version.
+
+    **Why it matters.** In 2025-03-26 it stands at the root of the host, whatever the path of the endpoint. Servers that
+    serve several revisions want to know which one is meant.
+
+    **On the wire.** `> GET /.well-known/oauth-authorization-server/mcp`
+
+    **Instead.** `GET /.well-known/oauth-authorization-server` with `MCP-Protocol-Version: 2025-03-26`
+    """
+
+    id = "auth/metadata-path"
+    who = "client"
+    versions: ClassVar[Span] = Everywhere(*only("2025-03-26"))
+    level = NOTE
+    source = "2025-03-26 basic/authorization"
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        rank = self.rank_for(http, session)
+        if rank != _OLD or _SERVER not in http.path or (VERSION_FIELD not in http.fields and len(self.ranks) > 1):
+            return ()
+        if http.path != _SERVER:
+            text = "the document about the authorization server is asked for elsewhere than at the root"
+        elif VERSION_FIELD not in http.fields:
+            text = "the document about the authorization server is asked for without MCP-Protocol-Version"
+        else:
+            return ()
+        return self.in_request(http, session, text, self.level)
+
+
+class OauthRequest(Learning):
+    """A request for authorization lacks what protects it.
+
+    **Why it matters.** Without a code challenge whoever gets hold of the code has the token. Without `resource` the
+    token is good for other servers too. To a redirect URI by plain http the code travels in clear.
+
+    **On the wire.** `> GET /authorize?response_type=code&client_id=…&redirect_uri=http://example.com/cb`
+
+    **Instead.** Add `code_challenge`, `code_challenge_method=S256` and `resource`; redirect to https, or to the user's
+    own machine.
+    """
+
+    id = "auth/oauth-request"
+    who = "client"
+    versions: ClassVar[Span] = Everywhere(*since("2025-03-26"))
+    source = "2025-03-26 basic/authorization; 2025-06-18 basic/authorization"
+    asked: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        rank = self.rank_for(http, session)
+        if rank == 0 or http.method != "GET" or not http.path.endswith("/authorize"):
+            return ()
+        given = _query(http)
+        if "response_type" not in given and "client_id" not in given:
+            return ()
+        found: list[Finding] = []
+        method, address = given.get("code_challenge_method"), given.get("redirect_uri")
+        if not given.get("code_challenge"):
+            found += self.in_request(http, session, "a request for authorization has no code_challenge", ERROR)
+        elif method != "S256":
+            found += self.in_request(http, session, "the code_challenge_method is not S256", WARNING)
+        if rank is not None and rank >= SINCE_2025_06_18 and not given.get("resource"):
+            found += self.in_request(http, session, "a request for authorization has no resource", ERROR)
+        if address and not _is_safe(address):
+            found += self.in_request(http, session, "the redirect_uri is neither of https nor of this machine", ERROR)
+        return found
+
+
+# ---- what the rules ask
+
+
+def _query(http: HttpExchange) -> dict[str, str]:
+    """The parameters of a request; those that may be secret have hashes for values."""
+    try:
+        return dict(parse_qsl(http.target.partition("?")[2], keep_blank_values=True, max_num_fields=_PARAMETERS))
+    except ValueError:
+        return {}
+
+
+def _is_safe(address: str) -> bool:
+    try:
+        parts = urlsplit(unquote(address) if "%3A" in address.upper() else address)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_local(host))

@@ -1,0 +1,236 @@
+"""Tokens that clients send, or should."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Id, Request
+from analysis.conversation.multi_round import target_of
+from analysis.conversation.session import CLIENT_INFO, Session
+from analysis.protocol.revisions import since
+from analysis.rules.base import NOTE, WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.support.auth_exchanges import AtEndpoint, scheme_of
+from analysis.rules.support.eras import member
+from analysis.rules.support.exchanges import SUCCESS
+from analysis.rules.support.origins import is_local
+
+KEPT: Final = 1_000
+"""Clients, and requests that were refused, that are remembered."""
+ROW: Final = 4
+"""Refusals in a row of which the last is told."""
+
+_FIELD: Final = "authorization"
+_PAGE: Final = "2025-03-26 basic/authorization"
+_TOKENS: Final = frozenset({"access_token", "token", "bearer"})
+_PARAMETERS: Final = 100
+_LONGEST: Final = 2_000
+"""Characters of an address that are looked at."""
+
+
+class TokenInQuery(AtEndpoint):
+    """A token stands in the URL.
+
+    **Why it matters.** URLs land in logs, histories and `Referer` headers; whoever reads one of these has the token.
+
+    **On the wire.** `> POST /mcp?access_token=… HTTP/1.1`
+
+    **Instead.** `Authorization: Bearer …`
+    """
+
+    id = "auth/token-in-query"
+    who = "client"
+    versions = since("2025-03-26")
+    source = _PAGE
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        query = http.target.partition("?")[2]
+        if not query:
+            return ()
+        names = {pair.partition("=")[0].lower() for pair in query.split("&", _PARAMETERS)[:_PARAMETERS]}
+        found = sorted(names & _TOKENS)
+        if not found:
+            return ()
+        level = None if "access_token" in found else WARNING
+        return self.in_request(http, session, f"the URL has the parameter {found[0]}", level)
+
+
+class NotBearer(AtEndpoint):
+    """A credential is of another scheme than Bearer.
+
+    **Why it matters.** It works between two that have agreed on it. Servers that follow the protocol take Bearer alone.
+
+    **On the wire.** `> Authorization: Basic …`
+
+    **Instead.** `Authorization: Bearer …`
+    """
+
+    id = "auth/not-bearer"
+    who = "client"
+    versions = since("2025-03-26")
+    level = NOTE
+    once = True
+    source = _PAGE
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if _FIELD not in http.fields or scheme_of(http) in ("", "bearer"):
+            return ()
+        return self.in_request(http, session, "the scheme of Authorization is not Bearer")
+
+
+class Dropped(AtEndpoint):
+    """A client that has used a token sends a request without one.
+
+    **Why it matters.** Every request needs it, those of one session too. The server refuses this one, or lets somebody
+    in who knows no more than a session id.
+
+    **On the wire.** `> POST /mcp`, `Authorization: Bearer …`, answered 200, and later `> POST /mcp` without it
+
+    **Instead.** Send the token with each request, GET and DELETE among them.
+    """
+
+    id = "auth/dropped"
+    who = "client"
+    versions = since("2025-03-26")
+    source = _PAGE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._used: OrderedDict[object, tuple[int, int]] = OrderedDict()
+        """Who has used a token with success: number of the record that told so last, and losses until then."""
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        has_token = _FIELD in http.fields
+        key = _client(http, session) if has_token or self._used else None
+        if key is None or http.answered is None:
+            return ()
+        if not has_token:
+            used, losses = self._used.get(key, (http.answered.seq, 0))
+            # The first success may have come when this was under way.
+            is_later = http.asked is not None and http.asked.seq > used and losses == http.losses
+            text = "the request has no Authorization, and others of this client had"
+            return self.in_request(http, session, text) if is_later else ()
+        if http.status in (401, 403):
+            self._used.pop(key, None)  # it may begin anew, without a token that is no good
+        elif http.status in SUCCESS:
+            self._used[key] = http.answered.seq, http.losses
+            if len(self._used) > KEPT:
+                self._used.popitem(last=False)
+        return ()
+
+
+class _Row(NamedTuple):
+    """Refusals of one request, one after the other."""
+
+    times: int
+    tokens: frozenset[str]
+    losses: int
+    """Losses of records until the first of them."""
+
+
+class RetryLoop(AtEndpoint):
+    """A client sends a request again and again that is refused for its credentials.
+
+    **Why it matters.** Neither the same token nor the next new one helps. It costs the server, and perhaps asks the
+    user for consent each time.
+
+    **On the wire.** four times `> POST /mcp` with the same call, each answered 401 or 403
+
+    **Instead.** Try again once with a new token or more scopes, then tell the user.
+    """
+
+    id = "auth/retry-loop"
+    who = "client"
+    versions = since("2025-11-25")
+    level = WARNING
+    source = "2025-11-25 basic/authorization"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: OrderedDict[tuple[str, str, str, str, Id | None], _Row] = OrderedDict()
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        is_refused = http.status in (401, 403)
+        if not is_refused and not self._rows:
+            return ()
+        key = _request(http)
+        if not is_refused:
+            if http.status in SUCCESS:
+                self._rows.pop(key, None)
+            return ()
+        token = http.fields.get(_FIELD)
+        if token is None:
+            return ()
+        row = self._rows.pop(key, None)
+        if row is None or row.losses != http.losses:
+            row = _Row(0, frozenset(), http.losses)
+        tokens = row.tokens | {token} if len(row.tokens) < ROW else row.tokens
+        row = self._rows[key] = _Row(row.times + 1, tokens, row.losses)
+        if len(self._rows) > KEPT:
+            self._rows.popitem(last=False)
+        # Refusals of some tokens that come back in turn are those of several clients.
+        if row.times != ROW or len(row.tokens) not in (1, ROW):
+            return ()
+        how = "the same token" if len(row.tokens) == 1 else "another token each time"
+        return self.in_request(http, session, f"the same request was refused {ROW} times in a row, with {how}")
+
+
+class PlainHttp(AtEndpoint):
+    """A token travels by plain http to another machine.
+
+    **Why it matters.** Everybody on the way can read it, and use it.
+
+    **On the wire.** `> POST /mcp`, `Authorization: Bearer …` to `http://example.com`
+
+    **Instead.** https; plain http is for the machine itself.
+    """
+
+    id = "auth/plain-http"
+    versions = since("2025-03-26")
+    level = WARNING
+    once = True
+    source = _PAGE
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if _FIELD not in http.fields or scheme_of(http) not in ("", "bearer"):
+            return ()
+        if not _is_exposed(http.upstream or http.target[:_LONGEST]):
+            return ()
+        return self.in_request(http, session, "a token travels by plain http to another machine")
+
+
+# ---- what the rules ask
+
+
+@lru_cache(100)
+def _is_exposed(address: str) -> bool:
+    """Whether what is sent to an address can be read on the way."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme == "http" and not is_local(parts.hostname or "")
+    except ValueError:
+        return False
+
+
+def _client(http: HttpExchange, session: Session | None) -> object:
+    """By what requests are surely of one client; None where nothing tells."""
+    if http.is_modern:
+        asked = http.sent[0].request
+        info = asked.meta.get(CLIENT_INFO) if asked is not None else None
+        name, version = member(info, "name"), member(info, "version")
+        is_told = http.conn and isinstance(name, str) and isinstance(version, str)
+        return (http.conn, name[:KEPT], version[:KEPT]) if is_told else None
+    if http.session_id is not None:
+        return http.session_id
+    return http.uri_key if session is not None and session.is_legacy else None
+
+
+def _request(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
+    """What a request asks for, and of whom it may be."""
+    said = http.sent[0].message if http.sent else None
+    method, target = (said.method, target_of(said)) if isinstance(said, Request) else ("", None)
+    who = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))
+    return who, http.method, http.path, method, target

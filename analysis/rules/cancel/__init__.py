@@ -1,0 +1,1 @@
+"""The group `cancel`: requests that are taken back."""

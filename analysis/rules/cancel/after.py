@@ -1,0 +1,245 @@
+"""How requests are cancelled, and what comes after that."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import Exchange, IdState
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Id, Request
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.subscriptions import LISTEN
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
+from analysis.rules.base import NOTE, Ending, Rule
+from analysis.rules.cancel.named import CANCELLED, KEPT, PAGE, named_id
+from analysis.rules.finding import Finding
+from analysis.rules.progress import PROGRESS, cancelled_seq
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.tokens import WORD, tokens_of
+
+OPEN: Final = 100
+"""Open requests among which is looked for one that a log message may be about."""
+
+_LOG: Final = "notifications/message"
+
+
+class Twice(Rule):
+    """A request is cancelled that was cancelled before.
+
+    **Why it matters.** It does no harm.
+
+    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, twice
+
+    **Instead.** Once is enough. A request without an answer after that stays without one.
+    """
+
+    id = "cancel/twice"
+    level = NOTE
+    methods = frozenset({CANCELLED})
+    source = PAGE
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        asked = seen.cancels
+        if asked is None or seen.id_state is not IdState.CANCELLED:
+            return ()
+        waiting = seen.session.tables[asked.sender].get(Key(asked.frames[0].exchange, asked.id))
+        before = None if waiting is None or waiting.request is not asked else waiting.cancelled_seq
+        if before is None or before == seen.message.seq:
+            return ()
+        text = f"request {short(asked.id.text)} was cancelled before"
+        return [self.finding(seen, text, pointer="/params/requestId", related=(before,))]
+
+
+class ResponseAfterCancel(Rule):
+    """A request is answered although its cancellation had been received.
+
+    **Why it matters.** It does no harm: the caller drops the answer. It shows that the work was done for nobody. Over
+    HTTP servers answer on purpose, to end the stream.
+
+    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`,
+    `< {"id":4,"result":{}}`, and then `< {"id":3,"result":{…}}`. Only the answer to a later request shows that the
+    cancellation was read: without one in between, and over HTTP, the two may have crossed, and nothing is told.
+
+    **Instead.** Hand the cancellation on to what does the work, and send no answer.
+    """
+
+    id = "cancel/response-after-cancel"
+    versions = HANDSHAKE_ERA
+    level = NOTE
+    once = True
+    source = PAGE
+
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+        return () if seen.exchange is None else _after_cancel(self, seen, seen.exchange)
+
+
+class MessageAfterCancel(Rule):
+    """A server goes on with a request although it had received its cancellation.
+
+    **Why it matters.** Since 2026-07-28 a cancelled request is over: its id and its token may be those of another one
+    by then.
+
+    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`,
+    `> {"id":4,"method":"tools/list",…}`, `< {"id":4,"result":{…}}`, and then `< {"id":3,"result":{…}}`. Only the
+    answer to a later request shows that the cancellation was read: without one in between, and over HTTP, the two may
+    have crossed, and nothing is told.
+
+    **Instead.** Send nothing more for it: no answer, no progress, no log message.
+    """
+
+    id = "cancel/message-after-cancel"
+    who = "server"
+    versions = MODERN_ERA
+    era = "modern"
+    replaces = ("progress/after-cancel",)
+    source = "2026-07-28 basic/transports/stdio; 2026-07-28 basic/transports/streamable-http"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        # On HTTP nothing proves what the server knew, and the recording of a stream ends with it.
+        if like.http is not None or like.message.sender != ("client" if hook == "request" else "server"):
+            return False
+        return hook != "notification" or method in (PROGRESS, _LOG)
+
+    def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
+        return WORD if hook == "request" else b""
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        tokens_of(seen.session).ask(seen)
+        return ()
+
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+        exchange = seen.exchange
+        if exchange is None or exchange.request.method == LISTEN:
+            return ()
+        return _after_cancel(self, seen, exchange)
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        session = seen.session
+        if member(seen.body, "method") != _LOG:
+            tokens = tokens_of(session)
+            token = tokens.told(seen)
+            found = None if token is None else tokens.find("client", None, token)
+            cancelled = None if found is None or found.is_shared else cancelled_seq(seen, found)
+            if cancelled is None or not session.has_received("server", cancelled):
+                return ()
+            return [self.finding(seen, "progress of a request that was cancelled before", related=(cancelled,))]
+        cancelled = _only_cancelled(session)
+        if cancelled is None:
+            return ()
+        text = "a log message, and all requests that are open were cancelled before"
+        return [self.finding(seen, text, related=(cancelled,))]
+
+
+class Posted(Rule):
+    """A client posts a cancellation.
+
+    **Why it matters.** Since 2026-07-28 a client cancels over HTTP by closing the stream of the response. A server may
+    take a posted one, or refuse it.
+
+    **On the wire.** `> POST … {"method":"notifications/cancelled","params":{"requestId":3}}`
+
+    **Instead.** Close the stream.
+    """
+
+    id = "cancel/posted"
+    who = "client"
+    versions = MODERN_ERA
+    era = "modern"
+    level = NOTE
+    needs_http = True
+    methods = frozenset({CANCELLED})
+    sender = "client"
+    source = "2026-07-28 basic/transports/streamable-http"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if seen.session.is_legacy:
+            return ()  # the older transport has no other way to cancel
+        return [self.finding(seen, "a cancellation is posted, where closing the stream cancels", pointer="/method")]
+
+
+class _Left:
+    """Streams that a client has left."""
+
+    def __init__(self) -> None:
+        self.asked: dict[int, tuple[Seen, int]] = {}
+        """Requests without an answer on them, by number, with the stream."""
+        self.cancelled: set[Id] = set()
+        self.resumed: set[int] = set()
+        """Streams that were gone on with."""
+
+
+class ByDisconnect(Rule):
+    """A client leaves the stream of a response before the answer, and neither cancels nor comes back.
+
+    **Why it matters.** In these revisions that is no cancellation: the server works on, and keeps the answer for
+    somebody who never asks for it.
+
+    **On the wire.** the connection of a POST is closed by the client, and no `notifications/cancelled` names its
+    request
+
+    **Instead.** Cancel first, and close then; or resume the stream with `Last-Event-ID`.
+    """
+
+    id = "cancel/by-disconnect"
+    who = "client"
+    versions = between("2025-03-26", "2025-11-25")
+    level = NOTE
+    needs_http = True
+    at_end = True
+    methods = frozenset({CANCELLED})
+    sender = "client"
+    source = "2025-03-26 basic/transports"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        kept: _Left = self.memory(seen.session, _Left)
+        id_ = named_id(seen)
+        if id_ is not None and len(kept.cancelled) < KEPT:
+            kept.cancelled.add(id_)
+        return ()
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
+        kept: _Left = self.memory(session, _Left)
+        if http.resumption == "known" and len(kept.resumed) < KEPT:
+            kept.resumed.add(http.stream)
+        if http.ended_by != "client" or http.method != "POST":
+            return ()
+        for seen in http.sent:
+            request = seen.message
+            if isinstance(request, Request) and self.versions.holds(seen.rank, seen.era) and len(kept.asked) < KEPT:
+                state = session.tables["client"].state(Key(http.number, request.id))
+                if state is not IdState.ANSWERED:
+                    kept.asked[request.seq] = seen, http.stream
+        return ()
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        kept: _Left | None = session.memory.get(self.id)
+        if kept is None or ending.reason == "open" or not ending.is_clear:
+            return
+        for seen, stream in kept.asked.values():
+            request = seen.message
+            if not isinstance(request, Request) or request.id in kept.cancelled or stream in kept.resumed:
+                continue
+            if session.tables["client"].state(Key(request.frames[0].exchange, request.id)) is not IdState.ANSWERED:
+                yield self.finding(seen, "the client left the stream before the answer, which cancels nothing")
+
+
+# ---- what the rules ask
+
+
+def _after_cancel(rule: Rule, seen: Seen, exchange: Exchange) -> Iterable[Finding]:
+    """The answer to a cancelled request; the one who answers may not have known."""
+    cancelled = exchange.cancelled_seq
+    if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
+        return ()
+    text = f"request {short(exchange.request.id.text)} is answered although it was cancelled before"
+    return [rule.finding(seen, text, related=(exchange.request.seq, cancelled))]
+
+
+def _only_cancelled(session: Session) -> int | None:
+    """Number of the last cancellation, where all requests that a log message can be about were cancelled."""
+    table = session.tables["client"]
+    if not 0 < len(table) <= OPEN:
+        return None
+    numbers = [one.cancelled_seq for one in table.waiting() if one.request.method != LISTEN]
+    known = [one for one in numbers if one is not None and session.has_received("server", one)]
+    return max(known) if known and len(known) == len(numbers) else None

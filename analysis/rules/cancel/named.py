@@ -1,0 +1,275 @@
+"""Which request a cancellation names, and whether that can be cancelled."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import IdState, Outcome
+from analysis.conversation.message import Id, Side, converted, id_of, other_side
+from analysis.conversation.session import Seen
+from analysis.conversation.subscriptions import LISTEN
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, only
+from analysis.rules.base import RACE_NS, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.tokens import is_of_session
+
+CANCELLED: Final = "notifications/cancelled"
+PAGE: Final = "2024-11-05 basic/utilities/cancellation"
+KEPT: Final = 10_000
+"""Requests that created tasks which are remembered of a session."""
+
+_POINTER: Final = "/params/requestId"
+# Members of an enumeration are slow to look up.
+_TASK: Final = Outcome.TASK
+
+
+class Named(NamedTuple):
+    """A request that has the id which a cancellation names."""
+
+    seq: int
+    key: Key
+
+
+class Cancellation(Rule):
+    """A rule about what a cancellation names."""
+
+    methods = frozenset({CANCELLED})
+    source = PAGE
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        id_ = named_id(seen)
+        return () if id_ is None else self.cancelled(seen, id_)
+
+    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        """A cancellation of the request `id_`."""
+        raise NotImplementedError
+
+
+class UnknownRequest(Cancellation):
+    """What is cancelled was never asked for.
+
+    **Why it matters.** Whoever receives it says nothing and goes on. The call that was meant goes on, too.
+
+    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":9}}` where no request 9 was sent
+
+    **Instead.** Name the id of the request as it was sent, not a token or a number of the application's own.
+    """
+
+    id = "cancel/unknown-request"
+    needs_start = True
+
+    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        if not _is_unknown(seen, id_):
+            return ()
+        text = f"no request of the {seen.message.sender} ever had the id {_cut(id_)}"
+        return [self.finding(seen, text, pointer=_POINTER)]
+
+
+class WrongDirection(Cancellation):
+    """A side cancels a request that it has received.
+
+    **Why it matters.** Who asks cancels; who is asked answers. The notification is dropped, and the caller waits on.
+
+    **On the wire.** `> {"id":5,"method":"tools/call",…}`,
+    `< {"method":"notifications/cancelled","params":{"requestId":5}}`
+
+    **Instead.** Answer with an error.
+    """
+
+    id = "cancel/wrong-direction"
+    needs_start = True
+    replaces = ("cancel/unknown-request",)
+
+    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        foreign = _open(seen, other_side(seen.message.sender), id_) if _is_unknown(seen, id_) else None
+        if foreign is None:
+            return ()
+        text = f"request {_cut(id_)} is one of the {other_side(seen.message.sender)}: who is asked cannot cancel it"
+        return [self.finding(seen, text, pointer=_POINTER, related=(foreign.seq,))]
+
+
+class IdTypeChanged(Cancellation):
+    """The id that a cancellation names is that of an open request, but of another JSON type.
+
+    **Why it matters.** `"7"` does not find 7: nothing is cancelled, and nobody tells.
+
+    **On the wire.** `> {"id":7,"method":"tools/call",…}`,
+    `> {"method":"notifications/cancelled","params":{"requestId":"7"}}`
+
+    **Instead.** Keep the id as the JSON value that was sent.
+    """
+
+    id = "cancel/id-type-changed"
+    replaces = ("cancel/unknown-request", "cancel/wrong-direction")
+
+    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        side = seen.message.sender
+        if seen.cancels is not None or seen.session.lost_seq >= 0 or _named(seen, side, id_) is not None:
+            return ()
+        meant = _open(seen, side, converted(id_))
+        if meant is None or seen.id_state is not IdState.NEVER_SEEN:
+            return ()
+        text = f"request {_cut(meant.key.id)} is cancelled as {_cut(id_)}: the id changed its JSON type"
+        return [self.finding(seen, text, pointer=_POINTER, related=(meant.seq,))]
+
+
+class AlreadyAnswered(Cancellation):
+    """A request is cancelled that was answered long before.
+
+    **Why it matters.** Nothing can be stopped any more. Who cancels has lost track of its calls: often a limit of time
+    that runs on after the answer.
+
+    **On the wire.** `< {"id":3,"result":{…}}` and, more than two seconds later,
+    `> {"method":"notifications/cancelled","params":{"requestId":3}}`
+
+    **Instead.** Stop the clock of a call when its answer comes.
+    """
+
+    id = "cancel/already-answered"
+    level = WARNING
+    needs_time = True
+
+    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        sender = seen.message.sender
+        asked = _named(seen, sender, id_) if seen.cancels is None and is_of_session(seen) else None
+        answered_ns = None if asked is None else seen.session.tables[sender].answered_ns(asked.key)
+        if asked is None or answered_ns is None or seen.message.t_ns <= answered_ns + RACE_NS:
+            return ()
+        text = f"request {_cut(id_)} was answered {(seen.message.t_ns - answered_ns) / 1e9:.0f} s before"
+        return [self.finding(seen, text, pointer=_POINTER, related=(asked.seq,))]
+
+
+class Initialize(Cancellation):
+    """A client cancels `initialize`.
+
+    **Why it matters.** Without it there is no session: what the server makes of it is anybody's guess.
+
+    **On the wire.** `> {"id":0,"method":"initialize",…}`,
+    `> {"method":"notifications/cancelled","params":{"requestId":0}}`
+
+    **Instead.** Close the connection.
+    """
+
+    id = "cancel/initialize"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    sender = "client"
+    replaces = ("cancel/already-answered",)
+
+    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        asked, opening = _named(seen, "client", id_), seen.session.initialize
+        is_open = seen.cancels is not None and seen.cancels.method == "initialize"
+        if not is_open and (asked is None or opening is None or asked.seq != opening.seq):
+            return ()
+        return [self.finding(seen, "initialize is cancelled", pointer=_POINTER)]
+
+
+class TaskCancelled(Cancellation):
+    """A request is cancelled that was answered by a task.
+
+    **Why it matters.** The request is over, so nothing happens; the task goes on.
+
+    **On the wire.** `< {"id":3,"result":{"task":{"taskId":"t1",…}}}`,
+    `> {"method":"notifications/cancelled","params":{"requestId":3}}`
+
+    **Instead.** `> {"id":4,"method":"tasks/cancel","params":{"taskId":"t1"}}`
+    """
+
+    id = "cancel/task"
+    versions = only("2025-11-25")
+    methods = frozenset({CANCELLED, "tools/call", "sampling/createMessage", "elicitation/create"})
+    replaces = ("cancel/already-answered", "cancel/unknown-request")
+    source = "2025-11-25 basic/utilities/cancellation; 2025-11-25 basic/utilities/tasks"
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook tells
+        return frozenset({"task"}) if hook == "result" else frozenset()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.exchange is not None and seen.exchange.outcome is _TASK:
+            kept: dict[int, tuple[int, int]] = self.memory(seen.session, dict)
+            if len(kept) < KEPT:
+                kept[seen.exchange.request.seq] = seen.message.seq, seen.message.t_ns
+        return ()
+
+    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        kept: dict[int, tuple[int, int]] | None = seen.session.memory.get(self.id)
+        asked = _named(seen, seen.message.sender, id_) if kept else None
+        stub = None if not kept or asked is None else kept.get(asked.seq)
+        if stub is None:
+            return ()
+        seq, t_ns = stub
+        if not seen.session.has_received(seen.message.sender, seq) and seen.message.t_ns <= t_ns + RACE_NS:
+            return ()  # they may have crossed
+        text = f"request {_cut(id_)} was answered by a task, which tasks/cancel cancels"
+        return [self.finding(seen, text, pointer=_POINTER, related=(seq,))]
+
+
+class ByServer(Cancellation):
+    """A server cancels something other than a `subscriptions/listen`.
+
+    **Why it matters.** Since 2026-07-28 a server asks for nothing, so it has nothing to cancel. The call that it means
+    stays without an answer.
+
+    **On the wire.** `> {"id":5,"method":"tools/call",…}`,
+    `< {"method":"notifications/cancelled","params":{"requestId":5}}`
+
+    **Instead.** Answer with an error. By a cancellation a server ends a subscription, and nothing else.
+    """
+
+    id = "cancel/by-server"
+    who = "server"
+    versions = MODERN_ERA
+    era = "modern"
+    sender = "server"
+    source = "2026-07-28 basic/patterns/cancellation"
+
+    def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        session = seen.session
+        if seen.cancels is not None and seen.cancels.method == LISTEN:
+            return ()
+        asked = _open(seen, "client", id_)
+        if asked is None:
+            listened = session.threads.subscriptions.listening(session, Key(seen.message.frames[0].exchange, id_))
+            is_unsure = not session.observed_start or session.unjudged.get("client") is not None
+            if listened is not None or is_unsure:
+                return ()
+        text = f"the server cancels {_cut(id_)}, which is no open subscriptions/listen"
+        return [self.finding(seen, text, pointer=_POINTER, related=() if asked is None else (asked.seq,))]
+
+
+# ---- what the rules ask
+
+
+def named_id(seen: Seen) -> Id | None:
+    """The id that a cancellation names; None where it can be none."""
+    value = member(seen.body.get("params"), "requestId")
+    return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def _named(seen: Seen, side: Side, id_: Id) -> Named | None:
+    """The last request of a side that has an id in this session."""
+    found = seen.session.used.get((seen.session.number, side, id_))
+    return None if found is None else Named(found[0], found[2])
+
+
+def _open(seen: Seen, side: Side, id_: Id) -> Named | None:
+    """The same, where it is open."""
+    found = _named(seen, side, id_)
+    waiting = None if found is None else seen.session.tables[side].get(found.key)
+    return found if found is not None and waiting is not None and waiting.request.seq == found.seq else None
+
+
+def _is_unknown(seen: Seen, id_: Id) -> bool:
+    """Whether no request of the sender ever had an id."""
+    sender, session = seen.message.sender, seen.session
+    if seen.era == "modern" and sender == "server":
+        return False  # of those `cancel/by-server` tells
+    if seen.cancels is not None or seen.id_state is not IdState.NEVER_SEEN or not is_of_session(seen):
+        return False
+    is_sure = len(session.used) < session.used.limit and not session.tables[sender].forgotten
+    return is_sure and session.unjudged.get(sender) is None and _named(seen, sender, id_) is None
+
+
+def _cut(id_: Id) -> str:
+    return short(id_.text)

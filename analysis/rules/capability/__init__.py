@@ -1,0 +1,1 @@
+"""The group `capability`: what each side has declared that it can do, and who goes beyond it."""

@@ -1,0 +1,263 @@
+"""Capabilities of the server: what clients ask it for, and what it serves."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.protocol.capabilities import Declared, has
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
+from analysis.rules.base import RACE_NS, WARNING, Rule
+from analysis.rules.error.codes import code_of, params_of, text_of
+from analysis.rules.finding import Finding, Level
+
+_METHOD_NOT_FOUND: Final = -32601
+_SHOULD: Final = until("2025-03-26")
+
+
+class _Undeclared(Rule):
+    """A request of the client that needs what the server did not declare."""
+
+    who = "client"
+    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING, MODERN_ERA: WARNING}
+    sender = "client"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        told = seen.session.declared.get(seen.era)
+        if told is None or seen.method not in told.gaps or not knows(seen, told):
+            return ()
+        text = f"{seen.method} is asked for, and the server declared no {METHODS[seen.method].gate}"
+        return [self.finding(seen, text, pointer="/method", related=(told.seq,))]
+
+
+class UndeclaredTools(_Undeclared):
+    """A client asks for tools of a server that declared none.
+
+    **Why it matters.** By its capabilities a server says what it has. What it is asked for beyond them fails, or works
+    by luck until the next version.
+
+    **On the wire.** `< {"id":1,"result":{…,"capabilities":{"prompts":{}}}}` … `> {"id":2,"method":"tools/list"}`
+
+    **Instead.** Look at the capabilities before the first request; where the server should have declared `tools`, the
+    mistake is its own.
+    """
+
+    id = "capability/undeclared-tools"
+    methods = frozenset({"tools/list", "tools/call"})
+    source = "2024-11-05 basic/lifecycle, server/tools"
+
+
+class UndeclaredResources(_Undeclared):
+    """A client asks for resources of a server that declared none.
+
+    **Why it matters.** By its capabilities a server says what it has. What it is asked for beyond them fails, or works
+    by luck until the next version.
+
+    **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":{}}}}` … `> {"id":2,"method":"resources/list"}`
+
+    **Instead.** Look at the capabilities before the first request.
+    """
+
+    id = "capability/undeclared-resources"
+    methods = frozenset({"resources/list", "resources/read", "resources/templates/list"})
+    source = "2024-11-05 basic/lifecycle, server/resources"
+
+
+class UndeclaredSubscribe(_Undeclared):
+    """A client subscribes to a resource of a server that did not declare subscriptions.
+
+    **Why it matters.** The server refuses it; or it says yes, and no update ever comes.
+
+    **On the wire.** `< {…,"capabilities":{"resources":{}}}` … `> {"id":3,"method":"resources/subscribe",…}`
+
+    **Instead.** Subscribe where `resources.subscribe` is `true`; elsewhere read again now and then.
+    """
+
+    id = "capability/undeclared-subscribe"
+    versions = HANDSHAKE_ERA
+    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    replaces = ("capability/undeclared-resources",)
+    methods = frozenset({"resources/subscribe", "resources/unsubscribe"})
+    source = "2024-11-05 server/resources"
+
+
+class UndeclaredPrompts(_Undeclared):
+    """A client asks for prompts of a server that declared none.
+
+    **Why it matters.** By its capabilities a server says what it has. What it is asked for beyond them fails, or works
+    by luck until the next version.
+
+    **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":{}}}}` … `> {"id":2,"method":"prompts/list"}`
+
+    **Instead.** Look at the capabilities before the first request.
+    """
+
+    id = "capability/undeclared-prompts"
+    methods = frozenset({"prompts/list", "prompts/get"})
+    source = "2024-11-05 basic/lifecycle, server/prompts"
+
+
+class UndeclaredCompletions(_Undeclared):
+    """A client asks for completions of a server that declared none.
+
+    **Why it matters.** It may do so at each key that its user presses, and each time in vain.
+
+    **On the wire.** `< {…,"capabilities":{"prompts":{}}}` … `> {"id":3,"method":"completion/complete",…}`
+
+    **Instead.** Ask where `completions` is declared. 2024-11-05 has no such capability, so there anybody may be asked.
+    """
+
+    id = "capability/undeclared-completions"
+    versions = since("2025-03-26")
+    levels: ClassVar[Mapping[Span, Level]] = {only("2025-03-26"): WARNING, MODERN_ERA: WARNING}
+    methods = frozenset({"completion/complete"})
+    source = "2025-03-26 server/utilities/completion"
+
+
+class UndeclaredLogging(_Undeclared):
+    """A client sets the level of log messages of a server that declared none.
+
+    **Why it matters.** The request fails, often as the first one after the handshake, and some clients give up there.
+
+    **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `> {"id":2,"method":"logging/setLevel",…}`
+
+    **Instead.** Set the level where `logging` is declared.
+    """
+
+    id = "capability/undeclared-logging"
+    versions = HANDSHAKE_ERA
+    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    methods = frozenset({"logging/setLevel"})
+    source = "2024-11-05 server/utilities/logging"
+
+
+_ASKED: Final = frozenset(
+    {
+        *UndeclaredTools.methods,
+        *UndeclaredResources.methods,
+        *UndeclaredSubscribe.methods,
+        *UndeclaredPrompts.methods,
+        *UndeclaredCompletions.methods,
+        *UndeclaredLogging.methods,
+    }
+)
+
+
+class ServedUndeclared(Rule):
+    """A server serves what it did not declare.
+
+    **Why it matters.** Clients go by the capabilities: what is not declared is not shown to anybody, and one day
+    somebody wonders why it is not used.
+
+    **On the wire.** `< {…,"capabilities":{}}` … `> {"id":2,"method":"tools/list"}` `< {"id":2,"result":{"tools":[…]}}`
+
+    **Instead.** Declare what there is: `"tools":{}`.
+    """
+
+    id = "capability/served-undeclared"
+    who = "server"
+    sender = "server"
+    methods = _ASKED
+    source = "2024-11-05 server/tools, server/resources, server/prompts; 2025-03-26 server/utilities/completion"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return method != "completion/complete" or like.rank != 0
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        told, request = seen.session.declared.get(seen.era), seen.request
+        if told is None or request is None or request.method not in told.gaps:
+            return ()
+        if seen.era == "handshake" and request.seq < seen.session.last_initialize:
+            return ()  # it was asked under another handshake
+        text = f"{request.method} is served, and {METHODS[request.method].gate} was not declared"
+        return [self.finding(seen, text, pointer="/result", related=(told.seq, request.seq))]
+
+
+_SERVED: Final = frozenset(
+    {
+        *("tools/list", "prompts/list", "resources/list"),
+        *("completion/complete", "logging/setLevel", "resources/subscribe"),
+        *("prompts/get", "resources/read", "resources/unsubscribe"),
+    }
+)
+_SERVED_BY_CLIENTS: Final = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
+
+
+class DeclaredNotServed(Rule):
+    """A server or a client has no method for what it declared.
+
+    **Why it matters.** A client shows its user a feature that fails whenever it is used. A server asks for roots, for a
+    completion or for input of the user in the middle of a call, and the call fails.
+
+    **On the wire.** `< {…,"capabilities":{"prompts":{}}}` … `> {"id":3,"method":"prompts/list"}`
+    `< {"id":3,"error":{"code":-32601,…}}`; or `> {…,"capabilities":{"roots":{}}}` … `< {"id":1,"method":"roots/list"}`
+    `> {"id":1,"error":{"code":-32601,…}}`
+
+    **Instead.** Answer, with an empty list where there is nothing, or do not declare it.
+    """
+
+    id = "capability/declared-not-served"
+    levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: WARNING}
+    methods = _SERVED | _SERVED_BY_CLIENTS
+    source = "2026-07-28 server/tools; 2024-11-05 basic/lifecycle, client/roots, client/sampling"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        if not METHODS[method].is_defined(like.rank):
+            return False
+        if like.message.sender == "client":
+            # Clients of the modern era are asked in results, and answer in the next request.
+            return method in _SERVED_BY_CLIENTS and like.era == "handshake"
+        return method in _SERVED and (method != "completion/complete" or like.rank != 0)
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or code_of(seen) != _METHOD_NOT_FOUND:
+            return ()
+        if seen.message.sender == "client":
+            session = seen.session
+            declared, told = session.client_capabilities or {}, session.last_initialize
+            is_refused = not _asks_for_more(request, declared) and told < request.seq
+        else:
+            by_server = seen.session.declared.get(seen.era)
+            if by_server is None:
+                return ()
+            declared, told = by_server.capabilities, by_server.seq
+            is_refused = not _is_about_one(seen, request) and told < seen.message.seq
+        gate = METHODS[request.method].gate
+        if not is_refused or not has(declared, gate):
+            return ()
+        text = f"{request.method} is refused with -32601, and {gate} was declared"
+        return [self.finding(seen, text, pointer="/error/code", related=(told, request.seq))]
+
+
+# ---- what the rules ask
+
+_NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
+"""Requests for a single item → the member that names it, and the word for it."""
+
+
+def _is_about_one(seen: Seen, request: Request) -> bool:
+    """Whether an error is about the item that was requested, not about the method."""
+    if request.method not in _NAMED:
+        return False
+    (member, kind), text = _NAMED[request.method], text_of(seen).replace(request.method, "")
+    name = params_of(request).get(member)
+    return kind in text or (isinstance(name, str) and bool(name) and name.casefold() in text)
+
+
+def _asks_for_more(request: Request, declared: dict[str, Any]) -> bool:
+    """Whether a request needs more of a client than the capability by which it can be asked at all."""
+    params = params_of(request)
+    wants_tools = request.method == "sampling/createMessage" and not {"tools", "toolChoice"}.isdisjoint(params)
+    return "task" in params or (wants_tools and not has(declared, "sampling.tools"))
+
+
+def knows(seen: Seen, told: Declared) -> bool:
+    """Whether a client that sends a request had provably read what the server declared, or had time enough to."""
+    if seen.era == "handshake" and seen.state != "ready":
+        return False
+    if seen.message.t_ns - told.t_ns > RACE_NS:
+        return True
+    # Another connection may be that of another client behind the same address.
+    return told.is_awaited and (seen.http is None or seen.era == "handshake" or seen.http.conn == told.conn)

@@ -1,0 +1,255 @@
+"""Declarations of capabilities: the objects in which client and server say what they can do."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+from analysis.conversation.message import Response, Side
+from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
+from analysis.protocol.json_pointer import step
+from analysis.protocol.revisions import MODERN, MODERN_ERA, REVISIONS, Span, since
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.repeats import Words
+from analysis.rules.support.eras import member, short
+
+_MODERN_POINTER: Final = "/params/_meta/" + CLIENT_CAPABILITIES.replace("/", "~1")
+_MOST: Final = 1000
+"""Names of one declaration that are looked at."""
+_TOLD: Final = 10
+
+_ALWAYS: Final = Span(0, MODERN)
+_KNOWN: Final[dict[Side, dict[str, Span]]] = {
+    "client": {
+        "experimental": _ALWAYS,
+        "roots": _ALWAYS,
+        "sampling": _ALWAYS,
+        "elicitation": Span(2, MODERN),
+        "tasks": Span(3, 3),
+        "extensions": Span(MODERN, MODERN),
+    },
+    "server": {
+        "experimental": _ALWAYS,
+        "logging": _ALWAYS,
+        "prompts": _ALWAYS,
+        "resources": _ALWAYS,
+        "tools": _ALWAYS,
+        "completions": Span(1, MODERN),
+        "tasks": Span(3, 3),
+        "extensions": Span(MODERN, MODERN),
+    },
+}
+_FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
+    "client": (("roots", "listChanged"),),
+    "server": (
+        ("prompts", "listChanged"),
+        ("resources", "listChanged"),
+        ("resources", "subscribe"),
+        ("tools", "listChanged"),
+    ),
+}
+
+
+class _Declaration(Rule):
+    """A rule about what is declared."""
+
+    of: ClassVar[Side | None] = None
+    """Whose declarations it is about; None for both."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if self.of not in (None, like.message.sender):
+            return False
+        if hook == "result":
+            return like.message.sender == "server" and method in ("initialize", "server/discover")
+        return like.message.sender == "client" and (method == "initialize" or like.era == "modern")
+
+    def goes_by(self, hook: str, method: str, like: Seen) -> Words | None:
+        if hook == "result":
+            return "result"
+        return "envelope" if like.era == "modern" and method != "initialize" else None
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None:
+            return ()
+        if request.method != "initialize":
+            found = request.meta.get(CLIENT_CAPABILITIES)
+            return self.look(seen, found, _MODERN_POINTER) if found and isinstance(found, dict) else ()
+        found = member(request.params, "capabilities")
+        return self.look(seen, found, "/params/capabilities") if isinstance(found, dict) else ()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        found = member(seen.body["result"], "capabilities")
+        return self.look(seen, found, "/result/capabilities") if isinstance(found, dict) else ()
+
+    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+        """What is wrong with a declaration, which stands at a place."""
+        raise NotImplementedError
+
+
+class NotAnObject(_Declaration):
+    """A capability is declared as something else than an object.
+
+    **Why it matters.** A typed reader refuses the whole handshake for it; one that looks for members of the object
+    finds none.
+
+    **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":true}}}`
+
+    **Instead.** An object, if an empty one: `"tools":{}`. Leave out what is not supported.
+    """
+
+    id = "capability/not-an-object"
+    replaces = ("schema/*",)
+    source = "2024-11-05 schema"
+
+    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+        types = {type(value) for value in capabilities.values()}
+        return () if types == {dict} else self._of(seen, capabilities, pointer)
+
+    def _of(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        for name, span in _KNOWN[seen.message.sender].items():
+            value = capabilities.get(name)
+            if value is not None and not isinstance(value, dict) and _defines(span, seen):
+                text = f"the capability {name} is {_kind(value)}, not an object"
+                yield self.finding(seen, text, pointer=f"{pointer}/{name}")
+
+
+class FlagNotBoolean(_Declaration):
+    """`listChanged` or `subscribe` of a capability is not a boolean.
+
+    **Why it matters.** Lenient readers convert it, each in its own way: in JavaScript `"no"` is true.
+
+    **On the wire.** `< {"id":1,"result":{…,"capabilities":{"resources":{"subscribe":"yes"}}}}`
+
+    **Instead.** `true`, or `false`, or nothing.
+    """
+
+    id = "capability/flag-not-boolean"
+    replaces = ("schema/*",)
+    source = "2024-11-05 schema"
+
+    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        for name, flag in _FLAGS[seen.message.sender]:
+            value = member(capabilities.get(name), flag)
+            if value is not None and not isinstance(value, bool):
+                text = f"{name}.{flag} is {_kind(value)}, not a boolean"
+                yield self.finding(seen, text, pointer=f"{pointer}/{name}/{flag}")
+
+
+class UnknownCapability(_Declaration):
+    """A capability is declared that the revision in force does not define.
+
+    **Why it matters.** The other side passes over it. That is legal; a typing mistake looks just the same. Capabilities
+    that only another revision defines are reported here, and not as `version/newer-member` as well.
+
+    **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
+
+    **Instead.** Nothing, if it is meant. What is your own goes under `experimental`, since 2026-07-28 also under
+    `extensions`.
+    """
+
+    id = "capability/unknown"
+    level = NOTE
+    once = True
+    source = "2024-11-05 schema"
+
+    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        known = _KNOWN[seen.message.sender]
+        if capabilities.keys() <= known.keys() and seen.rank is None:
+            return
+        told = 0
+        for name in islice(capabilities, _MOST):
+            span = known.get(name)
+            if span is None:
+                text = f"no revision defines the capability {short(name)!r} of a {seen.message.sender}"
+            elif seen.rank is None or _defines(span, seen) or _is_legacy(seen, name):
+                continue
+            else:
+                text = f"the capability {name} is {_when(span)}, not of {REVISIONS[_rank(seen) or 0]}"
+            yield self.finding(seen, text, pointer=f"{pointer}/{step(short(name))}")
+            told += 1
+            if told == _TOLD:
+                return
+
+
+class ElicitationWithoutMode(_Declaration):
+    """A client declares elicitation, and neither of its modes.
+
+    **Why it matters.** An empty object means forms. One with other members says that something is supported, and
+    not what: the server may ask for nothing.
+
+    **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"elicitation":{"forms":{}}}}}`
+
+    **Instead.** `"elicitation":{"form":{}}`, with `"url":{}` where the client can open pages.
+    """
+
+    id = "capability/elicitation-without-mode"
+    who = "client"
+    versions = since("2025-11-25")
+    of = "client"
+    source = "2025-11-25 client/elicitation"
+
+    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
+        elicitation = capabilities.get("elicitation")
+        if not isinstance(elicitation, dict) or not elicitation or "form" in elicitation or "url" in elicitation:
+            return ()
+        text = "elicitation is declared with neither form nor url"
+        return [self.finding(seen, text, pointer=f"{pointer}/elicitation")]
+
+
+class LegacyTasks(_Declaration):
+    """A server declares the tasks of 2025-11-25 in the modern era.
+
+    **Why it matters.** They are gone: no client of this revision looks for that capability, and no task is ever made.
+
+    **On the wire.** `< {"id":1,"result":{"resultType":"complete",…,"capabilities":{"tasks":{…}}}}`
+
+    **Instead.** Declare the extension: `"extensions":{"io.modelcontextprotocol/tasks":{}}`.
+    """
+
+    id = "capability/legacy-tasks"
+    who = "server"
+    versions = MODERN_ERA
+    level = WARNING
+    of = "server"
+    methods = frozenset({"server/discover"})
+    source = "2026-07-28 changelog (SEP-2663)"
+
+    def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if "tasks" in capabilities:
+            text = "the capability tasks is of 2025-11-25; now it is an extension"
+            yield self.finding(seen, text, pointer=f"{pointer}/tasks")
+
+
+# ---- what the rules ask
+
+
+def _rank(seen: Seen) -> int | None:
+    """The revision whose capabilities count: one that has no handshake is read as the newest that has."""
+    return seen.rank if seen.rank is None or seen.era == "modern" else min(seen.rank, MODERN - 1)
+
+
+def _defines(span: Span, seen: Seen) -> bool:
+    rank = _rank(seen)
+    return span == _ALWAYS if rank is None else span.first <= rank <= span.last
+
+
+def _is_legacy(seen: Seen, name: str) -> bool:
+    """Whether another rule tells of it, and in a louder voice."""
+    return name == "tasks" and isinstance(seen.message, Response) and seen.era == "modern"
+
+
+def _when(span: Span) -> str:
+    if span.first == span.last:
+        return f"of {REVISIONS[span.first]}"
+    return f"of {REVISIONS[span.first]} and later"
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, dict):
+        return "an object"
+    return "an array" if isinstance(value, list) else "a number"

@@ -1,0 +1,256 @@
+"""Capabilities of the client: what servers ask it for, and what it does for them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final, NamedTuple
+
+from analysis.conversation.message import Request
+from analysis.conversation.session import CLIENT_CAPABILITIES, Seen, State
+from analysis.protocol.capabilities import lacks
+from analysis.protocol.revisions import HANDSHAKE_ERA, Span, between, only, since, until
+from analysis.rules.base import ERROR, WARNING, Rule
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.eras import member
+from analysis.rules.support.inputs import METHODS as INTERIM
+from analysis.rules.support.inputs import input_requests
+
+SETTLED: Final[frozenset[State]] = frozenset({"init-answered", "ready"})
+"""States in which the server has provably read what the client declared."""
+_SHOULD: Final = until("2025-03-26")
+_MODES: Final = 3
+"""Rank of the revision that brought modes of elicitation, and tools in sampling."""
+
+
+class _Need(NamedTuple):
+    """What a request of the server needs that the client did not declare."""
+
+    capability: str
+    is_grave: bool
+    """Whether the client is told to refuse it."""
+
+
+class _Undeclared(Rule):
+    """A request of the server that needs what the client did not declare."""
+
+    who = "server"
+    sender = "server"
+    era = "handshake"
+    states = SETTLED
+    capabilities: frozenset[str] = frozenset()
+    """Those that it is about."""
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        need = None if request is None else _need(request, seen)
+        if request is None or need is None or need.capability not in self.capabilities:
+            return ()
+        text = f"{request.method} needs {need.capability}, and the client did not declare it"
+        related = () if seen.session.last_initialize < 0 else (seen.session.last_initialize,)
+        return [self.finding(seen, text, pointer="/method", related=related)]
+
+
+class UndeclaredRoots(_Undeclared):
+    """A server asks for the roots of a client that did not declare any.
+
+    **Why it matters.** The client answers with an error at best; some answer nothing, and the server waits.
+
+    **On the wire.** `> {"id":0,"method":"initialize","params":{…,"capabilities":{}}}` …
+    `< {"id":1,"method":"roots/list"}`
+
+    **Instead.** Ask where `roots` is declared, and do without them elsewhere.
+    """
+
+    id = "capability/undeclared-roots"
+    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    methods = frozenset({"roots/list"})
+    capabilities = frozenset({"roots"})
+    source = "2024-11-05 client/roots"
+
+
+class UndeclaredSampling(_Undeclared):
+    """A server asks for a completion by the model of a client that did not declare sampling.
+
+    **Why it matters.** Most clients have none. The request fails, and with it the call that it was made for.
+
+    **On the wire.** `> {"id":0,"method":"initialize","params":{…,"capabilities":{}}}` …
+    `< {"id":1,"method":"sampling/createMessage",…}`
+
+    **Instead.** Ask where `sampling` is declared; elsewhere tell the model in a result what is needed.
+    """
+
+    id = "capability/undeclared-sampling"
+    versions = HANDSHAKE_ERA
+    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    methods = frozenset({"sampling/createMessage"})
+    capabilities = frozenset({"sampling"})
+    source = "2024-11-05 client/sampling"
+
+
+class UndeclaredSamplingTools(_Undeclared):
+    """A server gives tools to the model of a client that did not declare that it can.
+
+    **Why it matters.** A client that does not know `tools` lets the model answer without them, and the answer looks
+    right.
+
+    **On the wire.** `> …"capabilities":{"sampling":{}}` …
+    `< {"id":1,"method":"sampling/createMessage","params":{…,"tools":[…]}}`
+
+    **Instead.** Send `tools` and `toolChoice` where `sampling.tools` is declared.
+    """
+
+    id = "capability/undeclared-sampling-tools"
+    versions = only("2025-11-25")
+    methods = frozenset({"sampling/createMessage"})
+    capabilities = frozenset({"sampling.tools"})
+    source = "2025-11-25 client/sampling"
+
+
+class UndeclaredSamplingContext(Rule):
+    """A server wants the context of servers in a completion, and the client did not declare that it gives any.
+
+    **Why it matters.** The client leaves the context out without a word, and the model answers without it.
+
+    **On the wire.** `> …"capabilities":{"sampling":{}}` …
+    `< {"id":1,"method":"sampling/createMessage","params":{…,"includeContext":"thisServer"}}`
+
+    **Instead.** Put what the model should know into the messages. `includeContext` is on its way out.
+    """
+
+    id = "capability/undeclared-sampling-context"
+    who = "server"
+    versions = since("2025-11-25")
+    level = WARNING
+    sender = "server"
+    members = frozenset({"inputRequests", "includeContext"})
+    source = "2025-11-25 client/sampling"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if hook == "result":
+            return like.era == "modern" and method in INTERIM
+        return like.era == "handshake" and method == "sampling/createMessage" and like.state in SETTLED
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        if seen.request is not None and _wants_context(seen.request.params):
+            yield from self._look(seen, seen.session.client_capabilities, "/params")
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None:
+            return ()
+        declared = request.meta.get(CLIENT_CAPABILITIES)
+        asked = [one for one in input_requests(seen) if one[1] == "sampling/createMessage" and _wants_context(one[2])]
+        return [one for pointer, _, _ in asked for one in self._look(seen, declared, f"{pointer}/params")]
+
+    def _look(self, seen: Seen, declared: object, pointer: str) -> Iterator[Finding]:
+        if isinstance(declared, dict) and not lacks(declared, "sampling") and lacks(declared, "sampling.context"):
+            text = "includeContext needs sampling.context, and the client did not declare it"
+            yield self.finding(seen, text, pointer=f"{pointer}/includeContext")
+
+
+class UndeclaredElicitation(_Undeclared):
+    """A server asks the user of a client that did not declare elicitation.
+
+    **Why it matters.** The client has no dialog: it refuses, or is silent, and the call that needs the answer hangs.
+
+    **On the wire.** `> {"id":0,"method":"initialize","params":{…,"capabilities":{}}}` …
+    `< {"id":1,"method":"elicitation/create",…}`
+
+    **Instead.** Ask where `elicitation` is declared; elsewhere say in the result of the tool what is missing.
+    """
+
+    id = "capability/undeclared-elicitation"
+    versions = between("2025-06-18", "2025-11-25")
+    methods = frozenset({"elicitation/create"})
+    capabilities = frozenset({"elicitation"})
+    source = "2025-06-18 client/elicitation"
+
+
+class UndeclaredElicitationMode(_Undeclared):
+    """A server asks the user in a mode that the client did not declare.
+
+    **Why it matters.** A client of forms has no way to open a page, and one of pages none to show a form.
+
+    **On the wire.** `> …"capabilities":{"elicitation":{}}` …
+    `< {"method":"elicitation/create","params":{"mode":"url",…}}`
+
+    **Instead.** Ask in a mode that is declared; `{}` stands for forms.
+    """
+
+    id = "capability/undeclared-elicitation-mode"
+    versions = only("2025-11-25")
+    methods = frozenset({"elicitation/create"})
+    capabilities = frozenset({"elicitation.url", "elicitation.form"})
+    source = "2025-11-25 client/elicitation"
+
+
+class UndeclaredAccepted(Rule):
+    """A client does for a server what it did not declare that it can do.
+
+    **Why it matters.** Other servers will not ask, and do without something that would have worked. Where a revision
+    tells the client to refuse, there was a reason: nobody agreed to run those tools, or to open that page.
+
+    **On the wire.** `> …"capabilities":{}` … `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[]}}`
+
+    **Instead.** Declare it, or refuse it: -32601, and -32602 for a mode that is not declared.
+    """
+
+    id = "capability/undeclared-accepted"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    sender = "client"
+    era = "handshake"
+    states = SETTLED
+    methods = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
+    source = "2025-11-25 client/sampling, client/elicitation"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        need = None if request is None or request.seq < seen.session.last_initialize else _need(request, seen)
+        if request is None or need is None:
+            return ()
+        text = f"{request.method} is answered with a result, and {need.capability} was not declared"
+        level = ERROR if need.is_grave else WARNING
+        return [self.finding(seen, text, pointer="/result", related=(request.seq,), level=level)]
+
+
+# ---- what the rules ask
+
+
+def _need(request: Request, seen: Seen) -> _Need | None:
+    """What a request of the server needs that the client surely did not declare."""
+    declared, method, rank = seen.session.client_capabilities, request.method, seen.rank
+    if declared is None:
+        return None
+    if method == "roots/list":
+        return _Need("roots", is_grave=False) if lacks(declared, "roots") else None
+    if method == "sampling/createMessage":
+        return _sampling(request.params, declared, rank)
+    if rank is None or rank < 2:
+        return None  # elicitation came later
+    if lacks(declared, "elicitation"):
+        return _Need("elicitation", is_grave=False)
+    return _mode(request.params, declared) if rank == _MODES else None
+
+
+def _sampling(params: object, declared: dict[str, Any], rank: int | None) -> _Need | None:
+    if rank == _MODES and isinstance(params, dict) and lacks(declared, "sampling.tools"):
+        has_tools = params.get("tools") is not None or params.get("toolChoice") is not None
+        if has_tools and not lacks(declared, "sampling"):
+            return _Need("sampling.tools", is_grave=True)
+    return _Need("sampling", is_grave=False) if lacks(declared, "sampling") else None
+
+
+def _mode(params: object, declared: dict[str, Any]) -> _Need | None:
+    elicitation, mode = declared.get("elicitation"), member(params, "mode")
+    if not isinstance(elicitation, dict) or not isinstance(params, dict):
+        return None
+    if mode == "url":
+        return _Need("elicitation.url", is_grave=True) if lacks(declared, "elicitation.url") else None
+    is_form = mode == "form" or "mode" not in params
+    if is_form and "url" in elicitation and lacks(declared, "elicitation.form"):
+        return _Need("elicitation.form", is_grave=True)
+    return None
+
+
+def _wants_context(params: object) -> bool:
+    wanted = member(params, "includeContext")
+    return isinstance(wanted, str) and wanted in ("thisServer", "allServers")

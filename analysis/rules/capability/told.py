@@ -1,0 +1,215 @@
+"""Capabilities behind notifications, and those of tasks, which either side may have."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.protocol.capabilities import lacks
+from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.protocol.revisions import HANDSHAKE_ERA, only
+from analysis.rules.base import WARNING, Rule
+from analysis.rules.capability.asked import knows
+from analysis.rules.capability.needed import SETTLED
+from analysis.rules.finding import Finding
+
+_HELD: Final = 100
+"""Log messages before the capabilities that are remembered."""
+_TASKS: Final = only("2025-11-25")
+
+
+class _Told(Rule):
+    """A notification of the server that needs what it did not declare."""
+
+    who = "server"
+    sender = "server"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        told = seen.session.declared.get(seen.era)
+        method = _notified(seen)
+        if told is None or method not in told.gaps:
+            return ()
+        return [self.told(seen, method, told.seq)]
+
+    def told(self, seen: Seen, method: str, declaration: int) -> Finding:
+        """That it was not declared."""
+        text = f"{method} is sent, and {METHODS[method].gate} was not declared"
+        return self.finding(seen, text, pointer="/method", related=(declaration,))
+
+
+class UndeclaredLogMessages(_Told):
+    """A server sends log messages and did not declare logging.
+
+    **Why it matters.** The client has no place for them and never sets a level: they are lost, or shown as errors.
+
+    **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `< {"method":"notifications/message",…}`
+
+    **Instead.** Declare `"logging":{}`, or write to stderr.
+    """
+
+    id = "capability/undeclared-log-messages"
+    methods = frozenset({"notifications/message", "initialize"})
+    source = "2024-11-05 server/utilities/logging"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if seen.era == "modern" or seen.state in SETTLED:
+            return super().on_notification(seen)
+        if _notified(seen) in self.methods:
+            held: list[Seen] = self.memory(seen.session, list)
+            if len(held) < _HELD:
+                held.append(seen)
+        return ()
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        held: list[Seen] = self.memory(seen.session, list)
+        told = seen.session.declared.get("handshake")
+        if told is not None and "notifications/message" in told.gaps and seen.session.state in SETTLED:
+            for one in held:
+                yield self.told(one, "notifications/message", told.seq)
+        held.clear()
+
+
+class UndeclaredListChanged(_Told):
+    """A server tells that a list has changed, and did not declare that it would.
+
+    **Why it matters.** A client that was told of no changes keeps the list that it has.
+
+    **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `< {"method":"notifications/tools/list_changed"}`
+
+    **Instead.** Declare `"tools":{"listChanged":true}`.
+    """
+
+    id = "capability/undeclared-list-changed"
+    level = WARNING
+    methods = frozenset(
+        {
+            *("notifications/tools/list_changed", "notifications/prompts/list_changed"),
+            "notifications/resources/list_changed",
+        }
+    )
+    source = "2024-11-05 server/tools, server/resources"
+
+
+class UndeclaredResourceUpdates(_Told):
+    """A server tells that a resource has changed, and did not declare subscriptions.
+
+    **Why it matters.** Nobody can have subscribed, so nobody listens.
+
+    **On the wire.** `< {…,"capabilities":{"resources":{}}}` … `< {"method":"notifications/resources/updated",…}`
+
+    **Instead.** Declare `"resources":{"subscribe":true}`, and tell those who subscribe.
+    """
+
+    id = "capability/undeclared-resource-updates"
+    level = WARNING
+    methods = frozenset({"notifications/resources/updated"})
+    source = "2024-11-05 server/resources"
+
+
+class UndeclaredRootsChanged(Rule):
+    """A client tells that its roots have changed, and did not declare that it would.
+
+    **Why it matters.** A server that was told of no changes keeps the roots that it has.
+
+    **On the wire.** `> …"capabilities":{"roots":{}}` … `> {"method":"notifications/roots/list_changed"}`
+
+    **Instead.** Declare `"roots":{"listChanged":true}`.
+    """
+
+    id = "capability/undeclared-roots-changed"
+    who = "client"
+    versions = HANDSHAKE_ERA
+    level = WARNING
+    sender = "client"
+    era = "handshake"
+    states = SETTLED
+    methods = frozenset({"notifications/roots/list_changed"})
+    source = "2024-11-05 client/roots"
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        declared = seen.session.client_capabilities
+        if declared is not None and lacks(declared, "roots.listChanged"):
+            text = "the roots are said to have changed, and roots.listChanged was not declared"
+            yield self.finding(seen, text, pointer="/method", related=(seen.session.last_initialize,))
+
+
+class UndeclaredTask(Rule):
+    """A request is to be run as a task, and the other side did not declare that it can.
+
+    **Why it matters.** It ignores `task` and answers when it is done: who asked waits for a task, and gets a result.
+
+    **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `> {"method":"tools/call","params":{…,"task":{}}}`
+
+    **Instead.** Send `task` where `tasks.requests` of the other side names the method.
+    """
+
+    id = "capability/undeclared-task"
+    versions = _TASKS
+    methods = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
+    era = "handshake"
+    states = SETTLED
+    source = "2025-11-25 basic/utilities/tasks"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return like.message.sender in METHODS[method].senders(like.rank)
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        params = seen.body.get("params")
+        if not isinstance(params, dict) or "task" not in params:
+            return ()
+        return self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        path = f"tasks.requests.{seen.method.replace('/', '.')}"
+        if seen.message.sender == "client":
+            told = seen.session.declared.get("handshake")
+            if told is None or not lacks(told.capabilities, path) or not knows(seen, told):
+                return
+            level = None
+        elif seen.session.client_capabilities is None or not lacks(seen.session.client_capabilities, path):
+            return
+        else:
+            level = WARNING
+        text = f"{seen.method} is to be run as a task, and {path} was not declared"
+        yield self.finding(seen, text, pointer="/params/task", level=level)
+
+
+class UndeclaredTasksMethod(Rule):
+    """A method of tasks is asked for, and the other side did not declare it.
+
+    **Why it matters.** It has no tasks, or none that can be listed or cancelled: the request fails.
+
+    **On the wire.** `< {…,"capabilities":{"tasks":{}}}` … `> {"id":4,"method":"tasks/list"}`
+
+    **Instead.** Ask for `tasks/list` and `tasks/cancel` where `tasks.list` and `tasks.cancel` are declared.
+    """
+
+    id = "capability/undeclared-tasks-method"
+    versions = _TASKS
+    methods = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
+    era = "handshake"
+    states = SETTLED
+    source = "2025-11-25 basic/utilities/tasks"
+
+    def on_request(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.message
+        if not isinstance(request, Request):
+            return
+        gate = METHODS[request.method].gate
+        if seen.message.sender == "client":
+            told = seen.session.declared.get("handshake")
+            is_gap = told is not None and request.method in told.gaps and knows(seen, told)
+        else:
+            declared = seen.session.client_capabilities
+            is_gap = declared is not None and lacks(declared, gate)
+        if is_gap:
+            text = f"{request.method} is asked for, and the other side declared no {gate}"
+            yield self.finding(seen, text, pointer="/method")
+
+
+# ---- what the rules ask
+
+
+def _notified(seen: Seen) -> str:
+    """The notification that is meant, whatever it is called."""
+    return UNPREFIXED.get(seen.method, seen.method)

@@ -1,0 +1,1 @@
+"""The group `elicitation`: what a server has the user asked for, and what comes of it."""

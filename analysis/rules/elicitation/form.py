@@ -1,0 +1,262 @@
+"""Forms that a server has the user fill in."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from analysis.conversation.session import Seen
+from analysis.protocol.json_pointer import step
+from analysis.protocol.revisions import MODERN_ERA, REVISIONS, since
+from analysis.rules.base import NOTE, WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.support.asked import Question
+from analysis.rules.support.eras import member
+from analysis.rules.support.inputs import METHODS
+
+CREATE: Final = "elicitation/create"
+FIELDS: Final = 1_000
+"""Fields of one form that are looked at."""
+TEXT: Final = 10_000
+"""Characters of a text that are looked at."""
+PAGE: Final = "2025-06-18 client/elicitation"
+MODES: Final = REVISIONS.index("2025-11-25")
+
+_FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
+_PRIMITIVES: Final = ("number", "integer", "boolean")
+_NAMES: Final = (
+    r"\b(?:pass ?words?|pass ?phrases?|secrets?|api ?keys?|access ?tokens?|private ?keys?|card ?numbers?|cvv|pin)\b"
+)
+_SENSITIVE: Final = re.compile(_NAMES).search
+_CLAUSES: Final = re.compile(r"[.;!?\n]|\bbut\b|, (?=(?:please )?(?:enter|type|give|use|provide)\b)").split
+_VERBS: Final = (
+    "add|ask|contain|disclos|enter|fill|giv|includ|past|provid|put|reveal|send|shar|stor|submit|tell|typ|us|writ"
+)
+# "Never enter your PIN here" takes the rest of its clause with it; "not your password" only itself.
+_FORBIDDEN: Final = re.compile(
+    rf"\b(?:never|avoid|not|do ?nt|\w+n['’]t)(?: \w+){{0,3}}? (?:{_VERBS})(?:e|s|es|ed|ing|ting)?\b.*"
+).sub
+_LACKING: Final = re.compile(
+    rf"\b(?:no|not|without|except|other than|instead of)(?: (?:an?|any|the|your|my|real|actual))* {_NAMES}"
+).sub
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
+_URL: Final = re.compile(r"(?i)\bhttps?://\S").search
+
+
+class Asked(Question):
+    """What the rules about elicitations have in common."""
+
+    about = CREATE
+    methods: ClassVar[frozenset[str] | None] = frozenset({CREATE, *METHODS})
+
+
+class Form(Asked):
+    """What the rules about forms have in common."""
+
+    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if not is_url(seen, params):
+            yield from self.most(self.form(seen, params, pointer))
+
+    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        """One form."""
+        raise NotImplementedError
+
+
+class SchemaNotFlat(Form):
+    """A form asks for something other than texts, numbers, booleans and choices.
+
+    **Why it matters.** Clients draw a field for each member. They have none for what is nested, and refuse the form.
+
+    **On the wire.** `…"requestedSchema":{"type":"object","properties":{"address":{"type":"object",…}}}`
+
+    **Instead.** One level of members: `"street":{"type":"string"}`. Formats are email, uri, date and date-time.
+    Since 2025-11-25 several of a list may be chosen: an array whose `items` have `enum` or `anyOf`.
+    """
+
+    id = "elicitation/schema-not-flat"
+    versions = since("2025-06-18")
+    replaces = ("schema/*",)
+    source = "2025-06-18 client/elicitation, schema"
+
+    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        schema = params.get("requestedSchema")
+        if not isinstance(schema, dict):
+            return
+        at = f"{pointer}/requestedSchema"
+        if schema.get("type") != "object":
+            yield self.finding(seen, "the schema of a form is not that of an object", pointer=f"{at}/type")
+        if not isinstance(schema.get("properties"), dict):
+            yield self.finding(seen, "the schema of a form has no properties", pointer=f"{at}/properties")
+        for name, field in fields_of(params):
+            fault = _fault(field, seen.rank)
+            if fault is not None:
+                yield self.finding(seen, f"a field of a form {fault}", pointer=f"{at}/properties/{step(name, 200)}")
+
+
+class RequiredUnknown(Form):
+    """A form requires a field that it does not have.
+
+    **Why it matters.** No answer can fit it: the user cannot fill in what is not shown.
+
+    **On the wire.** `…"requestedSchema":{"type":"object","properties":{"name":{…}},"required":["email"]}`
+
+    **Instead.** Name fields of `properties` alone in `required`.
+    """
+
+    id = "elicitation/required-unknown"
+    versions = since("2025-06-18")
+    level = WARNING
+    source = PAGE
+
+    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        schema = params.get("requestedSchema")
+        required, properties = member(schema, "required"), member(schema, "properties")
+        if not isinstance(required, list) or not isinstance(properties, dict):
+            return
+        for index, name in enumerate(required[:FIELDS]):
+            if isinstance(name, str) and name not in properties:
+                at = f"{pointer}/requestedSchema/required/{index}"
+                yield self.finding(seen, "a field is required that the form does not have", pointer=at)
+
+
+class Sensitive(Form):
+    """A form asks for a secret.
+
+    **Why it matters.** What is filled in goes through the client, its logs, and perhaps its model.
+
+    **On the wire.** `…"requestedSchema":{"type":"object","properties":{"password":{"type":"string"}}}`
+
+    **Instead.** Send the user to a page of your own, by an elicitation with `"mode":"url"`, or by OAuth. A text that
+    warns against entering a secret is not reported, nor is a checkbox or a choice.
+    """
+
+    id = "elicitation/sensitive"
+    versions = since("2025-06-18")
+    level = WARNING
+    source = PAGE
+
+    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        for name, field in fields_of(params):
+            if member(field, "type") == "boolean" or isinstance(member(field, "enum") or member(field, "oneOf"), list):
+                continue
+            texts = (name, member(field, "title"), member(field, "description"))
+            if any(isinstance(text, str) and _asks_for_secret(text) for text in texts):
+                at = f"{pointer}/requestedSchema/properties/{step(name, 200)}"
+                yield self.finding(seen, "a field of a form asks for what looks like a secret", pointer=at)
+
+
+class ClickableUrl(Form):
+    """A form shows a URL.
+
+    **Why it matters.** Users click what looks like a link. In a form nobody has checked where it leads.
+
+    **On the wire.** `…"message":"Sign in at https://example.com first"`
+
+    **Instead.** Ask with `"mode":"url"`, which shows where it leads and asks for consent.
+    """
+
+    id = "elicitation/clickable-url"
+    versions = since("2025-11-25")
+    level = WARNING
+    source = "2025-11-25 client/elicitation"
+
+    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if _has_url(params.get("message")):
+            yield self.finding(seen, "the message of a form has a URL", pointer=f"{pointer}/message")
+        for name, field in fields_of(params):
+            for key in ("title", "description"):
+                if _has_url(member(field, key)):
+                    at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/{key}"
+                    yield self.finding(seen, f"the {key} of a field has a URL", pointer=at)
+
+
+class LegacyEnumNames(Form):
+    """A choice has its titles in `enumNames`.
+
+    **Why it matters.** It is how 2025-06-18 did it; clients may show the bare values.
+
+    **On the wire.** `{"type":"string","enum":["r","g"],"enumNames":["Red","Green"]}`
+
+    **Instead.** `{"type":"string","oneOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}]}`
+    """
+
+    id = "elicitation/legacy-enum-names"
+    versions = since("2025-11-25")
+    level = NOTE
+    source = "2025-11-25 schema"
+
+    def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        for name, field in fields_of(params):
+            if isinstance(field, dict) and "enumNames" in field:
+                at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
+                yield self.finding(seen, "enumNames is how an older revision gave titles", pointer=at)
+
+
+class IdInModern(Asked):
+    """An elicitation has an `elicitationId`.
+
+    **Why it matters.** 2026-07-28 has no use for it: nothing says any more that an elicitation is complete.
+
+    **On the wire.** `…"inputRequests":{"q":{"method":"elicitation/create","params":{"elicitationId":"e1",…}}}`
+
+    **Instead.** Leave it out; the key of `inputRequests` ties question and answer.
+    """
+
+    id = "elicitation/id-in-modern"
+    versions = MODERN_ERA
+    level = NOTE
+    source = "2026-07-28 changelog"
+
+    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if "elicitationId" in params:
+            yield self.finding(seen, "there is no elicitationId any more", pointer=f"{pointer}/elicitationId")
+
+
+# ---- what the rules ask
+
+
+def is_url(seen: Seen, params: dict[str, Any]) -> bool:
+    """Whether an elicitation leads to a page, in revisions that know such."""
+    return params.get("mode") == "url" and (seen.rank is None or seen.rank >= MODES)
+
+
+def fields_of(params: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The fields of a form."""
+    properties = member(params.get("requestedSchema"), "properties")
+    return [*properties.items()][:FIELDS] if isinstance(properties, dict) else []
+
+
+def _fault(field: object, rank: int | None) -> str | None:
+    """What is wrong with a field; None for nothing."""
+    if not isinstance(field, dict):
+        return "is no schema"
+    if "$ref" in field:
+        return "refers to another schema"
+    type_ = field.get("type")
+    if type_ in _PRIMITIVES:
+        return None
+    if type_ == "string":
+        format_ = field.get("format")
+        return None if format_ is None or format_ in _FORMATS else "is of a format that forms do not have"
+    if type_ == "array" and (rank is None or rank >= MODES):
+        return None if _is_choice(field.get("items")) else "is an array of something other than choices"
+    return "is nested" if type_ in ("object", "array") else "is neither text, number, boolean nor choice"
+
+
+def _is_choice(items: object) -> bool:
+    return isinstance(member(items, "enum"), list) or isinstance(member(items, "anyOf"), list)
+
+
+def _asks_for_secret(text: str) -> bool:
+    """Whether a text names a secret without saying that it must not be entered."""
+    words = _words(text)
+    if not _SENSITIVE(words):
+        return False
+    return any(_SENSITIVE(_FORBIDDEN("", _LACKING("", clause))) for clause in _CLAUSES(words))
+
+
+def _words(text: str) -> str:
+    return _CAMEL(" ", text[:TEXT]).replace("_", " ").replace("-", " ").lower()
+
+
+def _has_url(text: object) -> bool:
+    return isinstance(text, str) and _URL(text, 0, TEXT) is not None

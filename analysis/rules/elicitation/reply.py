@@ -1,0 +1,92 @@
+"""What users answer, as their clients tell it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from analysis.conversation.session import Seen
+from analysis.json_schema.validator import schema_of
+from analysis.protocol.revisions import Span, only, since
+from analysis.rules.base import NOTE, WARNING
+from analysis.rules.elicitation.form import CREATE, PAGE, is_url
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.asked import Reply
+from analysis.rules.support.eras import member
+from analysis.rules.support.inputs import METHODS
+
+_NO: Final = ("decline", "cancel")
+
+
+class _Reply(Reply):
+    """What the rules here have in common."""
+
+    about = CREATE
+    methods = frozenset({CREATE, "tasks/result", *METHODS})
+    versions = since("2025-06-18")
+    level = WARNING
+    source = PAGE
+
+
+class AcceptWithoutContent(_Reply):
+    """A form is accepted, and what was filled in is missing.
+
+    **Why it matters.** The server has consent and no data.
+
+    **On the wire.** `> {"id":1,"result":{"action":"accept"}}` to a form
+
+    **Instead.** Send `content`, an empty object where nothing was filled in.
+    """
+
+    id = "elicitation/accept-without-content"
+
+    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        if reply.get("action") != "accept" or "content" in reply or is_url(seen, asked):
+            return
+        level = None if member(asked.get("requestedSchema"), "required") else NOTE
+        yield self.finding(seen, "a form is accepted without content", pointer=pointer, level=level)
+
+
+class ContentMismatch(_Reply):
+    """What was filled in does not fit the form.
+
+    **Why it matters.** The server gets what it cannot use. Either side should have checked.
+
+    **On the wire.** a form requires `email`, `> {"id":1,"result":{"action":"accept","content":{}}}`
+
+    **Instead.** Have the user complete the form before it is sent.
+    """
+
+    id = "elicitation/content-mismatch"
+
+    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        content, requested = reply.get("content"), asked.get("requestedSchema")
+        if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(seen, asked):
+            return
+        schema = schema_of(requested) if isinstance(requested, dict) else None
+        refusal = schema.refusal(content) if schema is not None else None
+        if refusal is not None:
+            text = f"content does not fit the form: {refusal.text}"
+            related = () if seen.exchange is None else (seen.exchange.request.seq,)
+            yield self.finding(seen, text, pointer=f"{pointer}/content{refusal.pointer}", related=related)
+
+
+class ContentUnexpected(_Reply):
+    """An answer has content where there is nothing to tell.
+
+    **Why it matters.** The user has declined, or was sent to a page: what was typed until then is nobody's business.
+
+    **On the wire.** `> {"id":1,"result":{"action":"decline","content":{"email":"…"}}}`
+
+    **Instead.** Send `content` with the `accept` of a form alone.
+    """
+
+    id = "elicitation/content-unexpected"
+    levels: ClassVar[Mapping[Span, Level]] = {only("2025-06-18"): NOTE}
+    source = "2025-06-18 client/elicitation; 2025-11-25 schema ElicitResult"
+
+    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        action = reply.get("action")
+        if reply.get("content") is None:
+            return
+        if action in _NO or (action == "accept" and is_url(seen, asked)):
+            what = "a page" if action == "accept" else f"the answer {action}"
+            yield self.finding(seen, f"there is content with {what}", pointer=f"{pointer}/content")

@@ -1,0 +1,1 @@
+"""The group `error`: codes of errors, and what has to be said beside them."""

@@ -1,0 +1,355 @@
+"""Errors that answer a particular question: which code and data belong to it."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.error.codes import (
+    NOT_FOUND,
+    PARAMS,
+    PARSE,
+    RESOURCE,
+    URL_ELICITATION,
+    VERSION,
+    code_of,
+    data_of,
+    params_of,
+    shown,
+    text_of,
+)
+from analysis.rules.finding import Finding, Level
+
+
+class PingRefused(Rule):
+    """A `ping` is answered with an error.
+
+    **Why it matters.** A peer that checks whether the other side is alive takes an error for a no: some hosts end the
+    session or restart the server.
+
+    **On the wire.** `> {"id":4,"method":"ping"}` `< {"id":4,"error":{"code":-32601,"message":"Method not found"}}`
+
+    **Instead.** `< {"id":4,"result":{}}`, at once and in any state, even before `initialize`.
+    """
+
+    id = "error/ping-refused"
+    versions = HANDSHAKE_ERA
+    methods = frozenset({"ping"})
+    source = "2024-11-05 basic/utilities/ping"
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        # The HTTP status of a message in a response body is known only when the response is over.
+        is_body = seen.message.sender == "server" and seen.message.frames[0].unit == "http_body"
+        return () if is_body else self._look(seen)
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message knows it
+        if http.status is None or http.status >= 400:
+            return ()  # HTTP refused it: the session has ended, or the credentials are not valid
+        said = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
+        return [one for seen in said if self._holds(seen) for one in self._look(seen)]
+
+    def _holds(self, seen: Seen) -> bool:
+        return seen.method == "ping" and self.versions.holds(seen.rank, seen.era)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        code, exchange = code_of(seen), seen.exchange
+        if code in (None, PARSE) or exchange is None or exchange.cancelled_ns is not None or "result" in seen.body:
+            return
+        if isinstance(exchange.request.body.get("params", {}), dict):
+            text = f"a ping is answered with error {shown(code)}; the answer must be an empty result"
+            yield self.finding(seen, text, pointer="/error", related=(exchange.request.seq,))
+
+
+class ResourceNotFoundCode(Rule):
+    """A resource that does not exist is refused with another code than that for it.
+
+    **Why it matters.** By the code a client tells "no such resource" from a failure, and drops the resource from its
+    list or tries again.
+
+    **On the wire.** `> {"id":2,"method":"resources/read","params":{"uri":"file:///gone"}}`
+    `< {"id":2,"error":{"code":-32603,"message":"Resource not found"}}`
+
+    **Instead.** -32002 up to 2025-11-25, and -32602 since 2026-07-28.
+    """
+
+    id = "error/resource-not-found-code"
+    who = "server"
+    levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: NOTE}
+    methods = frozenset({"resources/read"})
+    source = "2024-11-05 server/resources; 2026-07-28 server/resources"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code, request = code_of(seen), seen.request
+        if code is None or code == RESOURCE or request is None or seen.message.sender != "server":
+            return
+        is_modern = seen.era == "modern"
+        if (is_modern and code == PARAMS) or not says_missing(seen, params_of(request).get("uri")):
+            return
+        due = PARAMS if is_modern else RESOURCE
+        text = f"a resource that does not exist is refused with {shown(code)}, not {due}"
+        yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+
+
+class UnsupportedVersionData(Rule):
+    """A refused `initialize` does not say which revisions would do.
+
+    **Why it matters.** The client can only give up, where it could have asked for another revision.
+
+    **On the wire.** `< {"id":1,"error":{"code":-32602,"message":"Unsupported protocol version"}}`
+
+    **Instead.** `"data":{"supported":["2025-06-18"],"requested":"1999-01-01"}`; or answer with a revision that you do
+    speak, and let the client decide.
+    """
+
+    id = "error/unsupported-version-data"
+    who = "server"
+    level = NOTE
+    versions = HANDSHAKE_ERA
+    methods = frozenset({"initialize"})
+    source = "2024-11-05 basic/lifecycle"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender != "server" or (code_of(seen) != VERSION and "version" not in text_of(seen)):
+            return
+        data = data_of(seen)
+        missing = [name for name in ("supported", "requested") if not isinstance(data, dict) or name not in data]
+        if missing:
+            text = f"a revision is refused, and data.{' and data.'.join(missing)} do not say what would do"
+            yield self.finding(seen, text, pointer="/error")
+
+
+class UnsupportedVersionShape(Rule):
+    """A -32022 does not list the revisions that are supported, or not the one that was asked for.
+
+    **Why it matters.** The list is all that a client has to choose another revision by: there is no handshake any more.
+
+    **On the wire.** `< {"id":1,"error":{"code":-32022,"message":"Unsupported"}}`
+
+    **Instead.** `"data":{"supported":["2026-07-28"],"requested":"2027-01-01"}`
+    """
+
+    id = "error/unsupported-version-shape"
+    who = "server"
+    versions = MODERN_ERA
+    source = "2026-07-28 schema UnsupportedProtocolVersionError"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        if code_of(seen) != VERSION or seen.message.sender != "server":
+            return
+        data = data_of(seen)
+        data = data if isinstance(data, dict) else {}
+        supported, wrong = data.get("supported"), []
+        if not isinstance(supported, list) or not all(isinstance(one, str) for one in supported):
+            wrong.append("data.supported, a list of revisions")
+        if not isinstance(data.get("requested"), str):
+            wrong.append("data.requested, a revision")
+        if wrong:
+            yield self.finding(seen, f"a -32022 lacks {' and '.join(wrong)}", pointer="/error")
+
+
+class UrlElicitationShape(Rule):
+    """A -32042 does not say which URLs are to be visited.
+
+    **Why it matters.** The client is told to have its user visit something, and cannot tell what.
+
+    **On the wire.** `< {"id":3,"error":{"code":-32042,"message":"Sign in first"}}`
+
+    **Instead.** `"data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://…","message":"Sign in"}]}`
+    """
+
+    id = "error/url-elicitation-shape"
+    who = "server"
+    versions = only("2025-11-25")
+    source = "2025-11-25 client/elicitation"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        if code_of(seen) != URL_ELICITATION or seen.message.sender != "server":
+            return
+        data = data_of(seen)
+        asked = data.get("elicitations") if isinstance(data, dict) else None
+        if not isinstance(asked, list) or not asked:
+            yield self.finding(seen, "a -32042 names no elicitation to go through first", pointer="/error")
+            return
+        for index, one in enumerate(asked):
+            if not _is_url_elicitation(one):
+                text = "an elicitation of a -32042 is not of mode url with elicitationId, url and message"
+                yield self.finding(seen, text, pointer=f"/error/data/elicitations/{index}")
+                return
+
+
+class UrlElicitationUnsupported(Rule):
+    """A -32042 is sent to a client that cannot open URLs.
+
+    **Why it matters.** The client has no way to do what is asked, so the call can never succeed.
+
+    **On the wire.** `> {"id":1,"method":"initialize","params":{"capabilities":{"elicitation":{}},…}}` …
+    `< {"id":3,"error":{"code":-32042,…}}`
+
+    **Instead.** Send it only where the client has declared `elicitation.url`; else fail with a result that says why.
+    """
+
+    id = "error/url-elicitation-unsupported"
+    who = "server"
+    versions = only("2025-11-25")
+    source = "2025-11-25 client/elicitation"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        declared = seen.session.client_capabilities
+        if code_of(seen) != URL_ELICITATION or seen.message.sender != "server" or declared is None:
+            return
+        elicitation = declared.get("elicitation")
+        if not isinstance(elicitation, dict) or elicitation.get("url") in (None, False):
+            text = "a -32042 to a client that did not declare elicitation.url"
+            yield self.finding(seen, text, pointer="/error/code", related=_handshake(seen))
+
+
+class SamplingCode(Rule):
+    """A sampling request whose tool blocks do not fit together is refused with a code other than -32602.
+
+    **Why it matters.** The params are at fault, and the code says otherwise: the server will try the same again.
+
+    **On the wire.** `< {"id":8,"method":"sampling/createMessage","params":{"messages":[…a tool_use that nothing
+    answers…],…}}` `> {"id":8,"error":{"code":-32603,…}}`
+
+    **Instead.** Refuse it with -32602.
+    """
+
+    id = "error/sampling-code"
+    who = "client"
+    level = NOTE
+    versions = only("2025-11-25")
+    methods = frozenset({"sampling/createMessage"})
+    source = "2025-11-25 client/sampling"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code, request = code_of(seen), seen.request
+        if code is None or code == PARAMS or request is None or request.sender != "server":
+            return
+        messages = params_of(request).get("messages")
+        if isinstance(messages, list) and _has_broken_tools(messages):
+            text = f"tool blocks that do not fit together are refused with {shown(code)}, not -32602"
+            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+
+
+class RootsUnsupportedCode(Rule):
+    """A client without roots refuses `roots/list` with a code other than -32601.
+
+    **Why it matters.** By -32601 a server knows that it must do without roots; by any other code it may ask again.
+
+    **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"error":{"code":-32600,…}}`
+
+    **Instead.** Refuse with -32601 what you did not declare.
+    """
+
+    id = "error/roots-unsupported-code"
+    who = "client"
+    level = WARNING
+    versions = HANDSHAKE_ERA
+    methods = frozenset({"roots/list"})
+    source = "2024-11-05 client/roots"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code, request, declared = code_of(seen), seen.request, seen.session.client_capabilities
+        if code is None or code == NOT_FOUND or request is None or request.sender != "server" or declared is None:
+            return
+        if declared.get("roots") in (None, False):
+            text = f"a client without roots refuses roots/list with {shown(code)}, not -32601"
+            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+
+
+class ElicitationModeCode(Rule):
+    """An elicitation in a mode that the client did not declare is refused with a code other than -32602.
+
+    **Why it matters.** The server cannot tell that another mode would have done.
+
+    **On the wire.** `< {"id":2,"method":"elicitation/create","params":{"mode":"url",…}}` to a client with
+    `"elicitation":{"form":{}}`; `> {"id":2,"error":{"code":-32601,…}}`
+
+    **Instead.** Refuse it with -32602.
+    """
+
+    id = "error/elicitation-mode-code"
+    who = "client"
+    versions = only("2025-11-25")
+    methods = frozenset({"elicitation/create"})
+    replaces = ("capability/declared-not-served",)
+    source = "2025-11-25 client/elicitation"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code, request, declared = code_of(seen), seen.request, seen.session.client_capabilities
+        if code is None or code == PARAMS or request is None or request.sender != "server" or declared is None:
+            return
+        mode = params_of(request).get("mode", "form")
+        if mode in ("form", "url") and _is_undeclared(mode, declared.get("elicitation")):
+            text = f"an elicitation in the undeclared mode {mode} is refused with {shown(code)}, not -32602"
+            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+
+
+# ---- what the rules ask
+
+_MISSING: Final = re.compile(r"\bnot found\b|\bunknown resource\b")
+# Things other than a resource that servers do not find.
+_OTHERS: Final = re.compile(r"\b(?:session|method|handler|tool|prompt|client|server|task) (?:id )?(?:was )?not found\b")
+_LONGEST: Final = 4096
+
+
+def says_missing(seen: Seen, uri: object) -> bool:
+    """Whether an error says that there is no such resource."""
+    data = data_of(seen)
+    if isinstance(data, dict) and isinstance(uri, str) and data.get("uri") == uri:
+        return True
+    told = [text_of(seen)]
+    values = data.values() if isinstance(data, dict) else (data,)
+    told += [value[:_LONGEST].casefold() for _, value in zip(range(16), values, strict=False) if isinstance(value, str)]
+    return any(_MISSING.search(text) and not _OTHERS.search(text) for text in told)
+
+
+def _is_url_elicitation(one: object) -> bool:
+    if not isinstance(one, dict) or one.get("mode") != "url":
+        return False
+    return all(isinstance(one.get(name), str) for name in ("elicitationId", "url", "message"))
+
+
+def _handshake(seen: Seen) -> tuple[int, ...]:
+    initialize = seen.session.initialize
+    return () if initialize is None else (initialize.seq,)
+
+
+def _is_undeclared(mode: str, elicitation: object) -> bool:
+    """Whether a client that can be asked something cannot be asked in a mode; an empty object means forms."""
+    if elicitation is True:
+        return mode == "url"
+    if not isinstance(elicitation, dict):
+        return False  # it has no modes at all
+    if mode == "url":
+        return elicitation.get("url") in (None, False)
+    return "url" in elicitation and elicitation.get("form") in (None, False)
+
+
+def _has_broken_tools(messages: list[Any]) -> bool:
+    """Whether a tool result stands beside other content, or a tool use without just its results behind it."""
+    wanted: set[str] | None = None
+    for message in messages:
+        blocks = _blocks(message)
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        if results and len(results) < len(blocks):
+            return True
+        if wanted is not None:
+            found = {block.get("toolUseId") for block in results if isinstance(block.get("toolUseId"), str)}
+            is_user = isinstance(message, dict) and message.get("role") == "user"
+            if not is_user or found != wanted or len(results) != len(wanted):
+                return True
+        uses = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
+        is_assistant = isinstance(message, dict) and message.get("role") == "assistant"
+        wanted = {one for one in uses if isinstance(one, str)} if uses and is_assistant else None
+    return wanted is not None
+
+
+def _blocks(message: object) -> list[dict[str, Any]]:
+    """The content of a sampling message, one block or several."""
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = content if isinstance(content, list) else [content]
+    return [block for block in blocks if isinstance(block, dict)]

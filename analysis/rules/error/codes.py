@@ -1,0 +1,453 @@
+"""Errors by their codes: what a code means, and where it has no business."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from analysis.conversation.message import Notification, Request, Response, Side, other_side
+from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Seen, Session
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import MODERN, MODERN_ERA
+from analysis.rules.base import ERROR, NOTE, WARNING, Ending, Rule
+from analysis.rules.finding import Finding
+from captures.record import Record
+
+PARSE: Final = -32700
+INVALID_REQUEST: Final = -32600
+NOT_FOUND: Final = -32601
+PARAMS: Final = -32602
+INTERNAL: Final = -32603
+RESOURCE: Final = -32002
+URL_ELICITATION: Final = -32042
+HEADERS: Final = -32020
+CAPABILITY: Final = -32021
+VERSION: Final = -32022
+
+_STANDARD: Final = {
+    PARSE: "parse error: what came was no JSON",
+    INVALID_REQUEST: "invalid request: the envelope is broken",
+    NOT_FOUND: "method not found",
+    PARAMS: "invalid params",
+    INTERNAL: "internal error",
+}
+_OF_MCP: Final = {
+    RESOURCE: "resource not found, up to 2025-11-25",
+    URL_ELICITATION: "a URL must be visited first, 2025-11-25 alone",
+    HEADERS: "headers and body disagree",
+    CAPABILITY: "a capability of the client is missing",
+    VERSION: "revision not supported",
+    -1: "declined by the user",
+}
+_MODERN_OWN: Final = (HEADERS, CAPABILITY, VERSION)
+
+
+class AnError(Rule):
+    """An answer is an error.
+
+    **Why it matters.** It is no defect, but the first thing to look at where a call did not do what it should.
+
+    **On the wire.** `< {"id":3,"error":{"code":-32601,"message":"Method not found"}}`
+
+    **Instead.** Nothing is wrong with an error as such; the code says which side should change something.
+    """
+
+    id = "error/seen"
+    level = NOTE
+    source = "JSON-RPC 2.0 §5.1"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code = code_of(seen)
+        if code is not None:
+            yield self.finding(
+                seen, f"an error: {shown(code)}, {_meaning(code)}", pointer="/error", related=_asked(seen)
+            )
+
+
+class UnknownMethodCode(Rule):
+    """A method that cannot exist here is refused with a code other than -32601.
+
+    **Why it matters.** -32601 is how a caller learns that it must do without; any other code looks like a failure that
+    another attempt may cure.
+
+    **On the wire.** `> {"id":2,"method":"tools/lst"}` `< {"id":2,"error":{"code":-32600,…}}` is fine, as the server may
+    have looked no further; `"code":-32000` is not
+
+    **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, may
+    exist and fail with any code.
+    """
+
+    id = "error/unknown-method-code"
+    level = WARNING
+    source = "JSON-RPC 2.0 §5.1; 2026-07-28 basic/transports/streamable-http"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code, request = code_of(seen), seen.request
+        if code is None or request is None or code == NOT_FOUND or _is_before_dispatch(seen, request, code):
+            return
+        why = _impossible(request, seen.rank)
+        if why is None:
+            return
+        is_modern = seen.rank is not None and seen.rank >= MODERN and request.sender == "client"
+        is_grave = is_modern and seen.session.server_is_modern and why != _WRONG_SIDE
+        text = f"{_cut(request.method)} {why}, and is refused with {shown(code)} in place of -32601"
+        level = ERROR if is_grave else WARNING
+        yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level)
+
+
+class ParseErrorForValidJson(Rule):
+    """A parse error answers what is JSON.
+
+    **Why it matters.** The code says that the bytes were broken on the way; people then look for the fault in the
+    transport, where it is not.
+
+    **On the wire.** `> {"id":4,"method":"tools/call","params":{…}}` `< {"id":4,"error":{"code":-32700,…}}`
+
+    **Instead.** Whoever can name the id has parsed the message: send -32600 where the envelope is wrong, and -32602
+    where the params are.
+    """
+
+    id = "error/parse-error-for-valid-json"
+    level = WARNING
+    source = "JSON-RPC 2.0 §5.1"
+
+    def on_message(self, seen: Seen) -> Iterator[Finding]:
+        kept: _Reading = self.memory(seen.session, _Reading)
+        yield from self._decided(kept, seen.message.sender, seen.message.seq)
+        if not any(kept.doubtful.values()):
+            self.watch(seen.session, False)
+
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+        if not _is_plain(seen):
+            self.memory(seen.session, _Reading).broken.setdefault(seen.message.sender, seen.message.seq)
+        return iter(())
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        return self.on_odd(seen)
+
+    def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
+        if record.rec == "gap":
+            kept: _Reading = self.memory(session, _Reading)
+            kept.broken = {"client": -1, "server": -1}
+        return iter(())
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        response = seen.message
+        if code_of(seen) != PARSE or not isinstance(response, Response):
+            return
+        if response.id is not None and response.id.pairs:
+            request = seen.request
+            if request is not None and all(_is_readable(frame.verdict.problem) for frame in request.frames):
+                text = "a parse error carries the id of a request, which must have been parsed for that"
+                yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+        elif seen.http is not None:
+            # A body that is no JSON is not recorded: then nothing was sent, as far as is known.
+            said = seen.http.sent if response.sender == "server" else ()
+            if said and all(_is_plain(one) for one in said):
+                yield self._groundless(seen)
+        elif seen.session.observed_start:
+            # What the other side has begun to say may turn out not to be JSON: its next message tells.
+            kept: _Reading = self.memory(seen.session, _Reading)
+            about = kept.doubtful[other_side(response.sender)]
+            if len(about) < _DOUBTFUL:
+                about.append(seen)
+                self.watch(seen.session, True)
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+        kept: _Reading | None = session.memory.get(self.id)
+        if kept is not None:
+            yield from self._decided(kept, "client", None)
+            yield from self._decided(kept, "server", None)
+
+    def _decided(self, kept: "_Reading", side: Side, until: int | None) -> Iterator[Finding]:
+        """The findings of the errors about what a side had sent before its message `until`; None for all."""
+        doubtful, broken = kept.doubtful[side], kept.broken.get(side)
+        due = [one for one in doubtful if until is None or one.message.seq < until]
+        kept.doubtful[side] = doubtful[len(due) :]
+        for one in due:
+            if broken is None or broken > one.message.seq:
+                yield self._groundless(one)
+
+    def _groundless(self, seen: Seen) -> Finding:
+        return self.finding(seen, "a parse error, though all that the other side sent is JSON", pointer="/error/code")
+
+
+class _Reading:
+    """What is known of how the sides read each other."""
+
+    def __init__(self) -> None:
+        self.broken: dict[Side, int] = {}
+        """The first message of a side that is not plainly JSON."""
+        self.doubtful: dict[Side, list[Seen]] = {"client": [], "server": []}
+        """By a side, parse errors without an id that are about what it sent, and not judged yet."""
+
+
+class ReservedCode(Rule):
+    """An error has a code that JSON-RPC keeps for itself.
+
+    **Why it matters.** Codes from -32768 to -32100 may get a meaning at any time, and tools already show them as
+    failures of the protocol.
+
+    **On the wire.** `"error":{"code":-32500,"message":"Out of stock"}`
+
+    **Instead.** Take a positive number, or one below -32768, for failures of your own.
+    """
+
+    id = "error/reserved-code"
+    level = WARNING
+    source = "JSON-RPC 2.0 §5.1"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code = code_of(seen)
+        if code is not None and -32768 <= code <= -32100 and code not in _STANDARD:
+            yield self.finding(seen, f"the code {code} is reserved by JSON-RPC, and not defined", pointer="/error/code")
+
+
+class UndefinedMcpCode(Rule):
+    """An error has a code of MCP's own range that MCP does not define.
+
+    **Why it matters.** -32020 to -32099 belong to the specification since 2026-07-28; a later revision may give the
+    number another meaning.
+
+    **On the wire.** `"error":{"code":-32050,"message":"Rate limited"}`
+
+    **Instead.** Only -32020, -32021 and -32022 are defined; take a number outside of the reserved ranges.
+    """
+
+    id = "error/undefined-mcp-code"
+    versions = MODERN_ERA
+    source = "2026-07-28 basic/index"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code = code_of(seen)
+        if code is not None and -32099 <= code <= -32020 and code not in _MODERN_OWN and not is_probe(seen):
+            yield self.finding(seen, f"the code {code} is of MCP's range, and not defined", pointer="/error/code")
+
+
+class RetiredCode(Rule):
+    """A modern answer uses a code that only the handshake era had.
+
+    **Why it matters.** -32002 and -32042 mean nothing any more; a client of the modern era has no case for them.
+
+    **On the wire.** `> {"id":2,"method":"resources/read",…}` `< {"id":2,"error":{"code":-32002,…}}` under 2026-07-28
+
+    **Instead.** -32602 for a resource that does not exist; an `input_required` result where a URL is to be visited.
+    """
+
+    id = "error/retired-code"
+    versions = MODERN_ERA
+    replaces = ("error/undefined-mcp-code",)
+    source = "2026-07-28 basic/index"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code = code_of(seen)
+        if code in (RESOURCE, URL_ELICITATION) and not is_probe(seen):
+            yield self.finding(seen, f"the code {code} has been withdrawn with 2026-07-28", pointer="/error/code")
+
+
+class LegacyRange(Rule):
+    """A modern answer uses a code from -32000 to -32019.
+
+    **Why it matters.** Every implementation gave these numbers meanings of its own; nobody else can tell which.
+
+    **On the wire.** `"error":{"code":-32001,"message":"Timed out"}`
+
+    **Instead.** Take a number outside of the reserved ranges for failures of your own.
+    """
+
+    id = "error/legacy-range"
+    level = NOTE
+    versions = MODERN_ERA
+    source = "2026-07-28 basic/index"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code = code_of(seen)
+        if code is not None and -32019 <= code <= -32000 and code != RESOURCE and not is_probe(seen):
+            yield self.finding(seen, f"the code {code} has no common meaning", pointer="/error/code")
+
+
+class MisusedMcpCode(Rule):
+    """A code of MCP is used for what it does not mean.
+
+    **Why it matters.** Clients act on these codes: they mend headers, add a capability, or choose another revision, and
+    ask again. Where that was not the trouble, they do it in vain or for ever.
+
+    **On the wire.** -32020 on stdio, which has no headers; -32021 for a capability that the client did declare; -32022
+    in a session whose revision was agreed on by `initialize`
+
+    **Instead.** -32602 or -32603, or a code of your own.
+    """
+
+    id = "error/misused-mcp-code"
+    who = "server"
+    source = "2026-07-28 basic/index"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.sender != "server":
+            return
+        code, text = code_of(seen), ""
+        if code == HEADERS and not seen.session.is_http:
+            text = "-32020 is about headers, and this transport has none"
+        elif code == CAPABILITY and seen.request is not None:
+            data = data_of(seen)
+            wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
+            if isinstance(wanted, dict) and wanted and _has(_declared(seen), wanted):
+                text = "-32021 asks for capabilities that the client has declared"
+        elif code == VERSION and seen.era == "handshake" and seen.request is not None:
+            is_settled = seen.request.method != "initialize"
+            text = "-32022 answers a request whose revision is settled by a handshake" if is_settled else ""
+        if text:
+            yield self.finding(seen, text, pointer="/error/code", related=_asked(seen))
+
+
+class Internal(Rule):
+    """An answer is an internal error.
+
+    **Why it matters.** Some exception got past every handler. The model that called a tool sees nothing of it, and
+    cannot try another way.
+
+    **On the wire.** `< {"id":5,"error":{"code":-32603,"message":"KeyError: 'city'"}}`
+
+    **Instead.** Catch what a tool can fail with, and return it as a result with `isError: true`; log the rest.
+    """
+
+    id = "error/internal"
+    level = NOTE
+    source = "2024-11-05 schema CallToolResult"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        if code_of(seen) != INTERNAL:
+            return
+        text = "an internal error: an exception escaped"
+        if seen.request is not None and seen.request.method == "tools/call":
+            text += "; what goes wrong in a tool belongs in its result, with isError"
+        yield self.finding(seen, text, pointer="/error", related=_asked(seen))
+
+
+# ---- what rules about errors ask
+
+
+def code_of(seen: Seen) -> int | None:
+    """The code of an error; None where it has none that is an integer."""
+    error = seen.body.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if type(code) is int else None
+
+
+def data_of(seen: Seen) -> Any:
+    """The `data` of an error; None where there is none."""
+    error = seen.body.get("error")
+    return error.get("data") if isinstance(error, dict) else None
+
+
+def text_of(seen: Seen) -> str:
+    """The `message` of an error in lower case, as far as anything can be told by it."""
+    error = seen.body.get("error")
+    text = error.get("message") if isinstance(error, dict) else None
+    return text[:_LONGEST].casefold() if isinstance(text, str) else ""
+
+
+def is_probe(seen: Seen) -> bool:
+    """Whether it answers a question that an old server cannot understand, and may answer with any error."""
+    request = seen.request
+    return request is not None and request.method == "server/discover" and not seen.session.server_is_modern
+
+
+def params_of(request: Request | Notification | None) -> dict[str, Any]:
+    """The params of a request; empty where they are no object."""
+    params = request.params if request is not None else None
+    return params if isinstance(params, dict) else {}
+
+
+def has_envelope(request: Request) -> bool:
+    """Whether a request carries what every one must carry in the modern era."""
+    meta = request.meta
+    return isinstance(meta.get(PROTOCOL_VERSION), str) and isinstance(meta.get(CLIENT_CAPABILITIES), dict)
+
+
+def shown(code: int) -> str:
+    """A code as a message tells it; a peer may send hundreds of digits."""
+    return str(code) if abs(code) < 10**15 else "a huge code"
+
+
+_LONGEST: Final = 4096
+"""Characters of a message that are looked into."""
+_DOUBTFUL: Final = 16
+_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
+"""What stands before the slash in the names of MCP's methods."""
+_WRONG_SIDE: Final = "is not for this side to answer"
+# These break off a line, or a value on it; all others leave it as JSON that a strict parser takes.
+_READABLE: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
+
+
+def _is_readable(problem: str | None) -> bool:
+    return problem is None or not problem.startswith("framing/") or problem in _READABLE
+
+
+def _is_plain(seen: Seen) -> bool:
+    """Whether every parser takes the frame of a message for JSON."""
+    frames = seen.message.frames
+    return len(frames) == 1 and _is_readable(frames[0].verdict.problem) and frames[0].verdict.kind != "unjudged"
+
+
+def _meaning(code: int) -> str:
+    known = _STANDARD.get(code) or _OF_MCP.get(code)
+    if known is not None:
+        return known
+    if -32099 <= code <= -32000:
+        return "defined by the server"
+    return "reserved and not defined" if -32768 <= code <= -32100 else "defined by the application"
+
+
+def _asked(seen: Seen) -> tuple[int, ...]:
+    return () if seen.request is None else (seen.request.seq,)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _impossible(request: Request, rank: int | None) -> str | None:
+    """Why the other side cannot have a method; None where it may."""
+    if request.method.startswith("notifications/"):
+        return None
+    method = METHODS.get(request.method)
+    if method is None:
+        # Outside MCP's groups it may be a method of an extension, and fail with a code of its own.
+        group, slash, _ = request.method.partition("/")
+        is_foreign = group not in _GROUPS if slash else "." in group
+        return None if is_foreign else "is a method of no revision"
+    if request.sender not in method.senders(rank):
+        return _WRONG_SIDE
+    if rank is not None and not method.is_defined(rank) and any(method.is_defined(older) for older in range(rank)):
+        return "was removed from the protocol"
+    return None
+
+
+def _is_before_dispatch(seen: Seen, request: Request, code: int) -> bool:
+    """Whether an error may have been raised before anybody looked at the method."""
+    message = seen.message
+    has_id = isinstance(message, Response) and message.id is not None and message.id.pairs
+    if not has_id or code in (PARSE, INVALID_REQUEST, HEADERS, VERSION) or request.method == "server/discover":
+        return True
+    may_miss = seen.era == "modern" or seen.session.server_is_modern
+    return code == PARAMS and may_miss and not has_envelope(request)
+
+
+def _declared(seen: Seen) -> dict[str, Any]:
+    """The capabilities of the client that hold for the request that was refused."""
+    request = seen.request
+    found = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None
+    if seen.era != "modern" and not isinstance(found, dict):
+        found = seen.session.client_capabilities
+    return found if isinstance(found, dict) else {}
+
+
+def _has(declared: dict[str, Any], wanted: dict[str, Any], depth: int = 0) -> bool:
+    """Whether capabilities hold all of others; below the third level nothing is defined."""
+    for name, value in wanted.items():
+        own = declared.get(name)
+        if own is None or own is False:
+            return False
+        deeper = value if isinstance(value, dict) and depth < 3 else {}
+        if deeper and not _has(own if isinstance(own, dict) else {}, deeper, depth + 1):
+            return False
+    return True

@@ -1,0 +1,194 @@
+"""Errors about tools and prompts by name, which need to know what the server has listed."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Final
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.protocol.revisions import HANDSHAKE_ERA, Span, since
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.error.codes import INTERNAL, NOT_FOUND, PARAMS, code_of, has_envelope, params_of, shown
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.eras import outcome_of
+from analysis.rules.support.listings import Listing, prompts_of, tools_of
+from analysis.rules.support.prompt_known import missing_arguments
+
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
+
+
+class _Listed(Rule):
+    """A rule that knows what the server has listed."""
+
+    lists: ClassVar[str] = "tools/list"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if hook == "error":
+            return True
+        return like.message.sender == "server" and (hook == "notification" or method == self.lists)
+
+    def listing(self, seen: Seen) -> Listing:
+        """The list of the session."""
+        return tools_of(seen.session)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        self.listing(seen).take(seen)
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        self.listing(seen).changed(seen)
+        return ()
+
+
+class ToolInputAsProtocolError(_Listed):
+    """Arguments that a tool does not take are refused as an error of the protocol.
+
+    **Why it matters.** Hosts show errors of the protocol to nobody, or to their user; what stands in a result goes to
+    the model, which can mend its arguments and call again.
+
+    **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"add","arguments":{"a":"x"}}}`
+    `< {"id":6,"error":{"code":-32602,"message":"a: expected a number"}}`
+
+    **Instead.** `< {"id":6,"result":{"content":[{"type":"text","text":"a: expected a number"}],"isError":true}}`.
+    -32602 is for tools that do not exist, and for calls that are no calls.
+    """
+
+    id = "error/tool-input-as-protocol-error"
+    who = "server"
+    level = WARNING
+    versions = since("2025-11-25")
+    needs_lists = True
+    methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
+    source = "2025-11-25 server/tools"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        request = seen.request
+        if request is None or request.method != "tools/call" or code_of(seen) != PARAMS or not _is_call(request):
+            return
+        if seen.era == "modern" and not has_envelope(request):
+            return
+        if self.listing(seen).entry(params_of(request)["name"], request, seen.session) is not None:
+            text = "a call of a listed tool is refused with -32602: the model never learns what to change"
+            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+
+
+class UnknownToolAsResult(_Listed):
+    """A call of a tool that does not exist gets a result that says so.
+
+    **Why it matters.** A client cannot tell a tool that failed from one that is gone, and keeps offering it.
+
+    **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"gone"}}`
+    `< {"id":6,"result":{"content":[…],"isError":true}}`
+
+    **Instead.** `< {"id":6,"error":{"code":-32602,"message":"Unknown tool: gone"}}`. Widely used SDKs do it the other
+    way.
+    """
+
+    id = "error/unknown-tool-as-result"
+    who = "server"
+    level = NOTE
+    needs_lists = True
+    methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
+    source = "2024-11-05 server/tools"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if method == "tools/call":
+            return outcome_of(like) is _TOOL_ERROR
+        return super().concerns(hook, method, like)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or request.method != "tools/call":
+            return super().on_result(seen)
+        return self._failed(seen, request)
+
+    def _failed(self, seen: Seen, request: Request) -> Iterator[Finding]:
+        name = params_of(request).get("name")
+        if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
+            text = "a call of a tool that is not listed gets a result with isError, not -32602"
+            yield self.finding(seen, text, pointer="/result/isError", related=(request.seq,))
+
+
+class UnknownToolCode(_Listed):
+    """A call to a tool that does not exist is refused with -32601 or -32603.
+
+    **Why it matters.** -32601 says that the server has no tools at all, and -32603 that it has failed. -32602 lets the
+    caller know that the name is wrong, so that it fetches the list again.
+
+    **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"gone"}}` `< {"id":6,"error":{"code":-32601,…}}`
+
+    **Instead.** `< {"id":6,"error":{"code":-32602,"message":"Unknown tool: gone"}}`. Up to 2025-11-25 only
+    an example says so, and the finding is a note.
+    """
+
+    id = "error/unknown-tool-code"
+    who = "server"
+    level = WARNING
+    levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: NOTE}
+    needs_lists = True
+    replaces = ("error/internal",)
+    methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
+    source = "2024-11-05 server/tools; 2026-07-28 schema InvalidParamsError"
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code, request = code_of(seen), seen.request
+        if request is None or request.method != "tools/call" or code not in (NOT_FOUND, INTERNAL):
+            return
+        name = params_of(request).get("name")
+        if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
+            text = f"a call to a tool that is not listed is refused with {shown(code)}, not -32602"
+            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+
+
+class PromptArgsCode(_Listed):
+    """A prompt that does not exist, or lacks an argument, is refused with a code other than -32602.
+
+    **Why it matters.** By -32602 the caller knows that its own params are at fault, and which to ask its user for.
+
+    **On the wire.** `> {"id":4,"method":"prompts/get","params":{"name":"gone"}}` `< {"id":4,"error":{"code":-32603,…}}`
+
+    **Instead.** -32602, with a message that names the prompt or the argument.
+    """
+
+    id = "error/prompt-args-code"
+    who = "server"
+    level = NOTE
+    methods = frozenset({"prompts/list", "prompts/get", "completion/complete", "notifications/prompts/list_changed"})
+    lists = "prompts/list"
+    source = "2024-11-05 server/prompts; 2025-03-26 server/utilities/completion"
+
+    def listing(self, seen: Seen) -> Listing:
+        """The prompts, not the tools."""
+        return prompts_of(seen.session)
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        code, request = code_of(seen), seen.request
+        if code is None or code == PARAMS or request is None or request.method == "prompts/list":
+            return
+        params, missing = params_of(request), False
+        if request.method == "completion/complete":
+            reference = params.get("ref")
+            if code == NOT_FOUND or not isinstance(reference, dict) or reference.get("type") != "ref/prompt":
+                return  # it has no completions at all, or it is about something else
+            name = reference.get("name")
+        else:
+            name, missing = params.get("name"), bool(missing_arguments(seen, request))
+        if isinstance(name, str) and (missing or self.listing(seen).lacks(name, request, seen.session)):
+            what = "that lacks a required argument" if missing else "that is not listed"
+            text = f"a prompt {what} is refused with {shown(code)}, not -32602"
+            yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
+
+
+# ---- what the rules ask
+
+
+def _is_call(request: Request) -> bool:
+    """Whether the params of a call have the shape of a call; retries with more input are judged by other things."""
+    params = params_of(request)
+    shapes = (("arguments", dict), ("_meta", dict), ("task", dict))
+    if not isinstance(params.get("name"), str) or "requestState" in params or "inputResponses" in params:
+        return False
+    if not all(isinstance(params[name], shape) for name, shape in shapes if name in params):
+        return False
+    token = request.meta.get("progressToken", "")
+    return isinstance(token, str) or type(token) is int

@@ -1,0 +1,243 @@
+"""Tasks of the extension, and who has declared it: each request says anew whether its client knows tasks."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Request
+from analysis.conversation.session import CLIENT_CAPABILITIES, META, Seen
+from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Listening
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import RACE_NS, Rule
+from analysis.rules.error.codes import CAPABILITY, HEADERS, INVALID_REQUEST, PARAMS, PARSE, VERSION, code_of, shown
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+
+EXTENSION: Final = f"{META}tasks"
+SOURCE: Final = "SEP-2663"
+ABOUT: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+"""Requests about tasks."""
+LISTENINGS: Final = 1_000
+"""Requests to listen of one client among which a task is looked for."""
+
+_EARLY: Final = frozenset({PARSE, INVALID_REQUEST, HEADERS, VERSION})
+"""Codes of somebody who has not come to look at capabilities."""
+# Members of an enumeration are slow to look up.
+_TASK: Final = Outcome.TASK
+
+
+class _Created(Rule):
+    """What the rules about new tasks have in common."""
+
+    who = "server"
+    versions = MODERN_ERA
+    sender = "server"
+    era = "modern"
+    results = frozenset({"task"})
+    source = SOURCE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return () if seen.exchange is None else self.created(seen, seen.exchange.request)
+
+    def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
+        """A request is answered with a task."""
+        raise NotImplementedError
+
+
+class Undeclared(_Created):
+    """A request is answered with a task, and did not say that its client knows tasks.
+
+    **Why it matters.** The client finds neither the result nor anything that it can read, whatever an earlier request
+    has declared.
+
+    **On the wire.** `> {"id":2,"method":"tools/call",…}` with `"clientCapabilities":{}`
+    `< {"id":2,"result":{"resultType":"task","taskId":"t1",…}}`
+
+    **Instead.** Look at `extensions` in the capabilities of each request. Where they lack
+    `io.modelcontextprotocol/tasks`, answer when the result is there.
+    """
+
+    id = "ext-tasks/undeclared"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return not method.startswith("tasks/")
+
+    def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
+        if declares(request) is not False:
+            return ()
+        text = "a task is created for a request that did not declare the extension"
+        return [self.finding(seen, text, pointer="/result/resultType", related=(request.seq,))]
+
+
+class UnsupportedMethod(_Created):
+    """A request other than a call of a tool is answered with a task.
+
+    **Why it matters.** Clients await tasks from `tools/call` alone; what was asked for they never get.
+
+    **On the wire.** `> {"id":2,"method":"resources/read",…}` `< {"id":2,"result":{"resultType":"task",…}}`
+
+    **Instead.** Answer with the result, or with an error.
+    """
+
+    id = "ext-tasks/unsupported-method"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return method != "tools/call" and not method.startswith("tasks/")
+
+    def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
+        text = f"{short(request.method)} is answered with a task"
+        return [self.finding(seen, text, pointer="/result/resultType", related=(request.seq,))]
+
+
+class ClientUndeclared(Rule):
+    """A client asks about a task, and does not say that it knows tasks.
+
+    **Why it matters.** The server has to refuse it: it goes by what this one request declares.
+
+    **On the wire.** `> {"id":3,"method":"tasks/get","params":{"taskId":"t1","_meta":{…}}}` with
+    `"clientCapabilities":{}`
+
+    **Instead.** `"clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}` in every request about a
+    task, and in one that listens with `taskIds`.
+    """
+
+    id = "ext-tasks/client-undeclared"
+    who = "client"
+    versions = MODERN_ERA
+    methods = ABOUT | {LISTEN}
+    sender = "client"
+    era = "modern"
+    source = SOURCE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or not _is_about_tasks(request) or declares(request) is not False:
+            return ()
+        what = "taskIds" if request.method == LISTEN else request.method
+        text = f"{what} in a request that does not declare the extension"
+        pointer = "/params/notifications/taskIds" if request.method == LISTEN else "/method"
+        return [self.finding(seen, text, pointer=pointer)]
+
+
+class UndeclaredServed(Rule):
+    """A request about tasks that does not declare the extension is not refused with -32021.
+
+    **Why it matters.** Clients that forget to declare it learn so by -32021; elsewhere they will be refused, and fail.
+
+    **On the wire.** `> {"id":3,"method":"tasks/get",…}` with `"clientCapabilities":{}`
+    `< {"id":3,"result":{"resultType":"complete","taskId":"t1",…}}`
+
+    **Instead.** `{"code":-32021,…,"data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}`
+    """
+
+    id = "ext-tasks/undeclared-served"
+    who = "server"
+    versions = MODERN_ERA
+    methods = ABOUT | {LISTEN, ACKNOWLEDGED}
+    era = "modern"
+    source = SOURCE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request, listening = seen.request, seen.subscription
+        if request is not None and isinstance(listening, Listening) and _is_about_tasks(request):
+            listening.memory[self.id] = declares(request) is False
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        listening = seen.subscription
+        if not isinstance(listening, Listening) or listening.acknowledged is None:
+            return ()
+        if not listening.acknowledged.task_ids or not listening.memory.pop(self.id, False):
+            return ()
+        text = "taskIds are acknowledged to a client that did not declare the extension"
+        return [self.finding(seen, text, pointer="/params/notifications/taskIds", related=(listening.seq,))]
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request, listening = seen.request, seen.subscription
+        if request is None or not _is_about_tasks(request) or declares(request) is not False:
+            return ()
+        if isinstance(listening, Listening) and not (listening.memory.get(self.id) and _has_extension(seen)):
+            return ()  # told of already, or by a server that does not know `taskIds`
+        text = f"{request.method} is served, and the request did not declare the extension"
+        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        request, code = seen.request, code_of(seen)
+        if request is None or code is None or code == CAPABILITY or code in _EARLY or not _is_about_tasks(request):
+            return ()
+        if declares(request) is not False or not (
+            _has_extension(seen) or (code == PARAMS and request.method != LISTEN)
+        ):
+            return ()  # a server without the extension has no such method
+        text = f"that the extension was not declared is told with {shown(code)}, not -32021"
+        return [self.finding(seen, text, pointer="/error/code", related=(request.seq,))]
+
+
+class UnlistenedNotification(Rule):
+    """A client is told of a task that it does not listen to.
+
+    **Why it matters.** It was not asked for, and may be somebody else's.
+
+    **On the wire.** `> {"id":4,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["t1"]},…}}` …
+    `< {"method":"notifications/tasks","params":{"taskId":"t2",…}}`
+
+    **Instead.** Send it to those whose `taskIds` name it; the others poll.
+    """
+
+    id = "ext-tasks/unlistened-notification"
+    who = "server"
+    versions = MODERN_ERA
+    methods = frozenset({"notifications/tasks"})
+    sender = "server"
+    needs_start = True
+    source = SOURCE
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        id_, listening, subscriptions = member(seen.body.get("params"), "taskId"), seen.subscription, _all(seen)
+        if not isinstance(id_, str) or (isinstance(listening, Listening) and id_ in listening.requested.task_ids):
+            return ()
+        if subscriptions is None:
+            return ()
+        now_ns = seen.message.t_ns
+        for one in subscriptions:
+            is_open = one.ended_ns is None or now_ns - one.ended_ns <= RACE_NS
+            if is_open and id_ in one.requested.task_ids:
+                return ()
+        return [self.finding(seen, "nobody listens to this task", pointer="/params/taskId")]
+
+
+# ---- what the rules ask
+
+
+def declares(request: Request) -> bool | None:
+    """Whether a request declares the extension; None where that is not certain."""
+    capabilities = request.meta.get(CLIENT_CAPABILITIES)
+    if not isinstance(capabilities, dict):
+        return None
+    extensions = capabilities.get("extensions", {})
+    if not isinstance(extensions, dict):
+        return None
+    return EXTENSION in extensions
+
+
+def _is_about_tasks(request: Request) -> bool:
+    if request.method != LISTEN:
+        return True
+    return member(member(request.params, "notifications"), "taskIds") is not None
+
+
+def _has_extension(seen: Seen) -> bool:
+    """Whether the server is known to have tasks."""
+    told = seen.session.declared.get("modern")
+    if told is not None and isinstance(member(told.capabilities.get("extensions"), EXTENSION), dict):
+        return True
+    return seen.task is not None and seen.task.seq is not None
+
+
+def _all(seen: Seen) -> list[Listening] | None:
+    """All that a client listens to, or has; None where there is too much of it, or some is forgotten."""
+    subscriptions = seen.session.threads.subscriptions
+    if subscriptions.forgotten:
+        return None
+    found = subscriptions.listenings(seen.session)
+    return found if len(found) <= LISTENINGS else None

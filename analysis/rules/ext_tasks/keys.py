@@ -1,0 +1,171 @@
+"""What tasks of the extension ask for: each question has a key, under which it is answered once."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final
+
+from analysis.conversation.message import Message
+from analysis.conversation.session import Seen
+from analysis.conversation.tasks import Task
+from analysis.protocol.json_pointer import step
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import NOTE, RACE_NS, Rule
+from analysis.rules.ext_tasks.declared import SOURCE
+from analysis.rules.ext_tasks.told import TOLD, inputs_in
+from analysis.rules.finding import Finding
+from analysis.rules.support.digests import json_digest
+from analysis.rules.support.eras import member
+from analysis.rules.support.inputs import MOST
+
+KEPT: Final = 1_000
+"""Keys of one task that are remembered."""
+TELLS: Final = 10
+"""Findings of a rule about one message."""
+
+_KEY: Final = "ext-tasks keys"
+
+
+class Keys:
+    """The keys of a task, as far as they are known; shared by the rules that ask, of which the first hands it on."""
+
+    def __init__(self) -> None:
+        self.seq = -1
+        """Number of the last message that told of them."""
+        self.current: frozenset[str] | None = None
+        """What is asked for as told last; None where that is not known."""
+        self.done: set[str] = set()
+        """Those whose answers were taken."""
+        self._questions: dict[str, bytes] = {}
+        self._gone: dict[str, int] = {}
+        self._faults: list[tuple[str, str]] = []
+
+    def asked(self, message: Message, asked: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
+        """What the server asks for is told: keys that stand for something else than before, and how."""
+        if message.seq == self.seq:
+            return self._faults
+        self.seq, self._faults = message.seq, []
+        for key, question in islice(asked.items(), MOST):
+            digest, known = _digest(question), self._questions.get(key)
+            if known is None and len(self._questions) < KEPT:
+                self._questions[key] = digest
+            elif known is not None and known != digest:
+                self._questions[key] = digest
+                self.done.discard(key)
+                self._gone.pop(key, None)
+                self._faults.append((key, "a key stands for another question than before"))
+            elif key in self._gone and not (is_http and message.t_ns - self._gone[key] <= RACE_NS):
+                del self._gone[key]
+                self._faults.append((key, "a key comes back after it was answered"))
+        for key in self.done:
+            if key not in asked:
+                self._gone.setdefault(key, message.t_ns)
+        self.current = frozenset(asked) if len(asked) <= MOST else None
+        return self._faults
+
+    def answered(self, replies: dict[str, Any]) -> None:
+        """Answers were taken."""
+        self.done.update(key for key in islice(replies, MOST) if key in self._questions)
+
+
+class _Keyed(Rule):
+    """What the rules about keys have in common."""
+
+    versions = MODERN_ERA
+    methods = frozenset({"tasks/get", "tasks/update", TOLD})
+    era = "modern"
+    source = SOURCE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method != "tasks/update":
+            return self._report(seen)
+        replies = member(seen.request.params, "inputResponses") if seen.request is not None else None
+        if seen.task is not None and isinstance(replies, dict):
+            _keys(seen.task).answered(replies)
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self._report(seen)
+
+    def _report(self, seen: Seen) -> Iterable[Finding]:
+        found = inputs_in(seen)
+        if found is None:
+            return ()
+        task, asked = found
+        faults = _keys(task).asked(seen.message, asked, is_http=seen.session.is_http)
+        return self.faulty(seen, faults) if faults else ()
+
+    def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002 - for one of them
+        """Keys of a message stand for something else than before."""
+        return ()
+
+
+class KeyReused(_Keyed):
+    """A key of a task stands for another question than before, or comes back after it was answered.
+
+    **Why it matters.** Clients know by the key what they have asked their user already. They send the old answer again,
+    or none.
+
+    **On the wire.** `…"status":"input_required","inputRequests":{"q":{…"message":"Which?"}}` … later
+    `…"inputRequests":{"q":{…"message":"How many?"}}`
+
+    **Instead.** A new key for each question. Until it is answered it comes with every report, and that is right.
+    """
+
+    id = "ext-tasks/key-reused"
+    who = "server"
+
+    def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:
+        part = "/result" if seen.exchange is not None else "/params"
+        return [
+            self.finding(seen, text, pointer=f"{part}/inputRequests/{step(key, 200)}") for key, text in faults[:TELLS]
+        ]
+
+
+class UnknownKey(_Keyed):
+    """A client answers what the task does not ask for, or no longer.
+
+    **Why it matters.** Servers ignore it. It may be an answer to a question of another task.
+
+    **On the wire.** `…"inputRequests":{"q":{…}}`, then
+    `> {"id":4,"method":"tasks/update","params":{"taskId":"t1","inputResponses":{"p":{…}},…}}`
+
+    **Instead.** Answer under the keys of the last report.
+    """
+
+    id = "ext-tasks/unknown-key"
+    who = "client"
+    level = NOTE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        replies = member(seen.body.get("params"), "inputResponses")
+        if seen.task is None or not isinstance(replies, dict):
+            return ()
+        keys = _keys(seen.task)
+        if keys.current is None or keys.seq <= seen.session.lost_seq:
+            return ()
+        unknown = [key for key in islice(replies, MOST) if key not in keys.current or key in keys.done]
+        text = "the task does not ask for this"
+        return [
+            self.finding(seen, text, pointer=f"/params/inputResponses/{step(key, 200)}", related=(keys.seq,))
+            for key in unknown[:TELLS]
+        ]
+
+
+# ---- what the rules ask
+
+
+def _keys(task: Task) -> Keys:
+    found: Keys | None = task.memory.get(_KEY)
+    if found is None:
+        found = task.memory[_KEY] = Keys()
+    return found
+
+
+def _digest(question: Any) -> bytes:
+    """A short form of a question, the same however its members are ordered; `_meta` is no part of it."""
+    if isinstance(question, dict):
+        question = {name: value for name, value in question.items() if name != "_meta"}
+        params = question.get("params")
+        if isinstance(params, dict):
+            question["params"] = {name: value for name, value in params.items() if name != "_meta"}
+    return json_digest(question) or b""

@@ -1,0 +1,207 @@
+"""What servers tell of tasks of the extension, and how they answer requests about them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Notification
+from analysis.conversation.session import Seen
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import WARNING, Rule
+from analysis.rules.ext_tasks.declared import ABOUT, SOURCE
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, outcome_of, short
+from analysis.rules.support.task_reports import Changed, PolledTooFast, told_in, wrong_code
+
+TOLD: Final = "notifications/tasks"
+REPORTS: Final = frozenset({"tools/call", "tasks/get", TOLD})
+"""What tells of tasks."""
+
+_EMPTY: Final = frozenset({"resultType", "_meta"})
+_TEXTS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt")
+_DETAILS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
+# Members of an enumeration are slow to look up.
+_TASK: Final = Outcome.TASK
+
+
+class _Answer(Rule):
+    """What the rules about answers to requests about tasks have in common."""
+
+    who = "server"
+    versions = MODERN_ERA
+    methods = ABOUT
+    sender = "server"
+    era = "modern"
+    source = SOURCE
+
+
+class ResultType(_Answer):
+    """The answer to a request about a task is not `complete`.
+
+    **Why it matters.** `task` says that another task was created, `input_required` that the request is to be sent
+    again.
+
+    **On the wire.** `> {"id":3,"method":"tasks/get",…}` `< {"id":3,"result":{"resultType":"task","taskId":"t1",…}}`
+
+    **Instead.** `"resultType":"complete"`, whatever the status of the task. The proposal's text says so; two of its
+    examples do not.
+    """
+
+    id = "ext-tasks/result-type"
+    replaces = ("modern/unknown-result-type", "mrtr/unsupported-method", "cache/hints-on-interim")
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        kind = member(seen.body["result"], "resultType")
+        if not isinstance(kind, str) or kind == "complete":
+            return ()
+        text = f"resultType of {seen.method} is {short(kind)!r}, not 'complete'"
+        return [self.finding(seen, text, pointer="/result/resultType")]
+
+
+class InvalidShape(Rule):
+    """A task lacks a member that each must have, or that its status asks for.
+
+    **Why it matters.** Clients poll by what stands there, and take the result from it: there is nothing else to ask.
+
+    **On the wire.** `< {"id":3,"result":{"resultType":"complete","taskId":"t1","status":"completed",…}}` without
+    `result`
+
+    **Instead.** `taskId`, `status`, `createdAt`, `lastUpdatedAt` and `ttlMs` (null for ever); where it is told how a
+    task stands, `result` when it is completed, `error` when it has failed, and `inputRequests` when it waits for input.
+    They stand in the result itself, and not under `task`, as in 2025-11-25.
+    """
+
+    id = "ext-tasks/invalid-shape"
+    who = "server"
+    versions = MODERN_ERA
+    methods = REPORTS
+    sender = "server"
+    era = "modern"
+    source = SOURCE
+
+    def concerns(self, _hook: str, method: str, like: Seen) -> bool:
+        return method != "tools/call" or outcome_of(like) is _TASK
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        is_new, result = seen.method == "tools/call", seen.body["result"]
+        return self._look(seen, result, "/result", is_new=is_new) if isinstance(result, dict) else ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        params = seen.body.get("params")
+        return self._look(seen, params, "/params", is_new=False) if isinstance(params, dict) else ()
+
+    def _look(self, seen: Seen, body: dict[str, Any], pointer: str, *, is_new: bool) -> Iterator[Finding]:
+        if "taskId" not in body and isinstance(body.get("task"), dict):
+            yield self.finding(seen, "the task stands under task, as in 2025-11-25", pointer=f"{pointer}/task")
+            return
+        for name, text in _faults(body, is_new=is_new):
+            yield self.finding(seen, text, pointer=f"{pointer}/{name}")
+
+
+class AcknowledgementNotEmpty(_Answer):
+    """The answer to `tasks/update` or `tasks/cancel` says more than that it was taken.
+
+    **Why it matters.** It looks like the state of the task, and clients may take it for that. What was asked for may
+    not have happened yet.
+
+    **On the wire.** `> {"id":5,"method":"tasks/cancel",…}`
+    `< {"id":5,"result":{"resultType":"complete","status":"cancelled"}}`
+
+    **Instead.** `{"resultType":"complete"}`; how the task stands is told by `tasks/get`.
+    """
+
+    id = "ext-tasks/acknowledgement-not-empty"
+    level = WARNING
+    methods = frozenset({"tasks/update", "tasks/cancel"})
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        more = next((name for name in result if name not in _EMPTY), None) if isinstance(result, dict) else None
+        if more is None:
+            return ()
+        return [self.finding(seen, f"the answer to {seen.method} has {short(more)!r}", pointer="/result")]
+
+
+class TerminalChanged(Changed):
+    """A task that was over goes on, or has ended in another way.
+
+    **Why it matters.** Whoever saw the end has taken the result, and polls no longer.
+
+    **On the wire.** `< …"taskId":"t1","status":"completed"` … `< …"taskId":"t1","status":"working"`
+
+    **Instead.** Decide once. A task may end as `completed` after `tasks/cancel` was answered, but not after it was
+    `cancelled`.
+    """
+
+    id = "ext-tasks/terminal-changed"
+    who = "server"
+    versions = MODERN_ERA
+    methods = REPORTS
+    sender = "server"
+    source = SOURCE
+
+
+class PollTooFast(PolledTooFast):
+    """A task is polled more than twice as often as the server asks for.
+
+    **Why it matters.** Each poll costs, and tells nothing new. Servers that are polled too fast begin to refuse.
+
+    **On the wire.** `< …"taskId":"t1","status":"working","pollIntervalMs":5000`, then `tasks/get` each second
+
+    **Instead.** Wait for `pollIntervalMs` between two polls, or listen with `taskIds`.
+    """
+
+    id = "ext-tasks/poll-too-fast"
+    who = "client"
+    versions = MODERN_ERA
+    source = SOURCE
+
+
+class NotFoundCode(_Answer):
+    """That a task is not there is told with another code than -32602.
+
+    **Why it matters.** By -32602 a client knows that this task is at fault, and not the method, or the server.
+
+    **On the wire.** `> {"id":3,"method":"tasks/get",…}` `< {"id":3,"error":{"code":-32603,"message":"Task not found"}}`
+
+    **Instead.** -32602.
+    """
+
+    id = "ext-tasks/not-found-code"
+    methods = frozenset({"tasks/get"})
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        text = wrong_code(seen)
+        if text is None or seen.request is None:
+            return ()
+        return [self.finding(seen, text, pointer="/error/code", related=(seen.request.seq,))]
+
+
+# ---- what the rules ask
+
+
+def inputs_in(seen: Seen) -> tuple[Any, dict[str, Any]] | None:
+    """The task that a message tells of in detail, and what it asks for; None where it does not."""
+    if not isinstance(seen.message, Notification) and seen.method != "tasks/get":
+        return None
+    for told in told_in(seen):
+        asked = told.body.get("inputRequests", {})
+        if told.task is not None and isinstance(asked, dict) and isinstance(told.body.get("status"), str):
+            return told.task, asked
+    return None
+
+
+def _faults(body: dict[str, Any], *, is_new: bool) -> Iterator[tuple[str, str]]:
+    for name in _TEXTS:
+        if name not in body:
+            yield name, f"{name} is missing"
+        elif not isinstance(body[name], str):
+            yield name, f"{name} is no string"
+    if "ttlMs" not in body:
+        yield "ttlMs", "ttlMs is missing" + (", and ttl is its name in 2025-11-25" if "ttl" in body else "")
+    elif isinstance(body["ttlMs"], bool) or not isinstance(body["ttlMs"], int | float | None):
+        yield "ttlMs", "ttlMs is neither a number nor null"
+    status = body.get("status")
+    detail = _DETAILS.get(status) if isinstance(status, str) and not is_new else None
+    if detail is not None and not isinstance(body.get(detail), dict):
+        yield detail, f"a task that is {status} has no {detail}"

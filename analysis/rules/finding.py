@@ -1,0 +1,69 @@
+"""Finding: what a rule has to say about frames of a capture. Derived, never stored in a capture."""
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from analysis.conversation.exchange import ProbableAnswer
+    from analysis.conversation.guesses import Meant
+
+Blames: TypeAlias = Literal["client", "server", "transport", "unknown"]
+"""Whose doing it is."""
+
+
+GUESS: Final = "; probably "
+"""How a guess at the end of a message begins: it explains the fault, and is not part of it."""
+
+
+class Level(IntEnum):
+    """How bad it is; levels compare."""
+
+    NOTE = 1
+    """Legal, worth knowing."""
+    WARNING = 2
+    """Something that should not be, or is very suspicious."""
+    ERROR = 3
+    """Something that the revision in force forbids."""
+
+    def __str__(self) -> str:
+        """In lower case, as people and JSON write it."""
+        return self.name.lower()
+
+
+class Finding(NamedTuple):
+    """One thing that a rule found."""
+
+    rule: str
+    """Its id, such as `id/unknown-response`."""
+    level: Level
+    blames: Blames
+    session: int
+    """Number of the session in the capture, from 1; 0 where it belongs to none."""
+    frame: int
+    """Number of the record at which it shows."""
+    message: str
+    """What is wrong, in a sentence. Foreign text in it is cut, and not safe on a screen."""
+    related: tuple[int, ...] = ()
+    """Numbers of other records that prove it."""
+    pointer: str = ""
+    """Where in the frame's message: a JSON Pointer (RFC 6901); empty for the whole of it."""
+    source: str = ""
+    """What obliges: a page of the specification, or an RFC."""
+    t_ns: int = 0
+    """The stamp of `frame`."""
+    item: int | None = None
+    """The place of the message in its batch, or on its line."""
+    method: str = ""
+    """The method of the message; of an answer, that of its request; empty where there is none. Cut, and foreign."""
+    more: int = 0
+    """Findings of the rule about the message that are only counted; the last one that is not says how many."""
+
+    @property
+    def stands_for(self) -> int:
+        """How many findings this is in a sum: itself, and those that are only counted."""
+        return 1 + self.more
+
+
+def with_guess(message: str, guess: "Meant | ProbableAnswer | None") -> str:
+    """The message of a finding, followed by a guess that explains it; unchanged where there is no guess."""
+    return message if guess is None else f"{message}; {guess.text}"

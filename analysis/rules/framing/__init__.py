@@ -1,0 +1,1 @@
+"""The group `framing`: from bytes to JSON, in lines, bodies and events."""

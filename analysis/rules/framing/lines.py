@@ -1,0 +1,337 @@
+"""The group `framing`, where it is about bytes: lines and bodies, before anything is known of what they say."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from analysis.conversation.message import Message
+from analysis.conversation.session import Seen
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, FrameRule, is_beside, is_value, reason
+
+_MIB: Final = 1 << 20
+_LOOKED_AT: Final = 4096
+"""Bytes of a line that are looked at to say what it looks like."""
+_LONGEST_HEADER: Final = 100
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_CLOSING_HEADER: Final = re.compile(rb"[}\]][ \t\r]*Content-Length:[ \t]*[0-9]+[ \t\r]*\Z", re.IGNORECASE)
+_CONTENT_TYPE: Final = re.compile(rb"[ \t]*Content-Type:", re.IGNORECASE)
+
+_LOOKS: Final = tuple(
+    (what, re.compile(pattern))
+    for what, pattern in (
+        ("coloured output for a terminal", r"[^\x1b]*\x1b\["),
+        ("a stack trace", r"Traceback \(most recent|\s+at \S|\s+File \"|panic: |goroutine \d|thread '"),
+        ("a notice of a debugger", r"(?i)debugger (?:listening|attached|is)|for the debugger|for help, see: https?://"),
+        (
+            "output of a package manager",
+            r"(?i)(?:npm|npx|yarn|pnpm|bun|pip|uv)\b|> \S+@\S+ |(?:added|installed) \d+ pack",
+        ),
+        (
+            "a log line",
+            r"\W*(?i:trace|debug|info|notice|warn(?:ing)?|error|fatal|critical)\b|\W*\d{4}-\d\d-\d\d|\W*\d\d:\d\d:",
+        ),
+        ("JSON that is cut off or mistyped", r"\s*[{\[]"),
+    )
+)
+
+
+class InvalidUtf8(FrameRule):
+    r"""A line, a body or the data of an event is not UTF-8.
+
+    **Why it matters.** The receiver refuses the bytes, or reads other characters than were written.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{"name":"caf\xe9"}}` in Latin-1
+
+    **Instead.** Write UTF-8, and set the encoding of the standard streams: that of the console is often another one.
+    """
+
+    id = "framing/invalid-utf8"
+    source = "2025-03-26 basic/transports; 2026-07-28 basic/transports/index"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        if reason(seen.message) == self.id:
+            raw = seen.message.frames[0].raw
+            yield self.of_frame(seen, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
+
+
+class Bom(FrameRule):
+    """A message begins with a byte order mark.
+
+    **Why it matters.** RFC 8259 allows none, and a strict parser stops at its first byte. Everybody else strips it.
+
+    **On the wire.** the bytes `EF BB BF` before `{"jsonrpc":"2.0",…}`
+
+    **Instead.** Write UTF-8 without a mark; in .NET `new UTF8Encoding(false)`.
+    """
+
+    id = "framing/bom"
+    level = WARNING
+    once = True
+    source = "RFC 8259 §8.1"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        if seen.message.frames[0].raw.startswith(BOM) and reason(seen.message) != "framing/invalid-utf8":
+            yield self.of_frame(seen, "the message begins with a byte order mark")
+
+
+class _NotJson(FrameRule):
+    """What the two rules about lines that are no JSON share."""
+
+    stream = ""
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        message = seen.message
+        raw = message.frames[0].raw
+        headed: set[str] = self.memory(seen.session, set)
+        if _announces(message):
+            headed.add(message.sender)
+        elif reason(message) == self.id and not (message.sender in headed and _CONTENT_TYPE.match(raw)):
+            yield self.of_frame(seen, f"a line on {self.stream} is no JSON; it looks like {_looks_like(raw)}")
+
+
+class StdoutNotJson(_NotJson):
+    """The server writes a line to its standard output that is no JSON.
+
+    **Why it matters.** That stream is for messages alone. Clients log an error for each such line, some give up, and
+    text without a line feed makes the message after it unreadable, too.
+
+    **On the wire.** `< Server running on stdio`
+
+    **Instead.** Write logs to standard error, or send `notifications/message`. Look for `print`, `console.log`,
+    and for libraries that greet.
+    """
+
+    id = "framing/stdout-not-json"
+    who = "server"
+    source = "2024-11-05 basic/transports (stdio)"
+    stream = "stdout"
+
+
+class StdinNotJson(_NotJson):
+    """The client writes a line to the server's standard input that is no JSON.
+
+    **Why it matters.** The server cannot answer it, and may take the stream for broken.
+
+    **On the wire.** `> hello`
+
+    **Instead.** Write JSON-RPC messages and nothing else, one on each line.
+    """
+
+    id = "framing/stdin-not-json"
+    who = "client"
+    source = "2024-11-05 basic/transports (stdio)"
+    stream = "stdin"
+
+
+class LspHeader(FrameRule):
+    r"""A peer announces its messages by `Content-Length`, as language servers do.
+
+    **Why it matters.** MCP delimits by line feeds. The receiver takes the header for a message that is no JSON, and
+    waits for a line feed after the message which never comes.
+
+    **On the wire.** `> Content-Length: 52\r\n\r\n{"jsonrpc":"2.0","id":1,"method":"ping"}`
+
+    **Instead.** Write each message on a line of its own, and no headers.
+    """
+
+    id = "framing/lsp-header"
+    source = "2024-11-05 basic/transports (stdio)"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        if _announces(seen.message):
+            yield self.of_frame(seen, "a Content-Length header, as language servers send it: MCP has none")
+
+
+class EmbeddedNewline(FrameRule):
+    r"""A message is spread over several lines.
+
+    **Why it matters.** A line is a message. A reader takes each of these for one and can make nothing of any.
+
+    **On the wire.** `< {` and then `<   "jsonrpc": "2.0",` and so on
+
+    **Instead.** Serialise without indentation. The escape `\n` inside a string is fine.
+    """
+
+    id = "framing/embedded-newline"
+    source = "2024-11-05 basic/transports (stdio)"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        count = len(seen.message.frames)
+        if count > 1:
+            yield self.of_frame(seen, f"one message is spread over {count:,} lines")
+
+
+class SeveralMessagesOnALine(FrameRule):
+    """A line holds more than one message.
+
+    **Why it matters.** A reader parses a line as one value and fails at the second: it loses both.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","method":"notifications/message",…}`
+
+    **Instead.** End each message with a line feed. Threads that share the stream need a lock around message and line
+    feed together.
+    """
+
+    id = SEVERAL
+    source = "2024-11-05 basic/transports (stdio)"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        if self.id in (seen.message.frames[0].verdict.problem, reason(seen.message)):
+            yield self.of_frame(seen, "several messages stand on one line")
+
+
+class NotAMessage(Rule):
+    """What was sent is JSON, but a number, a string, a boolean or null.
+
+    **Why it matters.** It asks nothing, tells nothing and answers nothing.
+
+    **On the wire.** `< "ready"` or `< 3.14`
+
+    **Instead.** Send objects. Output for people belongs on standard error.
+    """
+
+    id = "framing/not-a-message"
+    source = "2024-11-05 basic/transports (stdio); 2025-03-26 basic/transports"
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        message = seen.message
+        # A value among several on a line comes as if it were an item of an array.
+        is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
+        if is_among or (reason(message) == self.id and not is_beside(seen)):
+            yield self.finding(seen, "a JSON value that is no object, so no message")
+
+
+class BlankLine(FrameRule):
+    """A line is empty, or nothing but white space.
+
+    **Why it matters.** Most readers skip it, some report a message that cannot be parsed for each.
+
+    **On the wire.** two line feeds after a message
+
+    **Instead.** End each message with one line feed: what prints lines often adds its own.
+    """
+
+    id = "framing/blank-line"
+    level = WARNING
+    once = True
+    source = "2024-11-05 basic/transports (stdio)"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        message = seen.message
+        headed: set[str] = self.memory(seen.session, set)
+        if _announces(message):
+            headed.add(message.sender)
+        elif reason(message) == self.id:
+            if message.sender not in headed:
+                yield self.of_frame(seen, "a line without a message")
+            headed.discard(message.sender)  # the empty line that ends a header belongs to it
+
+
+class Crlf(FrameRule):
+    r"""Lines end with carriage return and line feed.
+
+    **Why it matters.** The delimiter is the line feed; the carriage return counts as white space. Readers strip it.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}\r\n`
+
+    **Instead.** Open standard output in binary mode: on Windows text mode adds the carriage return.
+    """
+
+    id = "framing/crlf"
+    level = NOTE
+    once = True
+    source = "2024-11-05 basic/transports (stdio)"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        is_ended_so = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in seen.message.frames)
+        if is_ended_so and is_value(seen.message):
+            yield self.of_frame(seen, "lines end with CR LF")
+
+
+class TruncatedMessage(FrameRule):
+    """The stream ended in the middle of a message.
+
+    **Why it matters.** The rest is lost: a request that is never read, or an answer that never comes.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":7,"resu` and the end of the stream
+
+    **Instead.** Flush before you exit; find out what ended the process while it wrote.
+    """
+
+    id = "framing/truncated-message"
+    at_end = True
+    source = "2024-11-05 basic/transports (stdio)"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        if reason(seen.message) == self.id:
+            yield self.of_frame(seen, "the stream ended in the middle of a message")
+
+
+class MissingFinalNewline(FrameRule):
+    """The stream ended after a message that no line feed ends.
+
+    **Why it matters.** Readers hand on lines. Most never deliver this one.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` and the end of the stream
+
+    **Instead.** Write the line feed with the message, and flush both.
+    """
+
+    id = "framing/missing-final-newline"
+    level = WARNING
+    at_end = True
+    source = "2024-11-05 basic/transports (stdio)"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        last = seen.message.frames[-1]
+        if last.unit == "line" and not last.whole and is_value(seen.message):
+            yield self.of_frame(seen, "the stream ended after this message without the line feed that ends it")
+
+
+class OversizedMessage(FrameRule):
+    """A message is larger than 1 MiB, or than 10 MiB.
+
+    **Why it matters.** The specification sets no limit, readers do: 1 MiB for an event and 10 MiB for a line are limits
+    of SDKs in use. Beyond them the connection breaks.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"blob":"…"}]}}` of many megabytes
+
+    **Instead.** Send a link to a resource, or pages.
+    """
+
+    id = "framing/oversized-message"
+    level = NOTE
+    source = "observed in SDKs; no limit in the specification"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        size = sum(len(frame.raw) for frame in seen.message.frames)
+        if size > _MIB:
+            limit = 10 if size > 10 * _MIB else 1
+            text = f"the message is larger than {limit} MiB, which some readers refuse"
+            yield self.finding(seen, text)._replace(item=None)
+
+
+# ---- what the rules ask
+
+
+def _announces(message: Message) -> bool:
+    """Whether a line is the header of a language server, or ends with one: its messages end without a line feed."""
+    why = reason(message)
+    if why == "framing/lsp-header":
+        return True
+    return why in NOT_JSON and _CLOSING_HEADER.search(message.frames[0].raw[-_LONGEST_HEADER:]) is not None
+
+
+def _is_utf_16(raw: bytes) -> bool:
+    half = raw[:_LOOKED_AT]
+    every = (half[::2], half[1::2])
+    return half.startswith(_UTF_16) or any(len(some) > 1 and not some.strip(b"\0") for some in every)
+
+
+def _looks_like(raw: bytes) -> str:
+    if _is_utf_16(raw):
+        return "UTF-16"
+    text = raw[:_LOOKED_AT].decode(errors="replace")
+    return next((what for what, pattern in _LOOKS if pattern.match(text)), "text for people")

@@ -1,0 +1,102 @@
+"""The group `framing`, where the bytes are JSON of a kind: what two readers may read in two ways."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from analysis.conversation.session import Seen
+from analysis.rules.base import WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.support.message_text import FrameRule, cut, is_value, oddities, raw_of, reason
+from captures.exact import nesting
+from captures.limits import DEEP
+
+_DECISIVE: Final = frozenset({"/id", "/method", "/result", "/error"})
+
+
+class TooDeep(FrameRule):
+    """A message nests more than 200 levels of arrays and objects.
+
+    **Why it matters.** Parsers stop at different depths, and some take the whole process with them: what one side can
+    write the other cannot read.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":[[[[…]]]]}}}`
+
+    **Instead.** Flatten the data, or send references to it.
+    """
+
+    id = "framing/too-deep"
+    level = WARNING
+    source = "observed in parsers; no limit in the specification"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        message = seen.message
+        if reason(message) == self.id or (is_value(message) and nesting(raw_of(message)) > DEEP):
+            yield self.of_frame(seen, f"the message nests more than {DEEP} levels")
+
+
+class DuplicateKey(FrameRule):
+    """An object names one member twice.
+
+    **Why it matters.** Some parsers keep the first value, most the last, some refuse the text: sender, receiver and
+    whoever checks in between see different messages.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`
+
+    **Instead.** Write each name once; build JSON with a serialiser, not by joining text.
+    """
+
+    id = "framing/duplicate-key"
+    level = WARNING
+    source = "RFC 8259 §4"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        place = oddities(seen.message).repeated
+        if place is None:
+            return
+        text = f"the member {cut(place.name)} comes twice in one object"
+        if place.pointer in _DECISIVE:
+            text += ": peers may disagree about which message this is"
+        yield self.finding(seen, text, pointer=place.pointer)._replace(item=place.item)
+
+
+class NonJsonNumber(FrameRule):
+    """A value is NaN or an infinity.
+
+    **Why it matters.** JSON has no such numbers. Python writes and reads them unless told not to; nearly everybody else
+    refuses the whole message.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":3,"result":{"content":[],"structuredContent":{"mean":NaN}}}`
+
+    **Instead.** Send null, or leave the member out; in Python serialise with `allow_nan=False`.
+    """
+
+    id = "framing/non-json-number"
+    source = "RFC 8259 §6"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        place = oddities(seen.message).constant
+        if place is not None:
+            text = "NaN or an infinity stands where JSON wants a value"
+            yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)
+
+
+class LoneSurrogate(FrameRule):
+    r"""A string holds half of a surrogate pair.
+
+    **Why it matters.** The text cannot be written in UTF-8 again. Who has to, refuses it or puts a replacement
+    character in its place.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\ud83d"}]}}`
+
+    **Instead.** Cut text between characters, not between units of UTF-16.
+    """
+
+    id = "framing/lone-surrogate"
+    level = WARNING
+    source = "RFC 8259 §8.2"
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        place = oddities(seen.message).half_pair
+        if place is not None:
+            text = "a string holds half of a surrogate pair, which UTF-8 cannot write"
+            yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)

@@ -1,0 +1,1 @@
+"""The group `http`: how messages, sessions and streams travel over Streamable HTTP."""

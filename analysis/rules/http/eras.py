@@ -1,0 +1,196 @@
+"""How a server of 2026-07-28 answers over HTTP, and what is left there of sessions."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Request, Response
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.session_ids import FIELD
+from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
+from analysis.rules.base import NOTE, WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import Everywhere, code_of, lacks, listed, member, short, speaks_modern
+from analysis.rules.support.exchanges import JSON, NOT_JUDGED, STREAM, SUCCESS, Answered, Learning, Over, is_body_lost
+
+_STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
+_BAD: Final = frozenset({-32020, -32021, -32022})
+_UNKNOWN_METHOD: Final = -32601
+_INVALID_PARAMS: Final = -32602
+_PATHS: Final = 64
+
+
+class ErrorStatus(Over):
+    """An error of the protocol comes with a status that does not belong to it.
+
+    **Why it matters.** Clients choose what to do next by the status: 404 or a success instead of 400 sends them the
+    wrong way before they have read the error.
+
+    **On the wire.** `200 OK` … `{"id":3,"error":{"code":-32022,…}}`
+
+    **Instead.** 400 for -32020, -32021, -32022 and for an envelope that is not complete, 404 for a method that the
+    server does not have. In a stream of events the status is out already.
+    """
+
+    id = "http/error-status"
+    who = "server"
+    versions = MODERN_ERA
+    media = JSON
+    source = f"2026-07-28 basic/index; {_STREAMABLE}"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        answer = http.received[0] if http.received else None
+        if answer is None or not isinstance(answer.message, Response) or not answer.message.is_error:
+            return ()
+        asked = http.sent[0] if http.sent else None
+        if http.status is None or http.status in NOT_JUDGED or asked is None or not speaks_modern(asked):
+            return ()
+        code = code_of(answer.message)
+        due = 400 if code in _BAD else 404 if code == _UNKNOWN_METHOD else None
+        if code == _INVALID_PARAMS and isinstance(asked.message, Request) and lacks(asked.message) is not None:
+            due = 400
+        if due is None or http.status == due:
+            return ()
+        return self.in_response(http, session, f"the error {code} comes with status {http.status} instead of {due}")
+
+
+class NotFoundWithoutError(Over):
+    """A server of this era answers a message with 404, and does not say that it lacks the method.
+
+    **Why it matters.** Clients take it for an old server, and begin a handshake that it does not know either.
+
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `404 Not Found` and nothing else
+
+    **Instead.** 404 with the error -32601 where the method is unknown; 400, or an answer, everywhere else.
+    """
+
+    id = "http/not-found-without-error"
+    who = "server"
+    versions = MODERN_ERA
+    level = WARNING
+    source = _STREAMABLE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._paths: set[str] = set()
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
+        return (like.status == 404 or like.status in SUCCESS) and super().concerns_exchange(hook, like)
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not http.sent or not isinstance(http.sent[0].message, Request) or not speaks_modern(http.sent[0]):
+            return ()
+        answer = http.received[0].message if http.received else None
+        if http.status != 404:
+            result = member(answer.result, "resultType") if isinstance(answer, Response) else None
+            if result is not None and len(self._paths) < _PATHS:
+                self._paths.add(http.path)
+            return ()
+        code = code_of(answer) if isinstance(answer, Response) else None
+        if code == _UNKNOWN_METHOD or http.path not in self._paths or is_body_lost(http):
+            return ()
+        return self.in_response(http, session, f"{short(http.sent[0].method)} is answered with 404 and without -32601")
+
+
+class SessionHeaderModern(Answered):
+    """A session id where there are no sessions.
+
+    **Why it matters.** Nothing is bound to it any more: a server that gives one out will find it missing in the next
+    request, and in all that come by another way.
+
+    **On the wire.** `< Mcp-Session-Id: 1868a90c…` with the answer to a request that names 2026-07-28
+
+    **Instead.** No such header. What belongs together is named in the messages.
+    """
+
+    id = "http/session-header-modern"
+    versions = MODERN_ERA
+    level = WARNING
+    source = _STREAMABLE
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if FIELD not in http.fields and FIELD not in http.answer_fields:
+            return ()
+        if not http.sent or not speaks_modern(http.sent[0]):
+            return ()
+        found: list[Finding] = []
+        if FIELD in http.fields:
+            said = self.in_request(http, session, "a request of this era carries a session id", NOTE)
+            found += [one._replace(blames="client") for one in said]
+        if FIELD in http.answer_fields and http.status in SUCCESS:
+            said = self.in_response(http, session, "a request of this era is answered with a session id")
+            found += [one._replace(blames="server") for one in said]
+        return found
+
+
+class GetOrDeleteModern(Learning, Answered):
+    """A server that speaks this era alone answers GET or DELETE with something else than 405.
+
+    **Why it matters.** Streams by GET and sessions to delete are gone; clients of older revisions find that out by 405.
+
+    **On the wire.** `GET /mcp`, answered with `404 Not Found`
+
+    **Instead.** 405 Method Not Allowed. A server that speaks older revisions as well may serve them.
+    """
+
+    id = "http/get-or-delete-modern"
+    versions = Everywhere(*MODERN_ERA)
+    level = WARNING
+    asked = frozenset({"GET", "DELETE"})
+    source = _STREAMABLE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._modern: set[str] = set()
+
+    def learn(self, seen: Seen) -> None:
+        message, http = seen.message, seen.http
+        if http is None or not isinstance(message, Response):
+            return
+        if seen.method == "initialize" and not message.is_error:
+            self._modern.discard(http.path)
+        versions = listed(message)
+        if not versions:
+            return
+        if all((rank_of(one) or 0) >= MODERN for one in versions):
+            if len(self._modern) < _PATHS:
+                self._modern.add(http.path)
+        else:
+            self._modern.discard(http.path)
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.path not in self._modern or http.sent or http.status is None:
+            return ()
+        text = f"{http.method} to a server that speaks no revision with sessions"
+        found = [one._replace(blames="client") for one in self.in_request(http, session, text, NOTE)]
+        if http.status != 405 and http.status not in NOT_JUDGED:
+            text = f"{http.method} is answered with status {http.status} instead of 405"
+            said = self.in_response(http, session, text, WARNING)
+            found += [one._replace(blames="server") for one in said]
+        return found
+
+
+class BufferingHeader(Answered):
+    """A stream of events does not ask to be handed on at once.
+
+    **Why it matters.** Reverse proxies gather answers before they send them on: progress arrives with the result, and
+    a stream that stays open never does.
+
+    **On the wire.** `200 OK` with `Content-Type: text/event-stream` and no `X-Accel-Buffering`
+
+    **Instead.** `X-Accel-Buffering: no`.
+    """
+
+    id = "http/buffering-header"
+    who = "server"
+    versions = MODERN_ERA
+    level = WARNING
+    statuses = SUCCESS
+    media = STREAM
+    once = True
+    source = _STREAMABLE
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.answer_fields.get("x-accel-buffering", "").lower() == "no":
+            return ()
+        return self.in_response(http, session, "a stream of events comes without X-Accel-Buffering: no")

@@ -1,0 +1,160 @@
+"""Streams that a client opens by GET over Streamable HTTP (2025-03-26 to 2025-11-25), and what is said on several."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.exchange import IdState
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Id, Request, Response
+from analysis.conversation.session import Seen, Session
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.http.streams import PROGRESS, WithTokens, told_of
+from analysis.rules.support.eras import short
+from analysis.rules.support.exchanges import SESSIONS
+
+_TRANSPORTS: Final = "2025-03-26 basic/transports"
+_LAST: Final = "last-event-id"
+_TOGETHER_NS: Final = 1_000_000_000
+"""How far equal notifications of one cause may be apart."""
+_KEPT: Final = 256
+"""Messages that are remembered on the streams of a session."""
+_LONGEST: Final = 4096
+"""Bytes of a notification that is remembered."""
+_SCOPED: Final = frozenset({PROGRESS, "notifications/message", "notifications/cancelled"})
+"""Notifications that several requests may each bring about."""
+_WAITING: Final = (IdState.OPEN, IdState.CANCELLED)
+
+
+class ResponseOnGetStream(Rule):
+    """An answer comes on a stream that the client has opened for what the server has to say of its own accord.
+
+    **Why it matters.** The client waits for it on the stream of the request.
+
+    **On the wire.** `GET /mcp` without `Last-Event-ID`, and on its stream `< {"id":4,"result":{…}}`
+
+    **Instead.** The stream of the POST. On one that is resumed with `Last-Event-ID` an answer is right.
+    """
+
+    id = "http/response-on-get-stream"
+    who = "server"
+    versions = SESSIONS
+    needs_http = True
+    sender = "server"
+    source = _TRANSPORTS
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        http = seen.http
+        if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
+            return ()
+        id_ = seen.message.id if isinstance(seen.message, Response) else None
+        if seen.message.frames[0].unit != "sse_event" or id_ is None or id_.type == "null":
+            return ()  # which request it answers is another rule's matter
+        return [self.finding(seen, "an answer comes on a stream that was opened by GET")]
+
+
+class RelatedOnGetStream(WithTokens):
+    """Progress of a request that is under way comes on the stream that the client opened by GET.
+
+    **Why it matters.** It is meant for what has nothing to do with a request; a client may not look there for this.
+
+    **On the wire.** On the stream of `GET /mcp`: `< {"method":"notifications/progress",…}` of a call by POST
+
+    **Instead.** The stream that answers the request.
+    """
+
+    id = "http/related-on-get-stream"
+    who = "server"
+    versions = SESSIONS
+    level = NOTE
+    needs_http = True
+    once = True
+    source = _TRANSPORTS
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        http = seen.http
+        if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
+            return ()
+        found = told_of(seen)
+        if found is None or found.task is not None:
+            return ()
+        return [self.finding(seen, "progress of a request comes on the stream opened by GET", related=(found.seq,))]
+
+
+class _Said(NamedTuple):
+    """A message on a stream."""
+
+    body: dict[str, Any]
+    http: HttpExchange
+    t_ns: int
+    seq: int
+
+
+class Broadcast(Rule):
+    """A server says the same on two streams of a session.
+
+    **Why it matters.** The client takes it twice: it asks its user two times, or answers one request two times.
+
+    **On the wire.** `< {"id":0,"method":"roots/list"}` on two streams that are both open
+
+    **Instead.** Each message on one of them. What is said again after `Last-Event-ID` is no such case.
+    """
+
+    id = "http/broadcast"
+    who = "server"
+    versions = SESSIONS
+    needs_http = True
+    sender = "server"
+    replaces = ("id/duplicate-in-flight",)
+    source = _TRANSPORTS
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        http, message = seen.http, seen.message
+        if http is None or not isinstance(message, Request) or http.session_id is None:
+            return ()
+        kept: OrderedDict[Id, _Said] = self._kept(seen.session)[0]
+        before = kept.pop(message.id, None)
+        kept[message.id] = _Said(seen.body, http, message.t_ns, message.seq)
+        if len(kept) > _KEPT:
+            kept.popitem(last=False)
+        if before is None or seen.earlier is None or seen.earlier.state not in _WAITING or not _is_other(before, http):
+            return ()
+        if before.body != seen.body:
+            return ()  # ids may begin anew on each stream
+        text = f"{short(message.method)} comes on two streams of the session"
+        return [self.finding(seen, text, related=(before.seq,))]
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        http = seen.http
+        if http is None or http.session_id is None or seen.method in _SCOPED:
+            return ()
+        kept: OrderedDict[bytes, _Said] = self._kept(seen.session)[1]
+        raw = seen.message.frames[0].raw
+        before = kept.pop(raw, None)
+        kept[raw] = _Said(seen.body, http, seen.message.t_ns, seen.message.seq)
+        if len(kept) > _KEPT or len(raw) > _LONGEST:
+            kept.popitem(last=len(raw) > _LONGEST)
+        if before is None or before.http.over is not None or not _is_other(before, http):
+            return ()
+        if seen.message.t_ns - before.t_ns > _TOGETHER_NS:
+            return ()
+        text = f"{short(seen.method)} comes on two streams of the session"
+        return [self.finding(seen, text, related=(before.seq,), level=WARNING)]
+
+    def _kept(self, session: Session) -> tuple[OrderedDict[Id, _Said], OrderedDict[bytes, _Said]]:
+        kept: tuple[OrderedDict[Id, _Said], OrderedDict[bytes, _Said]] = self.memory(session, _two)
+        return kept
+
+
+def _two() -> tuple[OrderedDict[Id, _Said], OrderedDict[bytes, _Said]]:
+    return OrderedDict(), OrderedDict()
+
+
+def _is_other(before: _Said, http: HttpExchange) -> bool:
+    """Whether two messages came on different streams of one session, and neither is said again."""
+    if before.http.number == http.number or before.http.stream == http.stream:
+        return False
+    if _LAST in http.fields or _LAST in before.http.fields:
+        return False
+    return before.http.session_id == http.session_id and bool(http.method) and bool(before.http.method)

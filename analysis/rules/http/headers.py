@@ -1,0 +1,273 @@
+"""What stands in the heads of requests over Streamable HTTP: what is accepted, what is sent, and from where."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import ClassVar, Final
+from urllib.parse import urlsplit
+
+from analysis.conversation.http_exchange import HttpExchange, media_of
+from analysis.conversation.message import Response
+from analysis.conversation.session import Session
+from analysis.protocol.revisions import ALL, since
+from analysis.rules.base import NOTE, WARNING
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.eras import Everywhere, member, short
+from analysis.rules.support.exchanges import (
+    ANY,
+    JSON,
+    NOT_JUDGED,
+    SESSIONS,
+    STREAM,
+    SUCCESS,
+    Answered,
+    Over,
+    messages_of,
+)
+from analysis.rules.support.origins import is_local, is_own
+
+_TRANSPORTS: Final = "2025-03-26 basic/transports"
+_STREAMABLE: Final = since("2025-03-26")
+_UTF8: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
+_LONGEST: Final = 4096
+"""Characters of a header that are looked at."""
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_NONE_THERE: Final = frozenset({404, 405})
+
+
+class MessageNotPosted(Answered):
+    """A message is sent with another method of HTTP than POST.
+
+    **Why it matters.** Servers do not look for one there, and what lies between may drop the body of a GET.
+
+    **On the wire.** `PUT /mcp HTTP/1.1` … `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
+
+    **Instead.** `POST`, a request of its own for each message.
+    """
+
+    id = "http/message-not-posted"
+    who = "client"
+    versions = _STREAMABLE
+    source = _TRANSPORTS
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - whatever the hook
+        return like.method != "POST"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not messages_of(http):
+            return ()
+        return self.in_request(http, session, f"a message is sent with {short(http.method)}")
+
+
+class _Accept(Answered):
+    """A rule about the header `Accept`."""
+
+    who = "client"
+    once = True
+    source = _TRANSPORTS
+    needed: ClassVar[tuple[str, ...]]
+
+    def lacking(self, http: HttpExchange, session: Session | None, text: str, level: Level | None) -> list[Finding]:
+        """A finding where something that is needed is not accepted; of another level than the rule's, if one is given.
+
+        Where nothing but a wildcard covers it, it is a warning at most.
+        """
+        if "accept" in http.doubled:
+            return []  # only the last one is known
+        worst, lacks = 2, ""
+        for media in self.needed:
+            cover = _cover(http.fields.get("accept", "")[:_LONGEST], media)
+            if cover < worst:
+                worst, lacks = cover, media
+        if worst == 2:
+            return []
+        how = f"accepts {lacks} by a wildcard alone" if worst else f"does not accept {lacks}"
+        return self.in_request(http, session, f"{text} {how}", level or (WARNING if worst else None))
+
+
+class PostAccept(_Accept):
+    """A POST does not accept both forms in which it may be answered.
+
+    **Why it matters.** The server chooses between one JSON object and a stream of events; many refuse a client with
+    406 that does not list both, even if it sends `*/*`.
+
+    **On the wire.** `POST /mcp` with `Accept: application/json`
+
+    **Instead.** `Accept: application/json, text/event-stream`; order, case and parameters are free.
+    """
+
+    id = "http/post-accept"
+    versions = _STREAMABLE
+    needed = (JSON, STREAM)
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.lacking(http, session, "a POST", None) if messages_of(http) else ()
+
+
+class GetAccept(_Accept):
+    """A GET to the endpoint does not accept a stream of events.
+
+    **Why it matters.** A stream is all that it can be answered with; servers refuse it with 406.
+
+    **On the wire.** `GET /mcp` with `Accept: application/json`
+
+    **Instead.** `Accept: text/event-stream`.
+    """
+
+    id = "http/get-accept"
+    versions = Everywhere(*SESSIONS)
+    asked = frozenset({"GET"})
+    needed = (STREAM,)
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        rank, era = http.spoken(session)
+        is_client = SESSIONS.holds(rank, era)
+        if rank is not None and not is_client:
+            return ()
+        # A browser, or somebody who looks whether anything is there.
+        is_probe = not is_client or http.status in _NONE_THERE
+        return self.lacking(http, session, "a GET", NOTE if is_probe else None)
+
+
+class RequestContentType(Answered):
+    """A POST with a message does not say that it is JSON.
+
+    **Why it matters.** Servers refuse other types with 415, or do not read the body at all.
+
+    **On the wire.** `POST /mcp` with `Content-Type: text/plain`
+
+    **Instead.** `Content-Type: application/json`. The text is UTF-8; no other charset is known.
+    """
+
+    id = "http/request-content-type"
+    who = "client"
+    versions = _STREAMABLE
+    level = WARNING
+    once = True
+    source = "2026-07-28 basic/transports/streamable-http"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        value = http.fields.get("content-type", "")
+        if value == JSON or not messages_of(http) or "content-type" in http.doubled:
+            return ()
+        media = media_of(value)
+        if media != JSON:
+            text = f"a message is sent as {short(media)}" if media else "a message is sent without a content type"
+            return self.in_request(http, session, text)
+        charset = _parameter(value, "charset")
+        if charset in _UTF8:
+            return ()
+        return self.in_request(http, session, f"a message is said to be in the charset {short(charset)}")
+
+
+class OriginAccepted(Answered):
+    """A request from a page of a foreign site is served.
+
+    **Why it matters.** A site can have its visitor's browser speak to a server on the visitor's machine, by a name that
+    it lets point there (DNS rebinding). The browser says where the page came from; only a server that looks is safe.
+
+    **On the wire.** `POST /mcp` with `Origin: https://example.com`, answered with 200
+
+    **Instead.** Serve the own origin and those that are meant to be served; answer 403 to all others.
+    """
+
+    id = "http/origin-accepted"
+    who = "server"
+    versions = _STREAMABLE
+    level = WARNING
+    asked = ANY
+    statuses = SUCCESS
+    once = True
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        origin = http.fields.get("origin")
+        if not origin or origin.startswith("hmac:"):
+            return ()
+        if is_local(_host(origin)) or is_own(origin, http):
+            return ()
+        return self.in_response(http, session, f"a request with the origin {short(origin)} is served")
+
+
+class OriginStatus(Over):
+    """A request is refused for its origin, with another status than 403.
+
+    **Why it matters.** Other statuses mean something else: a client drops its session for 404, and a bad request it
+    does not repeat even where it may.
+
+    **On the wire.** `Origin: https://example.com`, answered with `400` and `Origin not allowed`
+
+    **Instead.** 403 Forbidden.
+    """
+
+    id = "http/origin-status"
+    who = "server"
+    versions = since("2025-11-25")
+    asked = ANY
+    source = "2025-11-25 basic/transports"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        status = http.status
+        if status is None or not 400 <= status < 500 or status in NOT_JUDGED or not http.fields.get("origin"):
+            return ()
+        errors = [seen.message.error for seen in http.received if isinstance(seen.message, Response)]
+        said = [http.reason, *(member(error, "message") for error in errors)]
+        if not any(isinstance(text, str) and "origin" in text.lower() for text in said):
+            return ()
+        return self.in_response(http, session, f"a request is refused for its origin with status {status}")
+
+
+class Redirected(Answered):
+    """A request is answered with a redirection.
+
+    **Why it matters.** After 301, 302 and 303 many clients come back with a GET and without the message; some follow
+    no redirection at all.
+
+    **On the wire.** `POST /mcp`, answered with `301` and `Location: /mcp/`
+
+    **Instead.** Give clients the address itself; 307 and 308 keep the method.
+    """
+
+    id = "http/redirected"
+    who = "server"
+    versions = ALL
+    level = NOTE
+    asked = ANY
+    statuses = _REDIRECTS
+    source = "RFC 9110 §15.4"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.in_response(http, session, f"{http.method} is redirected with status {http.status}")
+
+
+# ---- what the rules ask
+
+
+@lru_cache(256)
+def _cover(accept: str, media: str) -> int:
+    """How a media type is accepted: 2 by its name, 1 by a wildcard alone, 0 not at all."""
+    best = 0
+    for part in accept.lower().split(","):
+        name = media_of(part)
+        if _parameter(part, "q") in ("0", "0.0", "0.00", "0.000"):
+            continue
+        if name == media:
+            return 2
+        if name in ("*/*", "*", media.partition("/")[0] + "/*"):
+            best = 1
+    return best
+
+
+def _parameter(value: str, name: str) -> str:
+    for part in value.split(";")[1:]:
+        key, _, found = part.partition("=")
+        if key.strip().lower() == name:
+            return found.strip().strip('"').lower()
+    return ""
+
+
+def _host(origin: str) -> str:
+    """The host of an address; empty where there is none."""
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""

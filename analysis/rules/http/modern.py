@@ -1,0 +1,182 @@
+"""Headers of requests over HTTP since 2026-07-28: what they repeat of the message, and servers that do not look."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.message import Response
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.methods import REQUESTS
+from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
+from analysis.rules.base import NOTE, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import UNSUPPORTED_VERSION, code_of, listed, member, short, speaks_modern
+from analysis.rules.support.exchanges import NOT_JUDGED, Learning, Over, is_body_lost
+from analysis.rules.support.http_facts import FRESH_UNTIL, NAME_FIELD, NAMED, body_version, faults_of, version_fault
+from analysis.rules.support.tool_known import LIST, Known
+
+_STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
+_MISMATCH: Final = -32020
+_INVALID_PARAMS: Final = -32602
+_TOLERATED: Final = frozenset({_MISMATCH, _INVALID_PARAMS, UNSUPPORTED_VERSION})
+_NAMED_BY_HEADER: Final = REVISIONS.index("2025-06-18")
+
+
+class _Header(Rule):
+    """A rule about headers that repeat what the message says."""
+
+    who = "client"
+    versions = MODERN_ERA
+    era = "modern"
+    needs_http = True
+    sender = "client"
+    source = _STREAMABLE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        faults = faults_of(seen)
+        if not faults:
+            return ()
+        return [
+            self.finding(seen, one.text, pointer=one.pointer, related=one.related)
+            for one in faults
+            if one.rule == self.id
+        ]
+
+
+class MethodHeader(_Header):
+    """A request has no header with its method, or another one.
+
+    **Why it matters.** What lies before the server routes and limits by `Mcp-Method` without reading the body; a server
+    that finds another one in the body has to refuse the request.
+
+    **On the wire.** `POST /mcp` with `Mcp-Method: tools/list`: `{"id":3,"method":"tools/call",…}`
+
+    **Instead.** `Mcp-Method: tools/call`, once, in the case of the message.
+    """
+
+    id = "http/method-header"
+
+
+class NameHeader(_Header):
+    """A request that names a tool, a prompt, a resource or a task has no header with that name, or another one.
+
+    **Why it matters.** `Mcp-Name` is what is allowed, limited and counted by on the way; if it lies, so do these.
+
+    **On the wire.** `POST /mcp` with `Mcp-Method: tools/call` and no `Mcp-Name`
+
+    **Instead.** `Mcp-Name` with the tool's or prompt's `name`, the resource's `uri` or the task's `taskId`.
+    """
+
+    id = "http/name-header"
+    source = f"{_STREAMABLE}; SEP-2663"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method in NAMED or seen.http is None or NAME_FIELD not in seen.http.fields:
+            return super().on_request(seen)
+        if seen.method not in REQUESTS:
+            return ()
+        return [self.finding(seen, "Mcp-Name with a method that has no name to repeat", level=NOTE)]
+
+
+class HeaderEncoding(_Header):
+    """A header repeats a text in a form that does not survive, or cannot be read.
+
+    **Why it matters.** Bytes beyond ASCII and blanks at the ends change on the way, so the header is not what the
+    message says any more.
+
+    **On the wire.** `Mcp-Name: überblick`
+
+    **Instead.** `Mcp-Name: =?base64?w7xiZXJibGljaw==?=`, canonical base64 of the UTF-8. A text that itself looks like
+    that is encoded too. What needs no encoding may be encoded all the same.
+    """
+
+    id = "http/header-encoding"
+
+
+class ParamHeader(Known):
+    """A call does not send an argument as a header that the tool wants there, or sends another value.
+
+    **Why it matters.** The server routes by the header: the call goes to the wrong place, or is refused.
+
+    **On the wire.** A tool with `"region":{"type":"string","x-mcp-header":"Region"}`, called with `"region":"eu"` and
+    no `Mcp-Param-Region`
+
+    **Instead.** `Mcp-Param-Region: eu`, and no such header where the argument is missing or null.
+    """
+
+    id = "http/param-header"
+    who = "client"
+    versions = MODERN_ERA
+    needs_http = True
+    source = _STREAMABLE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method == LIST:
+            ttl: Any = member(seen.body.get("result"), "ttlMs")
+            if type(ttl) in (int, float) and 0 <= ttl < 2**53:
+                seen.session.memory[FRESH_UNTIL] = seen.message.t_ns + int(ttl) * 1_000_000
+            else:
+                seen.session.memory.pop(FRESH_UNTIL, None)
+        return super().on_result(seen)
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.session.is_http and super().concerns(hook, method, like)
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return [
+            self.finding(seen, one.text, pointer=one.pointer, related=one.related)
+            for one in faults_of(seen)
+            if one.rule == self.id
+        ]
+
+
+class HeaderMismatchAccepted(Learning, Over):
+    """A server lets a request pass whose headers are not what its message says.
+
+    **Why it matters.** Whatever the headers have decided on the way was decided about another request: who gets a
+    forbidden call past a gateway by a false header must find the server's door closed.
+
+    **On the wire.** `Mcp-Name: read` with `{"method":"tools/call","params":{"name":"delete",…}}`, answered with 200
+
+    **Instead.** 400 with the error -32020.
+    """
+
+    id = "http/header-mismatch-accepted"
+    who = "server"
+    versions = MODERN_ERA
+    source = _STREAMABLE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._serves_old = False
+
+    def learn(self, seen: Seen) -> None:
+        message = seen.message
+        if self._serves_old or not isinstance(message, Response):
+            return
+        if seen.method == "initialize" and not message.is_error:
+            versions: tuple[str | None, ...] = (seen.revision,)
+        else:
+            versions = listed(message) or ()
+        ranks = [rank_of(one) for one in versions]
+        self._serves_old = any(rank is not None and rank < _NAMED_BY_HEADER for rank in ranks)
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.status is None or http.status in NOT_JUDGED or not http.sent or not speaks_modern(http.sent[0]):
+            return ()
+        fault = version_fault(http)
+        if fault == "missing" and self._serves_old:
+            fault = ""
+        texts = [one.text for one in http.facts or ()]
+        if fault:
+            told, said = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
+            names = f"MCP-Protocol-Version is {short(told)!r}, and that of the message {short(said)!r}"
+            texts.append("MCP-Protocol-Version is missing" if fault == "missing" else names)
+        if not texts or is_body_lost(http):
+            return ()
+        answer = http.received[0].message if http.received else None
+        code = code_of(answer) if isinstance(answer, Response) else None
+        if http.status == 400 and code in _TOLERATED:
+            return ()
+        how = f"status {http.status}" + ("" if code is None else f" and the error {code}")
+        return self.in_response(http, session, f"a request with wrong headers ({texts[0]}) is answered with {how}")

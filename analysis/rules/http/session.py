@@ -1,0 +1,207 @@
+"""Session ids of Streamable HTTP: how a server gives them out, and what it does when they have died."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.session import Session
+from analysis.conversation.session_ids import FIELD
+from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered
+
+_TRANSPORTS: Final = "2025-03-26 basic/transports"
+_SHORTEST: Final = 16
+"""Characters below which an id can be guessed."""
+_SESSIONS: Final = 10_000
+"""Sessions that are remembered."""
+_HASH: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
+"""What stands in captures for an id: of its characters nothing is known."""
+
+
+class _Given(Answered):
+    """A rule about ids as servers give them out."""
+
+    who = "server"
+    versions = SESSIONS
+    asked = ANY
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        given = http.answer_fields.get(FIELD)
+        return () if given is None else self.given(given, http, session)
+
+    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        """What is wrong with an id in a response."""
+        raise NotImplementedError
+
+
+class SessionIdCharacters(_Given):
+    """A session id is empty, or has characters that it must not have.
+
+    **Why it matters.** Clients send it back in a header: blanks get lost there, and what is no ASCII arrives as
+    something else.
+
+    **On the wire.** `Mcp-Session-Id: my session`
+
+    **Instead.** Visible ASCII, 0x21 to 0x7E, and some of it: a UUID, a token, a hash. In a recording ids are hashes, so
+    only the empty one shows; what was imported lies in clear.
+    """
+
+    id = "http/session-id-characters"
+
+    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not _is_news(given, http) or (given and all("\x21" <= one <= "\x7e" for one in given)):
+            return ()
+        what = "has characters that are not visible ASCII" if given else "is empty"
+        return self.in_response(http, session, f"the session id {what}")
+
+
+class SessionIdWeak(_Given):
+    """A session id can be guessed, or is that of another session.
+
+    **Why it matters.** Whoever knows it speaks as that client, and hears what is meant for it.
+
+    **On the wire.** `Mcp-Session-Id: 42`
+
+    **Instead.** A random UUID or as much from a good source of random numbers, a new one for each session. In a
+    recording ids are hashes, so only one that is given twice shows; what was imported lies in clear.
+    """
+
+    id = "http/session-id-weak"
+    level = WARNING
+
+    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        known = http.session_ids.of(given)
+        if not given or known is None or not http.is_opening:
+            return ()
+        if known.exchange is not http:
+            is_other = known.exchange is not None and known.is_of_opening and http.fields.get(FIELD) != given
+            text = "the session id was given to another session before"
+            return self.in_response(http, session, text) if is_other else ()
+        if _HASH(given):
+            return ()
+        if given.isdecimal():
+            return self.in_response(http, session, "the session id is a number")
+        if len(given) < _SHORTEST:
+            return self.in_response(http, session, f"the session id has {len(given)} characters")
+        return ()
+
+
+class SessionIdLate(_Given):
+    """A session id comes first with another answer than that to `initialize`.
+
+    **Why it matters.** Clients look for it there and nowhere else: they go on without.
+
+    **On the wire.** `initialize` is answered without an id, `tools/list` with `Mcp-Session-Id: 1868a90c…`
+
+    **Instead.** Give it out with the answer to `initialize`, or not at all.
+    """
+
+    id = "http/session-id-late"
+    level = WARNING
+    needs_start = True
+
+    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        known = http.session_ids.of(given)
+        if known is None or known.exchange is not http or known.is_of_opening or FIELD in http.fields:
+            return ()
+        is_known = session is not None and session.handshake is not None and session.lost_seq < 0
+        if not given or not is_known or session is None or http.session_ids.of_session(session) is not None:
+            return ()
+        return self.in_response(http, session, "a session id comes after the answer to initialize, which had none")
+
+
+class SessionIdChanged(_Given):
+    """A response in a session has the id of another one.
+
+    **Why it matters.** Some clients go on with the new id, some with the old: requests and answers go different ways.
+
+    **On the wire.** `> Mcp-Session-Id: 1868a90c…`, answered with `< Mcp-Session-Id: 77d1f0c2…`
+
+    **Instead.** The same id, or none, in every response until the session is over.
+    """
+
+    id = "http/session-id-changed"
+
+    def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        asked = http.fields.get(FIELD)
+        if not asked or given == asked or http.is_opening or FIELD in http.doubled:
+            return ()
+        return self.in_response(http, session, "the response has another session id than the request")
+
+
+class DeadSessionServed(Answered):
+    """A server goes on with a session that it has said to be over.
+
+    **Why it matters.** The client has been told to begin anew, or has ended it: what happens now happens to nobody,
+    and whatever was to be freed is not.
+
+    **On the wire.** `DELETE /mcp`, answered with 200; later `POST /mcp` with the same id, answered with 200
+
+    **Instead.** 404 for every request with that id from then on.
+    """
+
+    id = "http/dead-session-served"
+    who = "server"
+    versions = SESSIONS
+    asked = ANY
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.asked is None:
+            return ()
+        known = http.session_ids.of(http.fields.get(FIELD, ""))
+        if known is None or known.is_alive or http.is_opening or not known.had_died(http.asked):
+            return ()
+        # Only what came before it counts: it may be a DELETE itself.
+        was_deleted = known.deleted is not None and known.deleted.seq < http.asked.seq
+        how = "had been deleted" if was_deleted else "was answered with 404"
+        return self.in_response(http, session, f"status {http.status} in a session that {how}")
+
+
+class SessionNotDeleted(Rule):
+    """A client goes away without ending its session.
+
+    **Why it matters.** The server keeps it until a limit of its own: what it holds, and streams that wait for nobody.
+
+    **On the wire.** A session with an id, and no `DELETE` with it
+
+    **Instead.** `DELETE` to the endpoint with the session id; a server that does not allow that answers 405.
+    """
+
+    id = "http/session-not-deleted"
+    who = "client"
+    versions = SESSIONS
+    level = NOTE
+    at_end = True
+    needs_http = True
+    source = _TRANSPORTS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids: dict[int, HttpExchange] = {}
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if session is not None and http.is_opening and len(self._ids) < _SESSIONS:
+            self._ids[session.number] = http
+        return ()
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - whatever the hook
+        return like.method == "POST" and like.status in SUCCESS
+
+    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+        opening = self._ids.get(session.number)
+        if opening is None or ending.reason != "closed" or session.lost_seq >= 0:
+            return ()
+        known = opening.session_ids.of(opening.session_ids.of_session(session) or "")
+        if known is None or known.tried or not known.is_alive or known.last is None:
+            return ()
+        return [self.finding(known.last, "the session was not ended by DELETE", session=session)]
+
+
+def _is_news(given: str, http: HttpExchange) -> bool:
+    """Whether an id is given out by an exchange, and not merely repeated."""
+    known = http.session_ids.of(given)
+    return http.is_opening or (known is not None and known.exchange is http)

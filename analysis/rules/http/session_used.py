@@ -1,0 +1,247 @@
+"""Session ids of Streamable HTTP: what clients do with them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.routing import IDLE_NS
+from analysis.conversation.session import Session
+from analysis.conversation.session_ids import FIELD, SessionId
+from analysis.protocol.revisions import rank_of
+from analysis.rules.base import ERROR, RACE_NS, WARNING
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.eras import Everywhere
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, Answered
+
+_TRANSPORTS: Final = "2025-03-26 basic/transports"
+_NOT_THERE: Final = 405
+_TOLD: Final = 100
+"""Unknown ids that are told of, and that are compared with those that are known."""
+
+
+class _Without(Answered):
+    """A rule about requests without the session id that their client has been given."""
+
+    versions = Everywhere(*SESSIONS)
+    asked = ANY
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if FIELD in http.fields or http.asked is None or http.is_modern or http.is_opening:
+            return ()
+        if not http.sent and http.method == "POST":
+            return ()  # nothing says what it is
+        rank = rank_of(http.fields.get(VERSION_FIELD))
+        if rank is not None and not SESSIONS.holds(rank, None):
+            return ()
+        given = [one for one in http.session_ids.given_to(http.client) if _should_have(http, one)]
+        return self.without(http, session, given) if given else ()
+
+    def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
+        """What is wrong with a request of a client that has these ids."""
+        raise NotImplementedError
+
+
+class MissingSessionHeader(_Without):
+    """A client was given a session id, and sends a request without it.
+
+    **Why it matters.** The server cannot tell whose request it is, and must not guess: most answer with 400.
+
+    **On the wire.** `initialize` is answered with `Mcp-Session-Id: 1868a90c…`; later `POST /mcp` without that header
+
+    **Instead.** The header with every POST, GET and DELETE of the session.
+    """
+
+    id = "http/missing-session-header"
+    who = "client"
+    needs_start = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The session in question is that of the id which is missing; the request itself seems to be of another one.
+        self.needs_start = False  # type: ignore[misc]
+
+    def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
+        own = given[-1].session
+        if own is None or not all(one.session is not None and one.session.observed_start for one in given):
+            return ()
+        level: Level = ERROR if len(given) == 1 else WARNING
+        found = self.in_request(http, session, f"{http.method} without the session id that the client has", level)
+        return [one._replace(session=own.number) for one in found]
+
+
+class MissingSessionNot400(_Without):
+    """A request without a session id is refused with another status than 400.
+
+    **Why it matters.** 404 tells the client that its session is over, so it begins a new one for nothing.
+
+    **On the wire.** `POST /mcp` without the id that the client has, answered with `404 Not Found`
+
+    **Instead.** 400 Bad Request, or serve it.
+    """
+
+    id = "http/missing-session-not-400"
+    who = "server"
+    level = WARNING
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
+        status = like.status or 0
+        is_refusal = 400 < status < 500 and status not in NOT_JUDGED
+        return is_refusal and super().concerns_exchange(hook, like)
+
+    def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
+        if http.method != "POST" and http.status == _NOT_THERE:
+            return ()
+        text = f"a request without a session id is refused with status {http.status}"
+        found = self.in_response(http, session, text, self.level)
+        own = given[-1].session
+        return found if own is None else [one._replace(session=own.number) for one in found]
+
+
+class UnknownSessionId(Answered):
+    """A client sends a session id that nobody gave out.
+
+    **Why it matters.** It is made up, kept from long ago, or spoilt on its way; no server knows it.
+
+    **On the wire.** `Mcp-Session-Id: "1868A90C…"` where `1868a90c…` was given out
+
+    **Instead.** The id as it came, byte for byte.
+    """
+
+    id = "http/unknown-session-id"
+    who = "client"
+    versions = SESSIONS
+    level = WARNING
+    asked = ANY
+    needs_start = True
+    source = _TRANSPORTS
+
+    def __init__(self) -> None:
+        super().__init__()
+        # What is asked with an id that is not known is of a session that nobody saw begin.
+        self.needs_start = False  # type: ignore[misc]
+        self._told: set[str] = set()
+        self._looked: set[str] = set()
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        id_ = http.fields.get(FIELD)
+        if not id_ or http.asked is None or id_ in self._told or len(self._told) >= _TOLD or not http.is_whole:
+            return ()
+        ids = http.session_ids
+        known = ids.of(id_)
+        if (known is not None and known.given is not None) or ids.forgotten or http.is_modern:
+            return ()
+        plain = _plain(id_)
+        if self._looks(id_) and any(one != id_ and _plain(one) == plain and ids.is_given(one) for one in ids.known()):
+            text = "the session id is one that was given out, but for its case, quotes or blanks"
+        elif http.asked.t_ns > IDLE_NS:
+            text = "nobody gave out that session id"
+        else:
+            return ()  # it may be from before
+        self._told.add(id_)
+        return self.in_request(http, session, text)
+
+    def _looks(self, id_: str) -> bool:
+        """Whether it is compared with all others: once, where it is no hash, and not without end."""
+        if id_ in self._looked or id_.startswith("hmac:") or len(self._looked) >= _TOLD:
+            return False
+        self._looked.add(id_)
+        return True
+
+
+class InitializeWithSessionId(Answered):
+    """A client begins a session with the id of another one.
+
+    **Why it matters.** The server looks for a session of that id instead of making one; after it has said that it does
+    not know it, the client never gets out of that.
+
+    **On the wire.** `POST /mcp` with `Mcp-Session-Id: 1868a90c…`: `{"id":1,"method":"initialize",…}`
+
+    **Instead.** `initialize` without the header; the answer brings a new id.
+    """
+
+    id = "http/initialize-with-session-id"
+    who = "client"
+    versions = SESSIONS
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        id_ = http.fields.get(FIELD)
+        if not id_ or http.asked is None or not http.is_opening:
+            return ()
+        known = http.session_ids.of(id_)
+        is_gone = known is not None and known.gone is not None and known.gone.seq < http.asked.seq
+        text = "initialize carries a session id" + (" that was answered with 404" if is_gone else "")
+        return self.in_request(http, session, text, ERROR if is_gone else WARNING)
+
+
+class SessionReusedAfter404(Answered):
+    """A client goes on with a session that the server has said not to know.
+
+    **Why it matters.** Every request fails until a session is begun anew; nothing else helps.
+
+    **On the wire.** `404` to a request with a session id, and seconds later another one with that id
+
+    **Instead.** Forget the id and send `initialize`.
+    """
+
+    id = "http/session-reused-after-404"
+    who = "client"
+    versions = SESSIONS
+    asked = ANY
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        known = http.session_ids.of(http.fields.get(FIELD, ""))
+        if known is None or known.gone is None or http.asked is None or http.is_opening:
+            return ()
+        late_ns = http.asked.t_ns - known.gone.t_ns
+        if late_ns <= RACE_NS:
+            return ()
+        text = f"the session id was answered with 404 {late_ns / 1e9:.0f} s before"
+        return self.in_request(http, session, text)
+
+
+class DeleteWithoutSession(Answered):
+    """A DELETE to the endpoint names no session.
+
+    **Why it matters.** It ends the session that its header names, and nothing without it.
+
+    **On the wire.** `DELETE /mcp` without `Mcp-Session-Id`
+
+    **Instead.** The id in the header; who was given none has nothing to delete.
+    """
+
+    id = "http/delete-without-session"
+    who = "client"
+    versions = Everywhere(*SESSIONS)
+    asked = frozenset({"DELETE"})
+    replaces = ("http/missing-session-header",)
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if FIELD in http.fields or not _speaks(http, session):
+            return ()
+        return self.in_request(http, session, "DELETE without a session id", ERROR)
+
+
+def _speaks(http: HttpExchange, session: Session | None) -> bool:
+    """Whether a client is known to speak a revision that has sessions."""
+    rank, era = http.spoken(session)
+    if rank is not None:
+        return SESSIONS.holds(rank, era)
+    given = http.session_ids.given_to(http.client)
+    return any(one.session is not None and SESSIONS.holds(rank_of(one.session.handshake), None) for one in given)
+
+
+def _should_have(http: HttpExchange, one: SessionId) -> bool:
+    """Whether a request of the client should have an id, as far as can be told: it is alive, and was given before."""
+    if one.given is None or http.asked is None or one.exchange is None or not one.is_of_opening:
+        return False
+    if one.given.seq >= http.asked.seq or one.exchange.path != http.path or one.had_died(http.asked):
+        return False
+    return one.session is not None and SESSIONS.holds(rank_of(one.session.handshake), None)
+
+
+def _plain(id_: str) -> str:
+    return id_.strip(" \t\"'").casefold()

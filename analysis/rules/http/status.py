@@ -1,0 +1,241 @@
+"""How exchanges of Streamable HTTP are answered: status, content type, and what the body is."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import IdState
+from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
+from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import since
+from analysis.rules.base import Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import short
+from analysis.rules.support.exchanges import JSON, SESSIONS, STREAM, SUCCESS, Answered, Over, messages_of, requests_of
+
+_TRANSPORTS: Final = "2025-03-26 basic/transports"
+_STREAMABLE: Final = since("2025-03-26")
+_BATCHES: Final = 1
+"""The rank of the one revision that has them."""
+_ACCEPTED: Final = 202
+_EMPTY: Final = frozenset({202, 204})
+
+
+class NotificationStatus(Over):
+    """A POST of notifications or answers alone succeeds with another status than 202.
+
+    **Why it matters.** Any other success means that an answer is in the body: clients look for it and find none.
+
+    **On the wire.** `> {"method":"notifications/initialized"}`, answered with `200 OK`
+
+    **Instead.** `202 Accepted` without a body; 204 is another status, however empty.
+    """
+
+    id = "http/notification-status"
+    who = "server"
+    versions = _STREAMABLE
+    statuses = frozenset({*SUCCESS} - {_ACCEPTED})
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not http.sent or isinstance(http.sent[0].message, Request) or len(http.sent) >= SEEN_KEPT:
+            return ()
+        if not all(isinstance(seen.message, (Notification, Response)) for seen in http.sent):
+            return ()
+        if any(isinstance(seen.message, Response) for seen in http.received):
+            return ()  # that it is answered is another rule's matter
+        if http.sent[0].message.index is not None and http.sent[0].rank == _BATCHES:
+            return ()  # the same
+        what = "an answer" if isinstance(http.sent[0].message, Response) else "a notification"
+        return self.in_response(http, session, f"{what} is taken with status {http.status} instead of 202")
+
+
+class AcceptedWithBody(Over):
+    """The status 202 comes with a body.
+
+    **Why it matters.** It says that nothing is to be answered, so nobody reads what stands there.
+
+    **On the wire.** `202 Accepted` … `ok`
+
+    **Instead.** No body. One that is sent in chunks, of which the first is the last, is none.
+    """
+
+    id = "http/accepted-with-body"
+    who = "server"
+    versions = _STREAMABLE
+    statuses = frozenset({_ACCEPTED})
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not http.response_size or not messages_of(http):
+            return ()
+        return self.in_response(http, session, f"status 202 comes with {http.response_size:,} bytes")
+
+
+class RequestNotAnswered(Over):
+    """A POST with a request succeeds without an answer.
+
+    **Why it matters.** The exchange is over, so the answer cannot come any more: the caller waits until it gives up.
+
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `202 Accepted` and nothing else
+
+    **Instead.** 200 with the response as JSON, or a stream of events that brings it.
+    """
+
+    id = "http/request-not-answered"
+    who = "server"
+    versions = _STREAMABLE
+    statuses = SUCCESS
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.ended_by != "complete" or http.media == STREAM or http.received:
+            return ()
+        if http.response_size and (http.status not in _EMPTY or http.media == JSON):
+            return ()
+        # A cancellation may be lost.
+        asked = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
+        waiting = [seen for seen in asked if not is_cancelled(seen)]
+        if not waiting:
+            return ()
+        text = f"{short(waiting[0].method)} is answered with status {http.status} and nothing else"
+        return self.in_response(http, session, text)
+
+
+class ResponseContentType(Over):
+    """A request is answered with something that is neither JSON nor a stream of events.
+
+    **Why it matters.** Clients read the body by its type, and do not read others.
+
+    **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `200 OK` and `Content-Type: text/html`
+
+    **Instead.** `application/json`, or `text/event-stream`.
+    """
+
+    id = "http/response-content-type"
+    who = "server"
+    versions = _STREAMABLE
+    statuses = frozenset({*SUCCESS} - _EMPTY)
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not http.response_size or http.media in (JSON, STREAM) or not requests_of(http):
+            return ()
+        media = short(http.media)
+        return self.in_response(
+            http, session, f"a request is answered with {media}" if media else "an answer has no content type"
+        )
+
+
+class JsonNotSingle(Over):
+    """The JSON that answers a request is not one response.
+
+    **Why it matters.** Clients take the body for the one answer that they wait for. What a server wants to say besides
+    needs a stream of events.
+
+    **On the wire.** `< {"method":"notifications/message",…}` as the whole body of type `application/json`
+
+    **Instead.** One response object; in 2025-03-26 an array of them, where an array of requests was sent.
+    """
+
+    id = "http/json-not-single"
+    who = "server"
+    versions = _STREAMABLE
+    statuses = SUCCESS
+    media = JSON
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        received = http.received
+        if len(received) == 1 and isinstance(received[0].message, Response) and received[0].message.index is None:
+            return ()
+        if not requests_of(http):
+            return ()
+        bodies = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
+        for seen in bodies:
+            message = seen.message
+            if isinstance(message, (Request, Notification)):
+                what = "a request" if isinstance(message, Request) else "a notification"
+                return [self.finding(seen, f"the answer in JSON is {what}", session=session)]
+        # Elsewhere an array is a fault of its own.
+        is_array = bool(bodies) and bodies[0].message.index is not None
+        if not is_array or bodies[0].rank != _BATCHES or http.sent[0].message.index is not None:
+            return ()
+        return [self.finding(bodies[0], "one request is answered with an array", session=session)]
+
+
+class ResponseIdMismatch(Rule):
+    """The JSON that answers a POST has the id of none of its requests.
+
+    **Why it matters.** The client drops it, or gives it to another call that happens to have that id. Other answers
+    whose id nobody used are reported as `id/unknown-response`: on a stream, and in answer to a POST without a request.
+
+    **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `< {"id":5,"result":{…}}`
+
+    **Instead.** The id of the request, of the same type and value.
+    """
+
+    id = "http/response-id-mismatch"
+    who = "server"
+    versions = _STREAMABLE
+    needs_http = True
+    sender = "server"
+    replaces = ("id/unknown-response",)
+    source = _TRANSPORTS
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        http, message = seen.http, seen.message
+        if http is None or message.frames[0].unit != "http_body" or not isinstance(message, Response):
+            return ()
+        id_ = message.id
+        for one in http.sent:
+            if isinstance(one.message, Invalid) or (isinstance(one.message, Request) and one.message.id == id_):
+                return ()
+        if id_ is None or id_.type == "null" or seen.is_converted:
+            return ()
+        if not 0 < len(requests_of(http)) < SEEN_KEPT or not http.is_streamable:
+            return ()
+        return [self.finding(seen, "the id of the answer is that of no request in its POST", pointer="/id")]
+
+
+class GetAnswer(Answered):
+    """A GET succeeds with something else than a stream of events.
+
+    **Why it matters.** It is how a client asks for what the server has to say of its own accord; it can read nothing
+    else there.
+
+    **On the wire.** `GET /mcp`, answered with `200 OK` and `Content-Type: application/json`
+
+    **Instead.** `text/event-stream`; 405 where there is no such stream.
+    """
+
+    id = "http/get-answer"
+    who = "server"
+    versions = SESSIONS
+    asked = frozenset({"GET"})
+    statuses = SUCCESS
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.media == STREAM:
+            return ()
+        what = short(http.media) or "no content type"
+        return self.in_response(http, session, f"a GET is answered with status {http.status} and {what}")
+
+
+def is_open(seen: Seen) -> bool:
+    """Whether a request of an exchange waits for its answer; not where that was cancelled."""
+    return _state(seen) is IdState.OPEN
+
+
+def is_cancelled(seen: Seen) -> bool:
+    """Whether a request of an exchange waits for an answer that nobody wants any more."""
+    return _state(seen) is IdState.CANCELLED
+
+
+def _state(seen: Seen) -> IdState:
+    message = seen.message
+    if not isinstance(message, Request):
+        return IdState.NEVER_SEEN
+    return seen.session.tables[message.sender].state(Key(message.frames[0].exchange, message.id))

@@ -1,0 +1,292 @@
+"""Streams that answer a POST over Streamable HTTP: how they end, and what does not belong on them."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange, Mark
+from analysis.conversation.message import Request, Side
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.subscriptions import LISTEN, UPDATED
+from analysis.protocol.revisions import MODERN_ERA, Span, since
+from analysis.rules.base import ERROR, WARNING, Ending, Rule
+from analysis.rules.finding import Finding, Level
+from analysis.rules.http.status import is_open
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.exchanges import SESSIONS, STREAM, SUCCESS, OverHttp, requests_of
+from analysis.rules.support.tokens import Token, token_of, tokens_of
+from analysis.rules.support.tokens import is_open as is_going_on
+
+_TRANSPORTS: Final = "2025-03-26 basic/transports"
+_BOTH: Final = f"{_TRANSPORTS}; 2026-07-28 basic/transports/streamable-http"
+_STREAMABLE: Final = since("2025-03-26")
+_STRICTER: Final[dict[Span, Level]] = {MODERN_ERA: ERROR}
+PROGRESS: Final = "notifications/progress"
+CHANGES: Final = frozenset(
+    {UPDATED, *(f"notifications/{one}/list_changed" for one in ("tools", "prompts", "resources"))}
+)
+_LINGERS_NS: Final = 5_000_000_000
+"""How long a stream may stay open after it has said all."""
+_KEPT: Final = 1_000
+
+
+class StreamEndedUnanswered(OverHttp):
+    """A server ends the stream of a POST, and has not answered its requests.
+
+    **Why it matters.** Nobody knows what became of the call. A client can ask for the rest where events had ids; where
+    they had none, there is no way to the answer any more.
+
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, a stream with progress in it, and its end
+
+    **Instead.** The answer as the last event, if only an error. From 2025-11-25 on a server may close a stream early
+    whose events have ids, and answer on the one that the client opens then.
+    """
+
+    id = "http/stream-ended-unanswered"
+    who = "server"
+    versions = _STREAMABLE
+    level = WARNING
+    at_end = True
+    statuses = SUCCESS
+    media = STREAM
+    source = _TRANSPORTS
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.ended_by != "complete" or session is None or not http.is_streamable:
+            return ()
+        ended: list[HttpExchange] = self.memory(session, list)
+        if len(ended) < _KEPT and any(is_open(seen) and seen.method != LISTEN for seen in requests_of(http)):
+            ended.append(http)
+        return ()
+
+    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+        if ending.reason == "open" or not ending.is_clear or session.lost_seq >= 0:
+            return
+        for http in self.memory(session, list):
+            if http.over is None or _is_excused(http, http.over):
+                continue
+            for seen in requests_of(http):
+                if is_open(seen) and seen.method != LISTEN and seen.session is session:
+                    text = f"the stream ends and {short(seen.method)} has no answer"
+                    found = self.finding(http.over, text, session=session, related=(seen.message.seq,))
+                    yield found._replace(method=seen.method[:256])
+
+
+class StreamKeptOpen(OverHttp):
+    """The stream of a POST stays open when all is answered.
+
+    **Why it matters.** It holds a connection, and often a worker, for nothing; clients that read to the end of the
+    response wait for it.
+
+    **On the wire.** `< event: message` with the result, and no end of the stream for seconds
+
+    **Instead.** End the stream right after the last answer.
+    """
+
+    id = "http/stream-kept-open"
+    who = "server"
+    versions = _STREAMABLE
+    level = WARNING
+    needs_time = True
+    once = True
+    statuses = SUCCESS
+    media = STREAM
+    source = _TRANSPORTS
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        lasting: dict[int, HttpExchange] = self.memory(session, dict) if session is not None else {}
+        if len(lasting) < _KEPT:
+            lasting[http.number] = http
+        return ()
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if session is None or http.over is None:
+            return ()
+        self.memory(session, dict).pop(http.number, None)
+        return self._look(http, http.over.t_ns)
+
+    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+        if session.lost_seq >= 0:
+            return  # its end may be lost
+        for http in self.memory(session, dict).values():
+            if http.over is None:
+                yield from self._look(http, ending.t_ns)
+
+    def _look(self, http: HttpExchange, until_ns: int) -> Iterable[Finding]:
+        last = http.settled
+        if last is None or until_ns - last.message.t_ns <= _LINGERS_NS or not http.is_streamable or http.is_ours:
+            return ()
+        if not is_settled(http):
+            return ()
+        seconds = (until_ns - last.message.t_ns) / 1e9
+        return [self.finding(last, f"the stream stays open for {seconds:.0f} s after its last answer")]
+
+
+class _OnPostStream(Rule):
+    """A rule about what comes on the stream of a POST."""
+
+    who = "server"
+    versions = _STREAMABLE
+    level = WARNING
+    levels = _STRICTER
+    needs_http = True
+    sender: ClassVar[Side | None] = "server"
+    source = _BOTH
+
+
+class MessageAfterAnswer(_OnPostStream):
+    """A message comes on the stream of a POST after all of its requests were answered.
+
+    **Why it matters.** Clients stop to read there: the message is lost.
+
+    **On the wire.** `< {"id":4,"result":{…}}`, and on the same stream `< {"method":"notifications/progress",…}`
+
+    **Instead.** Say it before the answer, or on a stream that is meant for it.
+    """
+
+    id = "http/message-after-answer"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen)
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterable[Finding]:
+        http = seen.http
+        if http is None or http.settled is None or http.method != "POST" or not is_settled(http):
+            return ()
+        if http.settled.method == LISTEN:
+            return ()  # what comes after the end of a subscription is another rule's matter
+        text = f"{short(seen.method)} comes after the answer"
+        return [self.finding(seen, text, related=(http.settled.message.seq,))]
+
+
+class WithTokens(Rule):
+    """A rule that asks to which request progress belongs."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if hook == "notification":
+            return like.message.sender == "server" and (method == PROGRESS or method in self.methods_told)
+        if like.era == "modern" or not like.session.is_http:
+            return False  # there it is a rule of its own
+        return like.message.sender == ("client" if hook == "request" else "server")
+
+    methods_told: frozenset[str] = frozenset()
+    """Notifications besides progress that it is about."""
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        tokens_of(seen.session).ask(seen)
+        return ()
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        tokens_of(seen.session).hear(seen)
+        return ()
+
+
+class UnrelatedOnPostStream(WithTokens, _OnPostStream):
+    """A notification on the stream of a POST has nothing to do with its request.
+
+    **Why it matters.** A client that ties what comes there to the call shows it in the wrong place, and one that closes
+    the stream with the call never sees it.
+
+    **On the wire.** On the stream of `tools/call`: `< {"method":"notifications/resources/updated",…}`
+
+    **Instead.** Changes go on the stream that the client opened by GET, progress on the stream of the request that
+    carried its token. Since 2026-07-28 `listen/outside-subscription` and `progress/wrong-stream` tell of these.
+    """
+
+    id = "http/unrelated-on-post-stream"
+    versions = SESSIONS
+    source = _TRANSPORTS
+
+    sender = None
+    methods_told = CHANGES
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        http = seen.http
+        if http is None or http.method != "POST" or not requests_of(http):
+            return ()
+        if seen.method in CHANGES:
+            return [self.finding(seen, f"{short(seen.method)} on the stream of {short(http.sent[0].method)}")]
+        found = told_of(seen)
+        if found is None or found.key is None or found.key.exchange in (None, http.number) or found.task is not None:
+            return ()
+        if len(http.sent) >= SEEN_KEPT or any(_token(one) == found.id for one in http.sent):
+            return ()
+        text = "progress of another request than that of the stream"
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(found.seq,))]
+
+
+class AnswerOnOtherStream(_OnPostStream):
+    """An answer comes on the stream of another POST than its request.
+
+    **Why it matters.** The client waits on the stream of the request; many look for nothing else there than its answer.
+
+    **On the wire.** On the stream of the POST with id 5: `< {"id":4,"result":{…}}`
+
+    **Instead.** Each answer on the stream of its own POST. A stream that the client resumes by GET goes on with it.
+    """
+
+    id = "http/answer-on-other-stream"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen)
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen) if seen.exchange is not None else ()
+
+    def _look(self, seen: Seen) -> Iterable[Finding]:
+        http, request = seen.http, seen.request
+        if http is None or request is None or request.frames[0].exchange == http.number:
+            return ()
+        if http.method != "POST" or seen.message.frames[0].unit != "sse_event" or not requests_of(http):
+            return ()
+        text = f"the answer to {short(request.method)} comes on the stream of another POST"
+        return [self.finding(seen, text, related=(request.seq,))]
+
+
+# ---- what the rules ask
+
+
+def _is_excused(http: HttpExchange, over: Mark) -> bool:
+    """Whether a stream may have ended with its session, or the client ended that while it could have resumed."""
+    known = http.session_ids.of(http.session_id or "")
+    if known is None:
+        return False
+    if known.gone is not None:
+        return True  # nothing tells since when the server does not know it any more
+    return known.ended is not None and (http.event_id is not None or known.ended.seq < over.seq)
+
+
+def is_settled(http: HttpExchange) -> bool:
+    """Whether all requests of a POST have been answered, as far as they are known."""
+    asked = requests_of(http)
+    if not asked or http.settled is None or len(http.sent) >= SEEN_KEPT:
+        return False
+    if len(asked) == 1:
+        return http.settled.request is asked[0].message
+    return not any(_is_waiting(seen) for seen in asked)
+
+
+def told_of(seen: Seen) -> Token | None:
+    """The token that progress of the server names, while its request has no answer."""
+    token = token_of(member(seen.body.get("params"), "progressToken"))
+    http = seen.http
+    if token is None or http is None:
+        return None
+    tokens = tokens_of(seen.session)
+    found = tokens.find("client", http.number, token) or tokens.last("client", token)
+    return found if found is not None and is_going_on(found, seen.session) else None
+
+
+def _is_waiting(seen: Seen) -> bool:
+    message = seen.message
+    if not isinstance(message, Request):
+        return False
+    waiting = seen.session.tables["client"].get(Key(message.frames[0].exchange, message.id))
+    return waiting is not None and waiting.request is message
+
+
+def _token(seen: Seen) -> object:
+    return token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))

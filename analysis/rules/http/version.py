@@ -1,0 +1,131 @@
+"""The header that names the revision, over Streamable HTTP."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.session_ids import FIELD
+from analysis.protocol.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date, rank_of, since
+from analysis.rules.base import ERROR, WARNING
+from analysis.rules.finding import Finding, Level
+from analysis.rules.support.eras import Everywhere, listed, short
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, Answered, Learning
+from analysis.rules.support.http_facts import body_version
+
+_NAMED: Final = since("2025-06-18")
+_FIRST: Final = REVISIONS.index("2025-06-18")
+_REFUSED: Final = NOT_JUDGED | {400, 404, 405}
+_LISTS: Final = 64
+
+
+class MissingProtocolVersionHeader(Answered):
+    """A request does not name the revision in its header.
+
+    **Why it matters.** The server takes it for one of 2025-03-26, or of a client that knows no header: it may answer in
+    another form than the client reads, or refuse.
+
+    **On the wire.** `POST /mcp` without `MCP-Protocol-Version`, after 2025-06-18 was agreed on
+
+    **Instead.** The revision that was agreed on, with every POST, GET and DELETE that follows; since 2026-07-28 the one
+    that the message itself names.
+    """
+
+    id = "http/missing-protocol-version-header"
+    who = "client"
+    versions = Everywhere(*_NAMED)
+    asked = ANY
+    source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if VERSION_FIELD in http.fields:
+            return ()
+        if body_version(http) is None and (agreed_for(http, session) is None or http.is_modern):
+            return ()
+        return self.in_request(http, session, f"{http.method} without MCP-Protocol-Version", ERROR)
+
+
+class ProtocolVersionMismatch(Answered):
+    """The header names another revision than the one that is spoken.
+
+    **Why it matters.** Servers and what lies before them route by the header: it leads to one that speaks otherwise.
+
+    **On the wire.** `MCP-Protocol-Version: 2025-06-18` in a session for which 2025-11-25 was agreed on
+
+    **Instead.** The revision that was agreed on; since 2026-07-28 the one in `_meta` of the same message.
+    """
+
+    id = "http/protocol-version-mismatch"
+    who = "client"
+    versions = Everywhere(*_NAMED)
+    levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}
+    asked = ANY
+    source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        told = http.fields.get(VERSION_FIELD)
+        if told is None or rank_of(told) is None:
+            return ()  # what is no version is another rule's matter
+        said = body_version(http)
+        if said is not None:
+            if said == told:
+                return ()
+            text = f"the header names {short(told)}, and the message {short(said)}"
+            return self.in_request(http, session, text, ERROR)
+        agreed = agreed_for(http, session)
+        if agreed is None or agreed == told or http.is_modern:
+            return ()
+        text = f"the header names {short(told)}, and {short(agreed)} was agreed on"
+        return self.in_request(http, session, text, WARNING)
+
+
+class BadVersionAccepted(Learning, Answered):
+    """A request is served whose header names no revision that the server has.
+
+    **Why it matters.** Nobody knows what form the answer has; the client that made the mistake never hears of it.
+
+    **On the wire.** `MCP-Protocol-Version: latest`, answered with 200
+
+    **Instead.** 400 Bad Request. Since 2026-07-28 the error -32022 tells what is supported.
+    """
+
+    id = "http/bad-version-accepted"
+    who = "server"
+    versions = Everywhere(*_NAMED)
+    asked = ANY
+    taught_by = frozenset({"server/discover"})
+    source = "2025-06-18 basic/transports"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listed: dict[str, tuple[str, ...]] = {}
+
+    def learn(self, seen: Seen) -> None:
+        versions = listed(seen.message) if seen.http is not None else None  # type: ignore[arg-type]
+        if versions and seen.http is not None and len(self._listed) < _LISTS:
+            self._listed[seen.http.path] = versions
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        told, agreed = http.fields.get(VERSION_FIELD), agreed_for(http, session)
+        if told is None or agreed is None or told == agreed or http.is_modern:
+            return ()
+        if http.status is None or http.status in _REFUSED:
+            return ()
+        versions = self._listed.get(http.path, ())
+        if is_date(told) and (not versions or told in versions):
+            return ()
+        text = f"a request with the revision {short(told)} in its header is answered with status {http.status}"
+        return self.in_response(http, session, text, ERROR)
+
+
+def agreed_for(http: HttpExchange, session: Session | None) -> str | None:
+    """The revision that its client must name, as it was agreed on before; None before that, and where it need not."""
+    if session is None or http.asked is None or http.is_opening or session.handshake is None:
+        return None
+    if http.sent and body_version(http) is not None:
+        return None
+    if session.lost_seq >= 0 and FIELD not in http.fields:
+        return None  # it may be of another one, whose handshake is lost
+    if not 0 <= session.agreed_seq < http.asked.seq or session.state not in ("init-answered", "ready"):
+        return None
+    return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST else None

@@ -1,0 +1,374 @@
+"""The group `jsonrpc`, where it is about answers: results, errors, and the ids that neither can do without."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.exchange import IdState
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Id, Invalid, Notification, Request, Response, Side, id_of
+from analysis.conversation.session import Seen, Session
+from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.finding import Finding, with_guess
+from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_asked_for, kind_of
+from captures.limits import MEMBERS
+
+_CONCISE: Final = 300
+"""Characters of an error's message that still are a concise sentence."""
+_MIB: Final = 1 << 20
+_KEPT: Final = 64
+_GROUPS: Final = ("framing/", "jsonrpc/", "id/")
+
+
+class AnswerRule(Rule):
+    """A rule about an answer, where something about it is odd."""
+
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+        """Of a message."""
+        return self.look(seen, seen.message) if isinstance(seen.message, Response) else iter(())
+
+    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+        """What is wrong with it."""
+        raise NotImplementedError
+
+
+class ErrorRule(AnswerRule):
+    """A rule about the error object of an answer."""
+
+    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+        """What is wrong with the answer."""
+        error = answer.error
+        return self.look_into(seen, error) if answer.is_error and isinstance(error, dict) else iter(())
+
+    def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
+        """What is wrong with its error object."""
+        raise NotImplementedError
+
+
+class ResultAndError(EnvelopeRule):
+    """An answer has a result and an error.
+
+    **Why it matters.** Did it work or not? Each reader decides that for itself.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{},"error":{"code":-32603,"message":"Internal error"}}`
+
+    **Instead.** Send one of the two.
+    """
+
+    id = "jsonrpc/result-and-error"
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        if body.get("result") is not None and body.get("error") is not None:
+            yield self.finding(seen, "result and error stand in one answer", pointer="/error")
+
+
+class NullSibling(EnvelopeRule):
+    """An answer has a result and `error: null`, or an error and `result: null`.
+
+    **Why it matters.** JSON-RPC 1.0 wrote answers so. In 2.0 the member that does not apply must be absent, and readers
+    that go by presence see an error where there is none.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{},"error":null}`
+
+    **Instead.** Leave the other member out. Serialisers of typed objects have an option for it.
+    """
+
+    id = "jsonrpc/null-sibling"
+    level = WARNING
+    replaces = ("jsonrpc/result-and-error",)
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        if "result" in body and "error" in body and (body["result"] is None) != (body["error"] is None):
+            name = "result" if body["result"] is None else "error"
+            yield self.finding(seen, f"{name} is null beside the other: leave it out", pointer=f"/{name}")
+
+
+class ResultNotObject(AnswerRule):
+    """A result is no object.
+
+    **Why it matters.** JSON-RPC allows any value, MCP an object only: readers look for members in it, and fail.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":null}` or `"result":"ok"`
+
+    **Instead.** Send `{}` where there is nothing to say.
+    """
+
+    id = "jsonrpc/result-not-object"
+    source = "2024-11-05 basic/messages, schema Result"
+
+    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+        if not answer.is_error and not isinstance(answer.result, dict):
+            yield self.finding(seen, f"the result is {kind_of(answer.result)}, not an object", pointer="/result")
+
+
+class ResultWithoutId(AnswerRule):
+    """A result has no id, or the id null.
+
+    **Why it matters.** Nobody can tell which request it answers, so the request is never answered.
+
+    **On the wire.** `< {"jsonrpc":"2.0","result":{"tools":[]}}`
+
+    **Instead.** Send back the id of the request, as it came.
+    """
+
+    id = "jsonrpc/result-without-id"
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+        if not answer.is_error and _is_nameless(answer):
+            yield self.finding(
+                seen,
+                with_guess("a result without an id answers nothing", seen.meant),
+                pointer="" if answer.id is None else "/id",
+            )
+
+
+class _Doubts(NamedTuple):
+    """What a session has seen that explains errors without an id."""
+
+    excuses: dict[Side, int]
+    """By side, messages of it that a peer may have been unable to read, and no error has answered yet."""
+    suspects: dict[Side, list[Seen]]
+    """Errors of a side that nothing explains so far."""
+    probes: dict[int, int]
+    """By session, the probe that an error without an id has answered."""
+
+
+class ErrorWithoutId(Rule):
+    """An error has no id, though nothing unreadable had come from the other side.
+
+    **Why it matters.** It is lost on who asked: nobody can tell which request has failed, and it waits on. Typical are
+    an answer to a notification, and a handler that forgets the id when it fails.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":4,"method":"tools/call",…}` and
+    `< {"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}`
+
+    **Instead.** Answer with the id of the request, and notifications not at all. Null is for what cannot be read.
+    """
+
+    id = "jsonrpc/error-without-id"
+    level = WARNING
+    source = "2025-11-25 basic/index (error responses); JSON-RPC 2.0 §5"
+
+    # A line may be held back, as the beginning of a message that spans lines, while it is answered already. So it is
+    # the next message of the other side, before which all such lines are let go, that decides about an error.
+
+    def on_message(self, seen: Seen) -> Iterable[Finding]:
+        doubts, side = self._doubts(seen.session), seen.message.sender
+        suspects = doubts.suspects["server" if side == "client" else "client"]
+        found: list[Finding] = []
+        if not is_hard_to_read(seen):
+            found += [self._found(one) for one in suspects if one.message.seq < seen.message.seq]
+            if found:
+                suspects.clear()
+        else:
+            explained = next((one for one in suspects if one.message.seq > seen.message.seq), None)
+            if explained is not None:
+                suspects.remove(explained)
+                doubts.excuses[side] -= 1  # which `on_odd` is about to count
+        if not any(doubts.suspects.values()):
+            self.watch(seen.session, False)
+        return found
+
+    def on_odd(self, seen: Seen) -> Iterable[Finding]:
+        if is_hard_to_read(seen):
+            excuses, side = self._doubts(seen.session).excuses, seen.message.sender
+            excuses[side] = min(excuses[side] + 1, _KEPT)
+        return ()
+
+    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+        return self.on_odd(seen)
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        answer = seen.message
+        if not isinstance(answer, Response) or not _is_nameless(answer):
+            return
+        is_body = answer.frames[0].unit == "http_body"
+        if answer.sender == "server" and seen.http is not None and (is_body or seen.http.method != "GET"):
+            return  # decided when its status is known
+        doubts = self._doubts(seen.session)
+        other: Side = "server" if answer.sender == "client" else "client"
+        if doubts.excuses[other]:
+            doubts.excuses[other] -= 1
+            return
+        probe = _probe(seen.session) if answer.sender == "server" and seen.state == "new" else None
+        if probe is not None and probe != doubts.probes.get(seen.session.number):
+            doubts.probes[seen.session.number] = probe
+            return  # a server of the handshake era may answer a probe with any error
+        suspects = doubts.suspects[answer.sender]
+        suspects.append(seen)
+        self.watch(seen.session, True)
+        if len(suspects) > _KEPT:
+            yield self._found(suspects.pop(0))
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+        if http.status is None or http.status >= 400 or any(map(is_hard_to_read, http.sent)):
+            return
+        if http.method == "GET":
+            return
+        for seen in http.received:
+            answer = seen.message
+            if isinstance(answer, Response) and answer.is_error and _is_nameless(answer):
+                yield self._found(seen)
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+        doubts: _Doubts | None = session.memory.get(self.id)
+        if doubts is not None:
+            for suspects in doubts.suspects.values():
+                yield from map(self._found, suspects)
+
+    def _found(self, seen: Seen) -> Finding:
+        text = "an error without an id, though all that had come could be read"
+        return self.finding(seen, with_guess(text, seen.meant))
+
+    def _doubts(self, session: Session) -> _Doubts:
+        # What came before a capture that begins in the middle explains one error of each side, what is lost any number.
+        first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _KEPT
+        made = self.memory(
+            session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
+        )
+        assert isinstance(made, _Doubts)
+        return made
+
+
+class NullErrorId(AnswerRule):
+    """An error has the id null.
+
+    **Why it matters.** JSON-RPC asks for null where the id could not be read. The schemas of MCP have no null there:
+    up to 2025-06-18 the id is required, since 2025-11-25 it may be left out. Typed readers may refuse it; SDKs send it.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
+
+    **Instead.** Since 2025-11-25 leave `id` out where it is not known.
+    """
+
+    id = "jsonrpc/null-error-id"
+    level = NOTE
+    once = True
+    source = "2025-11-25 schema JSONRPCErrorResponse"
+
+    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+        if answer.is_error and answer.id is not None and answer.id.type == "null":
+            yield self.finding(seen, "an error with the id null, which no schema of MCP has", pointer="/id")
+
+
+class ErrorNotObject(AnswerRule):
+    """The error of an answer is no object.
+
+    **Why it matters.** Code and message are missing: the caller cannot tell what went wrong, and may fail in turn.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":"not found"}`
+
+    **Instead.** Send `{"code":-32602,"message":"…"}`, and details in `data`.
+    """
+
+    id = "jsonrpc/error-not-object"
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
+        if answer.is_error and not isinstance(answer.error, dict):
+            yield self.finding(seen, f"the error is {kind_of(answer.error)}, not an object", pointer="/error")
+
+
+class ErrorCodeNotInteger(ErrorRule):
+    """The code of an error is missing, or no integer.
+
+    **Why it matters.** Callers decide by the code. `"-32601"` is none of the numbers that they compare with.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":"-32601","message":"Method not found"}}`
+
+    **Instead.** Send a number without quotes.
+    """
+
+    id = "jsonrpc/error-code-not-integer"
+    source = "2024-11-05 basic/messages"
+
+    def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
+        if "code" not in error:
+            yield self.finding(seen, "the error has no code", pointer="/error")
+        elif not _is_integer(id_of(error["code"])):
+            number = isinstance(error["code"], float)
+            kind = "a number with a fraction" if number else kind_of(error["code"])
+            yield self.finding(seen, f"the code of the error is {kind}, not an integer", pointer="/error/code")
+
+
+class ErrorMessageMissing(ErrorRule):
+    """The message of an error is missing, or no string.
+
+    **Why it matters.** It is all that people get to see of what went wrong.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":-32603}}`
+
+    **Instead.** Say in one sentence what happened.
+    """
+
+    id = "jsonrpc/error-message-missing"
+    source = "2025-03-26 basic/index"
+
+    def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
+        if "message" not in error:
+            yield self.finding(seen, "the error has no message", pointer="/error")
+        elif not isinstance(error["message"], str):
+            kind = kind_of(error["message"])
+            yield self.finding(seen, f"the message of the error is {kind}, not a string", pointer="/error/message")
+
+
+class ErrorMessageVerbose(ErrorRule):
+    """The message of an error has several lines, or more than 300 characters.
+
+    **Why it matters.** One concise sentence is asked for. What is longer often is a stack trace, and tells of paths,
+    versions and secrets of the server.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Traceback (most recent…\\n…"}}`
+
+    **Instead.** Put details into `data`, and stack traces into a log.
+    """
+
+    id = "jsonrpc/error-message-verbose"
+    level = NOTE
+    source = "2024-11-05 schema (error message)"
+
+    def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
+        message = error.get("message")
+        if isinstance(message, str) and (len(message) > _CONCISE or "\n" in message or "\r" in message):
+            yield self.finding(seen, "the message of the error is more than one sentence", pointer="/error/message")
+
+
+# ---- what the rules ask
+
+
+def is_hard_to_read(seen: Seen) -> bool:
+    """Whether a peer may have been unable to read a message: the groups framing, jsonrpc or id have something to say.
+
+    An array, too: where arrays are no messages, none of the ids in it is one.
+    """
+    message = seen.message
+    if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
+        return True
+    frame = message.frames[0]
+    if (frame.verdict.problem or "").startswith(_GROUPS) or frame.delim == b"\r\n" or len(frame.raw) > _MIB:
+        return True
+    if not MEMBERS.issuperset(message.body):
+        return True
+    if isinstance(message, Request):
+        return seen.earlier is not None or isinstance(message.body.get("id"), float)
+    if isinstance(message, Notification):
+        return is_asked_for(message.method, seen)
+    return seen.exchange is None and message.id is not None and seen.id_state is not IdState.CANCELLED
+
+
+def _probe(session: Session) -> int | None:
+    """The number of the probe whose answer the client waits for, and for little else."""
+    table = session.tables["client"]
+    waiting = table.waiting() if len(table) <= _KEPT else []
+    return next((one.request.seq for one in waiting if one.request.method == "server/discover"), None)
+
+
+def _is_nameless(answer: Response) -> bool:
+    return answer.id is None or answer.id.type == "null"
+
+
+def _is_integer(value: Id) -> bool:
+    """Whether a value is an integer by its exact value, however it is written."""
+    return value.type == "number" and "." not in value.value and "e-" not in value.value

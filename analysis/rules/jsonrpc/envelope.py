@@ -1,0 +1,322 @@
+"""The group `jsonrpc`, where it is about the envelope: version, method, params, and whether an answer is wanted."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
+from analysis.conversation.message import MISSING, Invalid, Notification, Response
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.methods import METHODS
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.message_text import cut, is_beside, object_of
+
+_MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_OUTCOME: Final = frozenset({"result", "error"})
+
+
+class EnvelopeRule(Rule):
+    """A rule about the members of an object, be it a message or not."""
+
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+        """Of a message."""
+        return self._look(seen)
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        """Of what cannot be classified."""
+        return iter(()) if is_beside(seen) else self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        body = object_of(seen.message)
+        return iter(()) if body is None else self.look(seen, body)
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        """What is wrong with the members."""
+        raise NotImplementedError
+
+
+class MissingVersion(EnvelopeRule):
+    """A message does not say that it is JSON-RPC 2.0.
+
+    **Why it matters.** Without the member `jsonrpc` typed readers refuse the message, or take it for another protocol.
+
+    **On the wire.** `> {"id":1,"method":"ping"}`
+
+    **Instead.** Put `"jsonrpc":"2.0"` into every message, answers and notifications included.
+    """
+
+    id = "jsonrpc/missing-version"
+    source = "2024-11-05 basic/messages, schema JSONRPCRequest"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        if "jsonrpc" not in body:
+            yield self.finding(seen, "the member jsonrpc is missing")
+
+
+class WrongVersion(EnvelopeRule):
+    """The member `jsonrpc` is something else than the string 2.0.
+
+    **Why it matters.** Readers compare it with that string, and refuse the number 2.0 as they refuse version 1.0.
+
+    **On the wire.** `> {"jsonrpc":2.0,"id":1,"method":"ping"}`
+
+    **Instead.** Write `"jsonrpc":"2.0"`, with the quotes.
+    """
+
+    id = "jsonrpc/wrong-version"
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        version = body.get("jsonrpc", "2.0")
+        if version != "2.0":
+            kind = "another string" if isinstance(version, str) else kind_of(version)
+            yield self.finding(seen, f'the member jsonrpc is {kind}, not the string "2.0"', pointer="/jsonrpc")
+
+
+class Unclassifiable(Rule):
+    """An object has neither `method` nor `result` nor `error`.
+
+    **Why it matters.** It is no request, no notification and no answer, so nobody can do anything with it. Often it is
+    a log in JSON that went to the wrong stream.
+
+    **On the wire.** `< {"level":"info","message":"ready"}`
+
+    **Instead.** Send messages of JSON-RPC alone; write logs to standard error.
+    """
+
+    id = "jsonrpc/unclassifiable"
+    source = "2024-11-05 basic/messages"
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        body = object_of(seen.message)
+        if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not is_beside(seen):
+            yield self.finding(seen, "an object without method, result and error is no message")
+
+
+class MethodNotString(Rule):
+    """The method is no string, or an empty one.
+
+    **Why it matters.** Nothing can be called by it, and most readers refuse the message.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":1}`
+
+    **Instead.** Name the method by a string, such as `tools/list`.
+    """
+
+    id = "jsonrpc/method-not-string"
+    source = "2024-11-05 basic/messages"
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        body = object_of(seen.message)
+        method = body.get("method", MISSING) if body is not None else MISSING
+        if method is not MISSING and not (isinstance(method, str) and method):
+            kind = "an empty string" if method == "" else kind_of(method)
+            yield self.finding(seen, f"the method is {kind}", pointer="/method")
+
+
+class ReservedMethod(EnvelopeRule):
+    """The name of a method begins with `rpc.`.
+
+    **Why it matters.** JSON-RPC keeps these names for extensions of its own: libraries may answer them before anybody
+    asks the server.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"rpc.discover"}`
+
+    **Instead.** Choose another prefix.
+    """
+
+    id = "jsonrpc/reserved-method"
+    level = WARNING
+    source = "JSON-RPC 2.0 §8"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        method = body.get("method")
+        if isinstance(method, str) and method.startswith("rpc."):
+            yield self.finding(seen, f"the method {cut(method)} has a name that JSON-RPC reserves", pointer="/method")
+
+
+class MethodWithResult(EnvelopeRule):
+    """A message has a method and a result, or a method and an error.
+
+    **Why it matters.** Some readers take it for a request and answer it, others for an answer and never do.
+
+    **On the wire.** `< {"jsonrpc":"2.0","id":1,"method":"tools/list","result":{"tools":[]}}`
+
+    **Instead.** An answer carries the id of its request, and no method.
+    """
+
+    id = "jsonrpc/method-with-result"
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        if "method" in body and not _OUTCOME.isdisjoint(body):
+            other = "result" if "result" in body else "error"
+            yield self.finding(seen, f"method and {other} stand in one message: is it a request or an answer?")
+
+
+class ParamsByPosition(EnvelopeRule):
+    """The params are an array.
+
+    **Why it matters.** JSON-RPC knows arguments by position, MCP by name only. There is no order that the receiver
+    could go by.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":["echo",{}]}`
+
+    **Instead.** Send an object: `"params":{"name":"echo","arguments":{}}`.
+    """
+
+    id = "jsonrpc/params-by-position"
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        if "method" in body and isinstance(body.get("params"), list):
+            yield self.finding(seen, "params are an array: MCP passes arguments by name", pointer="/params")
+
+
+class ParamsNotObject(EnvelopeRule):
+    """The params are a string, a number or a boolean.
+
+    **Why it matters.** Neither JSON-RPC nor MCP admits it. A typical cause is an object that was serialised twice.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":"{\\"name\\":\\"echo\\"}"}`
+
+    **Instead.** Send an object, or no params at all.
+    """
+
+    id = "jsonrpc/params-not-object"
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        params = body.get("params")
+        if "method" in body and params is not None and not isinstance(params, dict | list):
+            yield self.finding(seen, f"params are {kind_of(params)}, not an object", pointer="/params")
+
+
+class ParamsNull(EnvelopeRule):
+    """The params are null.
+
+    **Why it matters.** No schema admits it. Most readers take it for absent, strict ones refuse the message.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":null}`
+
+    **Instead.** Leave `params` out where there are none.
+    """
+
+    id = "jsonrpc/params-null"
+    level = WARNING
+    source = "2024-11-05 schema JSONRPCRequest"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        if "method" in body and "params" in body and body["params"] is None:
+            yield self.finding(seen, "params are null: leave the member out", pointer="/params")
+
+
+class UnknownMember(Rule):
+    """A message has a member that JSON-RPC does not know.
+
+    **Why it matters.** It is ignored, at best. What was meant by it belongs into `params._meta` or `result._meta`.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"ping","timestamp":1767225600}`
+
+    **Instead.** Use `_meta` for what goes with a message.
+    """
+
+    id = "jsonrpc/unknown-member"
+    level = NOTE
+    once = True
+    source = "JSON-RPC 2.0 §4, §5"
+
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+        name = next((name for name in seen.body if name not in _MEMBERS), None)
+        if name is not None:
+            yield self.finding(seen, f"the message has a member {cut(name)}, which JSON-RPC does not know")
+
+
+class NotificationWithId(EnvelopeRule):
+    """A notification has an id.
+
+    **Why it matters.** With an id it is a request on the wire: the receiver owes an answer, and the sender, who expects
+    none, is told of a method that does not exist.
+
+    **On the wire.** `> {"jsonrpc":"2.0","id":2,"method":"notifications/initialized"}`
+
+    **Instead.** Leave `id` out, also as null.
+    """
+
+    id = "jsonrpc/notification-with-id"
+    source = "2024-11-05 basic/messages"
+
+    def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
+        method = body.get("method")
+        if "id" in body and isinstance(method, str) and method.startswith("notifications/"):
+            yield self.finding(seen, f"{cut(method)} has an id, but is a notification", pointer="/id")
+
+
+class RequestWithoutId(Rule):
+    """A request has no id.
+
+    **Why it matters.** Without an id it is a notification on the wire: nobody answers it, and its sender waits.
+
+    **On the wire.** `> {"jsonrpc":"2.0","method":"tools/list"}`
+
+    **Instead.** Give it an id of its own.
+    """
+
+    id = "jsonrpc/request-without-id"
+    methods = frozenset(name for name, method in METHODS.items() if method.is_request)
+    source = "2024-11-05 basic/messages"
+
+    def on_notification(self, seen: Seen) -> Iterator[Finding]:
+        message = seen.message
+        method = METHODS.get(message.method) if isinstance(message, Notification) else None
+        if method is not None and is_asked_for(method.name, seen):
+            yield self.finding(seen, f"{method.name} is sent without an id: nobody will answer it")
+
+
+class NotificationAnswered(Rule):
+    """The answer to a POST of notifications holds a JSON-RPC response.
+
+    **Why it matters.** Nobody waits for it. Clients that read no body there leave it in the connection, others log an
+    answer to nothing.
+
+    **On the wire.** `> POST {"jsonrpc":"2.0","method":"notifications/initialized"}` and
+    `< 200 {"jsonrpc":"2.0","id":null,"result":{}}`
+
+    **Instead.** Answer 202 Accepted, without a body.
+    """
+
+    id = "jsonrpc/notification-answered"
+    needs_http = True
+    source = "2025-03-26 basic/index"
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+        is_success = http.status is not None and 200 <= http.status < 300
+        if not is_success or not 0 < len(http.sent) < SEEN_KEPT:
+            return
+        if not all(isinstance(seen.message, Notification) for seen in http.sent):
+            return
+        answer = next((seen for seen in http.received if isinstance(seen.message, Response)), None)
+        if answer is not None:
+            text = "a notification is answered: nobody waits for that"
+            yield self.finding(answer, text, related=(http.sent[0].message.seq,))
+
+
+# ---- what the rules ask
+
+
+def is_asked_for(name: str, seen: Seen) -> bool:
+    """Whether a method is a request that the sender of a message may send in its revision."""
+    method = METHODS.get(name)
+    if method is None or not method.is_request or isinstance(seen.message, Invalid):
+        return False
+    return method.is_defined(seen.rank) and seen.message.sender in method.senders(seen.rank)
+
+
+def kind_of(value: object) -> str:
+    """The JSON type of a value, with its article."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    kinds = ((str, "a string"), (int | float, "a number"), (list, "an array"), (dict, "an object"))
+    return next((name for type_, name in kinds if isinstance(value, type_)), "something else")

@@ -1,0 +1,175 @@
+"""How a subscription begins: what is asked for, and what is acknowledged."""
+
+from collections.abc import Iterable
+
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.session import Seen
+from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Filter, Listening
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member
+from analysis.rules.support.listenings import Heard, OfListening, OfStream, is_named, is_sure
+
+_POINTER = "/params/notifications"
+
+
+class NotAcknowledgedFirst(Heard):
+    """The first that comes of a subscription is not its acknowledgement.
+
+    **Why it matters.** The acknowledgement says what will be told. A client that waits for it drops what comes before.
+
+    **On the wire.** `> {"id":"l","method":"subscriptions/listen",…}` and then
+    `< {"method":"notifications/tools/list_changed",…}`
+
+    **Instead.** Send `notifications/subscriptions/acknowledged` before anything else with that subscription id.
+    """
+
+    id = "listen/not-acknowledged-first"
+    word = b"subscriptionId"
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        if self.id in listening.memory or not is_named(seen):
+            return ()
+        listening.memory[self.id] = True
+        if listening.acknowledgements or seen.cancels is not None or not is_sure(listening):
+            return ()
+        text = "a subscription begins with something other than its acknowledgement"
+        return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
+
+
+class NeverAcknowledged(OfListening, OfStream):
+    """A subscription ends and was never acknowledged.
+
+    **Why it matters.** The client never learned whether it was subscribed to anything.
+
+    **On the wire.** `> {"id":"l","method":"subscriptions/listen",…}` and then `< {"id":"l","result":{…}}`
+
+    **Instead.** Acknowledge first. What cannot be granted is left out of the acknowledgement; what cannot be done at
+    all is answered with an error.
+    """
+
+    id = "listen/never-acknowledged"
+    methods = frozenset({LISTEN})
+    replaces = ("listen/abrupt-end",)
+    _text = "a subscription ends that was never acknowledged"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        listening = seen.subscription
+        if not isinstance(listening, Listening) or listening.acknowledgements or not is_sure(listening):
+            return ()
+        return [self.finding(seen, self._text, related=(listening.seq,))]
+
+    def closed(self, http: HttpExchange, listening: Listening) -> Iterable[Finding]:
+        if listening.acknowledgements or listening.answered_ns is not None or http.over is None:
+            return ()
+        return [self.finding(http.over, self._text, related=(listening.seq,), session=listening.session)]
+
+
+class DuplicateAcknowledgement(Heard):
+    """A subscription is acknowledged a second time.
+
+    **Why it matters.** Clients take the first one, or the last: what they expect to be told differs.
+
+    **On the wire.** `< {"method":"notifications/subscriptions/acknowledged",…}`, twice with one subscription id
+
+    **Instead.** Once. For another choice the client ends this subscription and makes a new one.
+    """
+
+    id = "listen/duplicate-acknowledgement"
+    level = WARNING
+    methods = frozenset({ACKNOWLEDGED})
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        if listening.acknowledgements < 2:
+            return ()
+        return [self.finding(seen, "this subscription was acknowledged before", related=(listening.seq,))]
+
+
+class AcknowledgedMore(Heard):
+    """More is acknowledged than was asked for.
+
+    **Why it matters.** The client is told of what it has no use for, and may take it for a fault.
+
+    **On the wire.** `> …"notifications":{"toolsListChanged":true}` and
+    `< …"notifications":{"toolsListChanged":true,"promptsListChanged":true}`
+
+    **Instead.** Acknowledge what was asked for, or less.
+    """
+
+    id = "listen/acknowledged-more"
+    methods = frozenset({ACKNOWLEDGED})
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        granted, asked = listening.acknowledged, listening.requested
+        if granted is None or listening.acknowledgements != 1:
+            return ()
+        more = _beyond(granted, asked)
+        if not more:
+            return ()
+        text = f"more is acknowledged than was asked for: {', '.join(more)}"
+        return [self.finding(seen, text, pointer=f"{_POINTER}/{more[0]}", related=(listening.seq,))]
+
+
+class AcknowledgedLess(Heard):
+    """Less is acknowledged than was asked for.
+
+    **Why it matters.** It is legal. A client that does not look waits for changes of which it will never be told.
+
+    **On the wire.** `> …"notifications":{"toolsListChanged":true,"promptsListChanged":true}` and
+    `< …"notifications":{"toolsListChanged":true}`
+
+    **Instead.** A client asks for those lists again from time to time.
+    """
+
+    id = "listen/acknowledged-less"
+    level = NOTE
+    methods = frozenset({ACKNOWLEDGED})
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        granted, asked = listening.acknowledged, listening.requested
+        if granted is None or listening.acknowledgements != 1:
+            return ()
+        less = _beyond(asked, granted)
+        if not less:
+            return ()
+        text = f"less is acknowledged than was asked for, by: {', '.join(less)}"
+        return [self.finding(seen, text, pointer=_POINTER, related=(listening.seq,))]
+
+
+class EmptyFilter(Rule):
+    """A client listens to nothing.
+
+    **Why it matters.** A stream is held open on which nothing will ever come.
+
+    **On the wire.** `> {"id":"l","method":"subscriptions/listen","params":{"notifications":{},…}}`
+
+    **Instead.** Name what you want to be told of, or do not listen.
+    """
+
+    id = "listen/empty-filter"
+    who = "client"
+    versions = MODERN_ERA
+    level = NOTE
+    methods = frozenset({LISTEN})
+    sender = "client"
+    source = "2026-07-28 basic/patterns/subscriptions"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        chosen = member(seen.body.get("params"), "notifications")
+        if not isinstance(chosen, dict) or any(chosen.values()):
+            return ()
+        return [self.finding(seen, "the filter of this subscription selects nothing", pointer=_POINTER)]
+
+
+# ---- what the rules ask
+
+
+def _beyond(one: Filter, other: Filter) -> list[str]:
+    """The members by which a filter selects what another one does not."""
+    found = sorted(one.flags - other.flags)
+    if any(uri not in other.uris for uri in one.uris):
+        found.append("resourceSubscriptions")
+    if one.task_ids - other.task_ids:
+        found.append("taskIds")
+    return found

@@ -1,0 +1,148 @@
+"""How a subscription ends, and what comes after that."""
+
+from collections.abc import Iterable, Iterator
+
+from analysis.conversation.http_exchange import HttpExchange, Mark
+from analysis.conversation.message import Notification, Response
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.subscriptions import LISTEN, SUBSCRIPTION_ID, Listening, subscription_id
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member
+from analysis.rules.support.listenings import Heard, OfListening, OfStream, is_named, is_sure
+
+_ID = "/result/_meta/io.modelcontextprotocol~1subscriptionId"
+_PAGE = "2026-07-28 basic/patterns/subscriptions"
+
+
+class AfterEnd(Heard):
+    """Something comes of a subscription that is over.
+
+    **Why it matters.** The client has let go of it, and may have used its id for something else.
+
+    **On the wire.** `< {"id":"l","result":{…}}` and then `< {"method":"notifications/tools/list_changed",…}` with the
+    subscription id `l`
+
+    **Instead.** Take the subscription off the list before you end it.
+    """
+
+    id = "listen/after-end"
+    word = b"subscriptionId"
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        # Both its result and a cancellation may end it, in either order.
+        if seen.cancels is not None or not is_named(seen) or not isinstance(seen.message, Notification):
+            return ()
+        if listening.answered_ns is None and listening.cancelled_by_server_ns is None:
+            return self._after_client(seen, listening, _cancelled(listening))
+        text = f"{seen.method} in a subscription that the server has ended"
+        return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        listening, exchange = seen.subscription, seen.exchange
+        if not isinstance(listening, Listening) or exchange is None:
+            return ()
+        is_by_client = exchange.cancelled_ns is not None and exchange.cancelled_ns == listening.cancelled_by_client_ns
+        return self._after_client(seen, listening, exchange.cancelled_seq if is_by_client else None)
+
+    def _after_client(self, seen: Seen, listening: Listening, cancelled: int | None) -> Iterable[Finding]:
+        if cancelled is None or not seen.session.has_received("server", cancelled):
+            return ()
+        text = "something comes of a subscription that the client had ended"
+        return [self.finding(seen, text, related=(listening.seq, cancelled))]
+
+
+class ResultWithoutSubscriptionId(OfListening):
+    """The result that ends a subscription does not carry its subscription id.
+
+    **Why it matters.** Clients tell by it that the server has ended the subscription, and which.
+
+    **On the wire.** `< {"id":"l","result":{"resultType":"complete"}}`
+
+    **Instead.** `…"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"l",…}}`
+    """
+
+    id = "listen/result-without-subscription-id"
+    methods = frozenset({LISTEN})
+    replaces = ("schema/invalid-result",)
+    source = f"{_PAGE}; 2026-07-28 schema"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        response = seen.message
+        if not isinstance(response, Response) or response.id is None or seen.is_converted:
+            return ()
+        if SUBSCRIPTION_ID not in response.meta:
+            text = "the result of a subscription has no subscription id"
+            has_meta = isinstance(member(seen.body.get("result"), "_meta"), dict)
+            return [self.finding(seen, text, pointer=_ID if has_meta else "/result/_meta")]
+        if subscription_id(response, response.meta) == response.id:
+            return ()
+        text = "the result of a subscription has a subscription id other than its own id"
+        return [self.finding(seen, text, pointer=_ID)]
+
+
+class AbruptEnd(OfStream):
+    """A server closes the stream of a subscription without a word.
+
+    **Why it matters.** The client cannot tell it from a network that broke, and comes back at once: to a server that
+    wants to be left alone.
+
+    **On the wire.** the stream of a `subscriptions/listen` ends after a change, without a result
+
+    **Instead.** Send the result of the request, and close then.
+    """
+
+    id = "listen/abrupt-end"
+    level = WARNING
+    needs_http = True
+    source = _PAGE
+
+    def closed(self, http: HttpExchange, listening: Listening) -> Iterable[Finding]:
+        is_told = listening.answered_ns is not None or listening.cancelled_by_server_ns is not None
+        if is_told or http.over is None:
+            return ()
+        text = "the server closes the stream of a subscription without a result"
+        return [self.finding(http.over, text, related=(listening.seq,), session=listening.session)]
+
+
+class EndedByCancelOnly(Rule):
+    """A server ends a subscription by a cancellation without a result, or by a result without a cancellation.
+
+    **Why it matters.** One page of the specification demands the first, another recommends the second. Either is fine;
+    clients have to understand both.
+
+    **On the wire.** `< {"method":"notifications/cancelled","params":{"requestId":"l"}}`, and no result
+
+    **Instead.** A server that does both is understood by everybody.
+    """
+
+    id = "listen/ended-by-cancel-only"
+    who = "server"
+    versions = MODERN_ERA
+    level = NOTE
+    source = "2026-07-28 basic/patterns/cancellation; 2026-07-28 basic/patterns/subscriptions"
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        if ending.reason == "open":
+            return
+        for listening in session.threads.subscriptions.listenings(session):
+            has_result = listening.answered_ns is not None and not listening.is_refused
+            is_cancelled = listening.cancelled_by_server_ns is not None
+            if has_result == is_cancelled or listening.is_refused or not is_sure(listening):
+                continue
+            text = "the server ends a subscription by its result alone"
+            if is_cancelled:
+                text = "the server ends a subscription by a cancellation alone"
+            yield self.finding(Mark(listening.seq, listening.asked_ns), text, session=session)
+
+
+# ---- what the rules ask
+
+
+def _cancelled(listening: Listening) -> int | None:
+    """Number of the cancellation of the client."""
+    if listening.cancelled_by_client_ns is None:
+        return None
+    waiting = listening.session.tables["client"].get(listening.key)
+    return waiting.cancelled_seq if waiting is not None and waiting.request.seq == listening.seq else None

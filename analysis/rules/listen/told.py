@@ -1,0 +1,203 @@
+"""What a server tells of changes, and to which subscription it says that it belongs."""
+
+from collections.abc import Iterable
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.message import Notification, converted
+from analysis.conversation.session import Seen
+from analysis.conversation.subscriptions import ACKNOWLEDGED, CHANGES, LISTEN, UPDATED, Listening, subscription_id
+from analysis.rules.base import WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.progress import PROGRESS
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.listenings import Heard, OfListening, asked_in, is_change, is_listening, is_named
+
+_CHANGES = frozenset(CHANGES)
+_ID = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
+
+
+class UnrequestedType(Heard):
+    """A change is told of a kind that the subscription did not ask for.
+
+    **Why it matters.** The client has nothing that handles it there; it may take the stream for another one's.
+
+    **On the wire.** `> …"notifications":{"toolsListChanged":true}` and
+    `< {"method":"notifications/prompts/list_changed",…}` with that subscription id
+
+    **Instead.** Tell each subscription what it asked for, and no more.
+    """
+
+    id = "listen/unrequested-type"
+    methods = _CHANGES
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        if not is_change(seen) or listening.requested.selects(seen.method):
+            return ()
+        text = f"{seen.method}, which this subscription did not ask for"
+        return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
+
+
+class UnacknowledgedType(Heard):
+    """A change is told of a kind that was asked for and that the acknowledgement left out.
+
+    **Why it matters.** By the acknowledgement the client knows that it has to look by itself.
+
+    **On the wire.** `> …"notifications":{"toolsListChanged":true,"promptsListChanged":true}`,
+    `< …"notifications":{"toolsListChanged":true}` and then `< {"method":"notifications/prompts/list_changed",…}`
+
+    **Instead.** Acknowledge all that will be told.
+    """
+
+    id = "listen/unacknowledged-type"
+    level = WARNING
+    methods = _CHANGES
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        granted = listening.acknowledged
+        if not is_change(seen) or granted is None or granted.selects(seen.method):
+            return ()
+        if not listening.requested.selects(seen.method):
+            return ()
+        text = f"{seen.method}, which the acknowledgement left out"
+        return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
+
+
+class UnrequestedUri(Heard):
+    """A change is told of a resource that the subscription did not name.
+
+    **Why it matters.** The client has no use for it; another one's resources may be told of.
+
+    **On the wire.** `> …"notifications":{"resourceSubscriptions":["file:///a"]}` and
+    `< {"method":"notifications/resources/updated","params":{"uri":"file:///b",…}}`
+
+    **Instead.** Compare with the URIs of this subscription. What is part of one of them may be told of too.
+    """
+
+    id = "listen/unrequested-uri"
+    methods = frozenset({UPDATED})
+    source = "2026-07-28 schema"
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        uri, asked = member(seen.body.get("params"), "uri"), listening.requested.uris
+        if not is_change(seen) or not isinstance(uri, str) or not asked or asked.covering(uri) is not None:
+            return ()
+        text = "a change of a resource that this subscription did not name"
+        return [self.finding(seen, text, pointer="/params/uri", related=(listening.seq,))]
+
+
+class MissingSubscriptionId(OfListening):
+    """A change, or an acknowledgement, does not say to which subscription it belongs.
+
+    **Why it matters.** On stdio nothing else tells; a client of several subscriptions cannot hand it on.
+
+    **On the wire.** `< {"method":"notifications/tools/list_changed"}` while a `subscriptions/listen` is open
+
+    **Instead.** `"_meta":{"io.modelcontextprotocol/subscriptionId":"l"}`, the id of that request.
+    """
+
+    id = "listen/missing-subscription-id"
+    methods = _CHANGES | {ACKNOWLEDGED}
+    source = "2026-07-28 basic/index; 2026-07-28 basic/patterns/subscriptions"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if is_named(seen) or not isinstance(seen.message, Notification) or seen.message.method not in self.methods:
+            return ()
+        if seen.http is None:
+            is_due = is_listening(seen.session)
+        else:
+            is_due = any(request.method == LISTEN for request in asked_in(seen))
+        if not is_due:
+            return ()
+        return [self.finding(seen, "the subscription id is missing", pointer="/params/_meta")]
+
+
+class UnknownSubscriptionId(OfListening):
+    """The subscription id of a message is that of no subscription, or not of the one on whose stream it comes.
+
+    **Why it matters.** The client drops it, and what has changed stays as it was.
+
+    **On the wire.** `> {"id":7,"method":"subscriptions/listen",…}` and
+    `< …"_meta":{"io.modelcontextprotocol/subscriptionId":"7"}`
+
+    **Instead.** Send back the id of the request as it came, its JSON type included.
+    """
+
+    id = "listen/unknown-subscription-id"
+    needs_start = True
+    word = b"subscriptionId"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        message, session, listening = seen.message, seen.session, seen.subscription
+        if not is_named(seen) or not isinstance(message, Notification) or seen.cancels is not None:
+            return ()
+        named, known = subscription_id(message, message.meta), session.threads.subscriptions
+        if seen.http is not None:
+            if not isinstance(listening, Listening) or named == listening.id:
+                return ()
+            is_alike, what = converted(named) == listening.id, "that of another stream"
+        elif listening is not None or known.forgotten or session.unjudged.get("client") is not None:
+            return ()
+        else:
+            is_alike = known.listening(session, Key(None, converted(named))) is not None
+            what = "that of no subscription"
+        what = "of another JSON type than that of the request" if is_alike else what
+        return [self.finding(seen, f"the subscription id {short(named.text)} is {what}", pointer=_ID)]
+
+
+class OutsideSubscription(OfListening):
+    """A change is told where nobody listens.
+
+    **Why it matters.** Since 2026-07-28 changes come in subscriptions alone. A client that reads an answer does not
+    expect them there.
+
+    **On the wire.** `< {"method":"notifications/tools/list_changed"}` on the stream that answers a `tools/call`
+
+    **Instead.** Keep it for those who listen; who does not will ask again.
+    """
+
+    id = "listen/outside-subscription"
+    methods = _CHANGES
+    source = "2026-07-28 basic/patterns/subscriptions; 2026-07-28 schema"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        if not is_change(seen):
+            return ()
+        if seen.http is not None:
+            asked = asked_in(seen)
+            if not asked or any(request.method == LISTEN for request in asked):
+                return ()
+            text = f"a change is told on the stream of {short(asked[0].method)}"
+            return [self.finding(seen, text, pointer="/method", related=(asked[0].seq,))]
+        session = seen.session
+        is_unsure = not session.observed_start or session.unjudged.get("client") is not None
+        if is_unsure or is_named(seen) or is_listening(session) or session.threads.subscriptions.forgotten:
+            return ()
+        return [self.finding(seen, "a change is told, and nobody listens", pointer="/method")]
+
+
+class RequestScopedOnListen(OfListening):
+    """Progress, or a log message, comes in a subscription.
+
+    **Why it matters.** Both belong to a request, and come with its answer. Whoever listens for changes has no place for
+    them.
+
+    **On the wire.** `< {"method":"notifications/message",…}` on the stream of a `subscriptions/listen`
+
+    **Instead.** Send them on the stream of the request that they are about, without a subscription id.
+    """
+
+    id = "listen/request-scoped-on-listen"
+    methods = frozenset({PROGRESS, "notifications/message"})
+    replaces = (
+        *("progress/wrong-stream", "progress/unknown-token", "logging/not-requested"),
+        *("listen/not-acknowledged-first", "listen/unknown-subscription-id", "listen/after-end"),
+    )
+    source = "2026-07-28 basic/transports/streamable-http; 2026-07-28 server/utilities/logging"
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        listens = () if seen.http is None else [request for request in asked_in(seen) if request.method == LISTEN]
+        if not listens and not is_named(seen):
+            return ()
+        what = "progress" if member(seen.body, "method") == PROGRESS else "a log message"
+        related = tuple(request.seq for request in listens[:1])
+        return [self.finding(seen, f"{what} comes in a subscription", pointer="/method", related=related)]

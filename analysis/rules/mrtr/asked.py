@@ -1,0 +1,273 @@
+"""Interim results: what a server asks back before it answers a call."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
+from analysis.protocol.capabilities import lacks
+from analysis.protocol.json_pointer import names, step
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
+from analysis.rules.base import NOTE, ResultKind, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.inputs import METHODS, MOST, input_requests
+from analysis.shapes.forms import Problem
+
+ROUNDS: Final = 10
+"""Interim results of one call, at which it is told that there are many."""
+
+ASKED: Final = frozenset({"inputRequests"})
+
+# Members of an enumeration are slow to look up.
+_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
+_PAGE: Final = "2026-07-28 basic/patterns/mrtr"
+_ASKED: Final = "/result/inputRequests"
+_IN_FORM: Final = "/params/requestedSchema/"
+
+
+class _Interim(Rule):
+    """A rule about interim results."""
+
+    who = "server"
+    versions = MODERN_ERA
+    sender = "server"
+    era: ClassVar[Era | None] = "modern"
+    methods: ClassVar[frozenset[str] | None] = METHODS
+    results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
+    source = _PAGE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self.asks(seen, seen.body["result"])
+
+    def asks(self, _seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+        """One of them."""
+        return ()
+
+
+class UnsupportedMethod(_Interim):
+    """An interim result answers a request that can have none.
+
+    **Why it matters.** Clients expect to be asked back in `tools/call`, `prompts/get` and `resources/read` alone. What
+    was wanted, such as a list, they never get.
+
+    **On the wire.** `> {"id":1,"method":"tools/list",…}` `< {"id":1,"result":{"resultType":"input_required",…}}`
+
+    **Instead.** Answer with what was asked for, or with an error; ask back when a tool is called.
+    """
+
+    id = "mrtr/unsupported-method"
+    methods = None
+
+    def concerns(self, _hook: str, method: str, _like: Seen) -> bool:
+        return method not in METHODS
+
+    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+        text = f"{short(seen.method)} is answered by an interim result"
+        return [self.finding(seen, text, pointer="/result/resultType")]
+
+
+class InHandshakeEra(_Interim):
+    """A server asks back by an interim result in a revision that has none.
+
+    **Why it matters.** The client takes it for the result, finds nothing in it, and never calls again.
+
+    **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` after a handshake for 2025-11-25
+
+    **Instead.** Up to 2025-11-25 send `elicitation/create`, `sampling/createMessage` or `roots/list` as a request.
+    """
+
+    id = "mrtr/in-handshake-era"
+    versions = HANDSHAKE_ERA
+    era = None
+    methods = None
+    source = "2026-07-28 changelog"
+
+    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+        text = "an interim result in a revision that has none"
+        return [self.finding(seen, text, pointer="/result/resultType")]
+
+
+class Empty(_Interim):
+    """An interim result neither asks for anything nor gives a state back.
+
+    **Why it matters.** The client has nothing to answer and nothing to call again with, and a call that is the same as
+    before leads to the same result.
+
+    **On the wire.** `< {"id":3,"result":{"resultType":"input_required"}}`
+
+    **Instead.** Send `inputRequests`, `requestState`, or both; for a call that takes long, a `requestState` alone.
+    """
+
+    id = "mrtr/empty"
+
+    def asks(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
+        if result.get("inputRequests") is not None or result.get("requestState") is not None:
+            return ()
+        text = "an interim result has neither inputRequests nor requestState"
+        return [self.finding(seen, text, pointer="/result")]
+
+
+class InvalidInputRequest(Rule):
+    """What a server asks back is no question that a client knows.
+
+    **Why it matters.** One entry that cannot be read spoils the whole result: the user is asked nothing.
+
+    **On the wire.** `…"inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}}` without
+    `requestedSchema`
+
+    **Instead.** An object whose values are requests for `elicitation/create`, `sampling/createMessage` or `roots/list`,
+    with `method` and `params` as these have them.
+    """
+
+    id = "mrtr/invalid-input-request"
+    who = "server"
+    versions = MODERN_ERA
+    replaces = ("schema/invalid-result",)
+    methods = METHODS
+    sender = "server"
+    era = "modern"
+    source = _PAGE
+
+    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterator[Finding]:
+        if seen.exchange is None or seen.exchange.outcome is not _INPUT_REQUIRED:
+            return
+        for one in problems:
+            # What is wrong inside of a form, rules about forms tell.
+            if one.kind == "shape" and one.pointer.startswith(_ASKED) and _IN_FORM not in one.pointer:
+                yield self.finding(seen, f"{_entry(one.pointer)} does not fit: {one.text}", pointer=one.pointer)
+
+
+class EnvelopeInInputRequest(_Interim):
+    """An input request has members of a JSON-RPC message.
+
+    **Why it matters.** It is none: its key ties question and answer, and an id in it means nothing. A client that
+    answers by that id answers nobody.
+
+    **On the wire.** `…"inputRequests":{"who":{"jsonrpc":"2.0","id":1,"method":"roots/list"}}`
+
+    **Instead.** `method` and `params` alone.
+    """
+
+    id = "mrtr/envelope-in-input-request"
+    members = ASKED
+    level = NOTE
+    once = True
+
+    def asks(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+        asked = result.get("inputRequests")
+        for key, value in islice(asked.items() if isinstance(asked, dict) else (), MOST):
+            name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
+            if name is not None:
+                pointer = f"{_ASKED}/{step(key, 200)}/{name}"
+                text = f"the input request {short(key)!r} has {name}, which is for messages"
+                yield self.finding(seen, text, pointer=pointer)
+                return
+
+
+class UndeclaredCapability(_Interim):
+    """A server asks back what the client of this request did not declare that it can answer.
+
+    **Why it matters.** The client cannot answer, so the call ends here. Capabilities hold for the one request that
+    names them: those of an earlier one say nothing.
+
+    **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{}` …
+    `< …"inputRequests":{"dirs":{"method":"roots/list"}}`
+
+    **Instead.** Ask only for what the request declares: `elicitation` (`elicitation.url` for a page), `sampling`
+    (`sampling.tools` for tools), `roots`. Where it is missing, answer with -32021.
+    """
+
+    id = "mrtr/undeclared-capability"
+    members = ASKED
+    source = "2026-07-28 basic/patterns/mrtr, basic/index"
+
+    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterator[Finding]:
+        request = seen.request
+        declared = None if request is None else request.meta.get(CLIENT_CAPABILITIES)
+        if request is None or not isinstance(declared, dict):
+            return
+        for pointer, method, params in input_requests(seen):
+            missing = _missing(method, params, declared)
+            if missing is not None:
+                text = f"{method} needs {missing}, and the request did not declare it"
+                yield self.finding(seen, text, pointer=f"{pointer}/method", related=(request.seq,))
+
+
+class WrongResultType(_Interim):
+    """A result asks back without saying so.
+
+    **Why it matters.** The client takes it for complete, and nobody answers the questions in it.
+
+    **On the wire.** `< {"id":3,"result":{"resultType":"complete","inputRequests":{…}}}`
+
+    **Instead.** `"resultType":"input_required"`
+    """
+
+    id = "mrtr/wrong-result-type"
+    members = ASKED
+    methods = None
+    results: ClassVar[frozenset[ResultKind] | None] = frozenset({"complete", "failed", "task", "untyped"})
+    replaces = ("modern/missing-result-type", "modern/unknown-result-type")
+    source = "2026-07-28 basic/index, basic/patterns/mrtr"
+
+    def concerns(self, _hook: str, method: str, _like: Seen) -> bool:
+        return method != "tasks/get"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        result = seen.body["result"]
+        if not isinstance(result, dict) or result.get("inputRequests") is None:
+            return ()
+        if result.get("resultType") == "input_required":
+            return ()
+        text = "a result has inputRequests, and its resultType is not input_required"
+        return [self.finding(seen, text, pointer="/result/resultType" if "resultType" in result else "/result")]
+
+
+class ManyRounds(_Interim):
+    """A call has come to its tenth interim result.
+
+    **Why it matters.** Each round asks the user, or costs a call at least. A server that cannot tell its own state
+    apart asks for ever.
+
+    **On the wire.** ten times `< {"id":…,"result":{"resultType":"input_required",…}}`, each followed by a retry
+
+    **Instead.** Ask for all that is needed at once, and give up when the answers do not help.
+    """
+
+    id = "mrtr/many-rounds"
+    level = NOTE
+
+    def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
+        made = seen.round
+        if made is None or made.number != ROUNDS:
+            return ()
+        text = f"the call is at its {ROUNDS}th interim result"
+        return [self.finding(seen, text, related=[one.seq for one in made.chain.rounds[:ROUNDS]])]
+
+
+# ---- what the rules ask
+
+
+def _entry(pointer: str) -> str:
+    """The input request in which a place is, as a text calls it."""
+    key = names(pointer[len(_ASKED) :])[:1]
+    return f"the input request {short(key[0])!r}" if key else "what is asked"
+
+
+def _missing(method: str, params: dict[str, Any], declared: dict[str, Any]) -> str | None:
+    """The capability that an input request needs and that is surely not declared."""
+    if method == "roots/list":
+        needs = ["roots"]
+    elif method == "sampling/createMessage":
+        has_tools = params.get("tools") is not None or params.get("toolChoice") is not None
+        needs = ["sampling", "sampling.tools"] if has_tools else ["sampling"]
+    elif method == "elicitation/create":
+        is_url = params.get("mode") == "url"
+        # Of a client that names no mode forms are meant.
+        takes_forms = member(declared.get("elicitation"), "url") is None
+        needs = ["elicitation", *(["elicitation.url"] if is_url else [] if takes_forms else ["elicitation.form"])]
+    else:
+        return None
+    return next((need for need in needs if lacks(declared, need)), None)

@@ -1,0 +1,372 @@
+"""Retries: calls that a client sends again with what the server asked for."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.message import Request, id_of
+from analysis.conversation.multi_round import Chain, Round, fingerprint, target_of
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.json_pointer import step
+from analysis.protocol.revisions import MODERN, MODERN_ERA
+from analysis.rules.base import NOTE, WARNING, Ending, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.inputs import METHODS, MOST
+from analysis.shapes.validation import problems
+
+KEPT: Final = 10_000
+"""Calls of a session that are remembered until they go on."""
+
+_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
+_KINDS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+_OWN: Final = frozenset({"inputResponses", "requestState"})
+"""Members of which every retry has one."""
+_ANSWERS: Final = "/params/inputResponses"
+_NAMED: Final = 3
+"""Keys without an answer that are named."""
+_PAGE: Final = "2026-07-28 basic/patterns/mrtr"
+
+
+class _Retry(Rule):
+    """A rule about retries whose interim result is known."""
+
+    who = "client"
+    versions = MODERN_ERA
+    sender = "client"
+    era = "modern"
+    methods = METHODS
+    members = _OWN
+    source = _PAGE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        made = seen.round
+        if made is None or not isinstance(seen.message, Request):
+            return ()
+        interim, params = made.chain.interim, seen.message.params
+        if interim is None or interim.response is None or not isinstance(params, dict):
+            return ()
+        if interim.response.seq <= seen.session.lost_seq:
+            return ()  # another interim result may be lost, and be meant
+        return self.retried(seen, made, interim, params)
+
+    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        """One retry.
+
+        Args:
+            seen: its request.
+            made: which round it is.
+            interim: the call that was answered by the interim result.
+            params: of the retry.
+        """
+        raise NotImplementedError
+
+
+class SameId(_Retry):
+    """A retry has the id of the call that it repeats.
+
+    **Why it matters.** Each round is a request of its own. A server that remembers ids takes the retry for a message
+    that came twice.
+
+    **On the wire.** `> {"id":3,"method":"tools/call",…}` `< {"id":3,"result":{"resultType":"input_required",…}}`
+    `> {"id":3,"method":"tools/call","params":{…,"inputResponses":{…}}}`
+
+    **Instead.** Give the retry the next id.
+    """
+
+    id = "mrtr/same-id"
+
+    def retried(self, seen: Seen, _made: Round, interim: Exchange, _params: dict[str, Any]) -> Iterable[Finding]:
+        if not isinstance(seen.message, Request) or seen.message.id != interim.request.id:
+            return ()
+        text = "the retry has the id of the request that it repeats"
+        return [self.finding(seen, text, pointer="/id", related=(interim.request.seq,))]
+
+
+class StateNotEchoed(_Retry):
+    """A retry does not give back the state that came with the interim result.
+
+    **Why it matters.** The server keeps nothing between rounds: without its state it begins again, and asks the same.
+
+    **On the wire.** `< …"resultType":"input_required","requestState":"AbC",…` and a retry without `requestState`
+
+    **Instead.** Send the string back as it came, unread and unchanged.
+    """
+
+    id = "mrtr/state-not-echoed"
+
+    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        given = params.get("requestState", "")
+        if made.by != "keys" or made.chain.state is None or not isinstance(given, str):
+            return ()
+        is_there = "requestState" in params
+        text = f"the retry {'has another requestState than' if is_there else 'lacks the requestState of'} the result"
+        pointer = "/params/requestState" if is_there else "/params"
+        return [self.finding(seen, text, pointer=pointer, related=_proof(interim))]
+
+
+class StateInvented(_Retry):
+    """A retry has a state, and the interim result had none.
+
+    **Why it matters.** The server takes it for its own, from another call, and goes on with that, or refuses.
+
+    **On the wire.** `< …"resultType":"input_required","inputRequests":{…}` without `requestState`, and
+    `> …"params":{…,"requestState":"AbC"}`
+
+    **Instead.** Leave `requestState` out where none was given.
+    """
+
+    id = "mrtr/state-invented"
+
+    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        if made.by != "keys" or made.chain.state is not None or not isinstance(params.get("requestState"), str):
+            return ()
+        text = "the retry has a requestState, and the interim result had none"
+        return [self.finding(seen, text, pointer="/params/requestState", related=_proof(interim))]
+
+
+class StateOnOtherRequest(Rule):
+    """A state is sent with another call than the one that it came for.
+
+    **Why it matters.** It holds what one call has come to. With another one it means nothing, or lets somebody get
+    what that other call would have refused.
+
+    **On the wire.** `> …"method":"tools/call","params":{"name":"book",…}` `< …"requestState":"AbC",…`
+    `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}`
+
+    **Instead.** Keep a state with the method and the target that it came for.
+    """
+
+    id = "mrtr/state-on-other-request"
+    who = "client"
+    versions = MODERN_ERA
+    sender = "client"
+    era = "modern"
+    members = frozenset({"requestState"})
+    replaces = ("mrtr/state-not-echoed", "mrtr/state-invented")
+    source = _PAGE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        params, session = seen.body.get("params"), seen.session
+        if not isinstance(params, dict) or "requestState" not in params or session.lost_seq >= 0:
+            return ()
+        given = params["requestState"]
+        places = session.threads.chains.states.get(id_of(given)) if isinstance(given, str) else None
+        if not places or not isinstance(seen.message, Request):
+            return ()
+        here = session.number, seen.message.method, target_of(seen.message)
+        if all(place[0] != session.number for place in places) or any(place[1:] == here[1:] for place in places):
+            return ()
+        text = "the requestState came for another method or target"
+        return [self.finding(seen, text, pointer="/params/requestState")]
+
+
+class ResponsesMissing(_Retry):
+    """A retry does not answer all that was asked.
+
+    **Why it matters.** The server has to ask again for the rest, and the user is asked in pieces.
+
+    **On the wire.** `< …"inputRequests":{"name":{…},"dirs":{…}}` and `> …"inputResponses":{"name":{…}}`
+
+    **Instead.** Answer every key; to decline is an answer: `{"action":"decline"}`.
+    """
+
+    id = "mrtr/responses-missing"
+    source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
+
+    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        asked, given = made.chain.asked, params.get("inputResponses", {})
+        if not asked or not isinstance(given, dict) or asked.keys() <= given.keys():
+            return ()
+        missing = [key for key in asked if key not in given]
+        named = ", ".join([repr(short(key)) for key in missing[:_NAMED]]) + (", …" if len(missing) > _NAMED else "")
+        text = (
+            f"{len(missing)} of {len(asked)} input requests {'has' if len(missing) == 1 else 'have'} no answer: {named}"
+        )
+        pointer = _ANSWERS if "inputResponses" in params else "/params"
+        return [self.finding(seen, text, pointer=pointer, related=_proof(interim))]
+
+
+class UnknownResponseKey(_Retry):
+    """A retry answers what was not asked.
+
+    **Why it matters.** Servers ignore it. Often the key is misspelt, and the answer that is wanted is missing.
+
+    **On the wire.** `< …"inputRequests":{"name":{…}}` and `> …"inputResponses":{"name":{…},"Name":{…}}`
+
+    **Instead.** Take the keys from the interim result that is answered, and from no earlier one.
+    """
+
+    id = "mrtr/unknown-response-key"
+    level = WARNING
+
+    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        asked, given = made.chain.asked, params.get("inputResponses")
+        if not isinstance(given, dict) or given.keys() <= asked.keys():
+            return ()
+        key = next(key for key in given if key not in asked)
+        text = f"the answer {short(key)!r} is to nothing that was asked"
+        return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))]
+
+
+class InvalidInputResponse(_Retry):
+    """An answer does not fit its question.
+
+    **Why it matters.** The server cannot use it, and the user has answered in vain.
+
+    **On the wire.** `< …"inputRequests":{"who":{"method":"elicitation/create",…}}` and
+    `> …"inputResponses":{"who":{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}}`
+
+    **Instead.** Send what would have been the `result` alone: `{"action":"accept","content":{…}}` for an elicitation,
+    `{"role":…,"content":…,"model":…}` for sampling, `{"roots":[…]}` for roots.
+    """
+
+    id = "mrtr/invalid-input-response"
+    replaces = ("schema/invalid-params",)
+    source = "2026-07-28 schema InputResponses"
+
+    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterator[Finding]:
+        asked, given = made.chain.asked, params.get("inputResponses")
+        for key, answer in islice(given.items() if isinstance(given, dict) else (), MOST):
+            method = member(asked.get(key), "method")
+            fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
+            if fault is not None:
+                text = f"the answer {short(key)!r} is no result of {method}: {fault}"
+                yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))
+
+
+class ParamsChanged(_Retry):
+    """A retry is not the same call as before.
+
+    **Why it matters.** The server asked about the first call. It may go on with what it has of that one in its state,
+    and do what nobody wants.
+
+    **On the wire.** `> …"params":{"name":"pay","arguments":{"amount":10}}` and the retry
+    `> …"params":{"name":"pay","arguments":{"amount":99},"inputResponses":{…}}`
+
+    **Instead.** Repeat all params, and add `inputResponses` and `requestState`. For another call, begin anew.
+    """
+
+    id = "mrtr/params-changed"
+    level = WARNING
+
+    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        before = made.chain.params
+        now = None if before is None else fingerprint(params)
+        if now is None or now == before:
+            return ()
+        text = "the params of the retry are not those of the call that it repeats"
+        return [self.finding(seen, text, pointer="/params", related=(interim.request.seq,))]
+
+
+class Unsolicited(Rule):
+    """A call answers an interim result that is not in the capture.
+
+    **Why it matters.** It may have come over another server process, which is legal. Otherwise the client makes up
+    what nobody asked.
+
+    **On the wire.** `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}` as the first call
+
+    **Instead.** Send `inputResponses` and `requestState` in answer to a result with `"resultType":"input_required"`.
+    """
+
+    id = "mrtr/unsolicited"
+    who = "client"
+    versions = MODERN_ERA
+    level = NOTE
+    sender = "client"
+    era = "modern"
+    methods = METHODS
+    members = _OWN
+    needs_start = True
+    source = _PAGE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        params = seen.body.get("params")
+        if not isinstance(params, dict) or seen.round is not None:
+            return ()
+        given = params.get("requestState")
+        if not (isinstance(given, str) or ("inputResponses" in params and given is None)):
+            return ()
+        chains = seen.session.threads.chains
+        if not chains.has_all or not isinstance(seen.message, Request):
+            return ()
+        if given is None:
+            is_known = (seen.message.method, target_of(seen.message)) in chains.places
+        else:
+            is_known = id_of(given) in chains.states
+        if is_known:
+            return ()
+        text = "no interim result of this capture has led to this"
+        pointer = "/params/inputResponses" if given is None else "/params/requestState"
+        return [self.finding(seen, text, pointer=pointer)]
+
+
+class NotRetried(Rule):
+    """A call was never taken up again after the server had asked back.
+
+    **Why it matters.** It is legal: the user may have declined. The call has no result, though.
+
+    **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` and no retry until the end
+
+    **Instead.** Nothing, if that is what the user wants; a client may tell the server so by declining each question.
+    """
+
+    id = "mrtr/not-retried"
+    who = "client"
+    versions = MODERN_ERA
+    level = NOTE
+    era = "modern"
+    methods = METHODS
+    at_end = True
+    source = _PAGE
+
+    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+        return like.message.sender == "server"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.round is not None:
+            kept: OrderedDict[int, Chain] = self.memory(seen.session, OrderedDict)
+            chain = seen.round.chain
+            if seen.exchange is not None and seen.exchange.outcome is _INPUT_REQUIRED:
+                kept[chain.number] = chain
+                if len(kept) > KEPT:
+                    kept.popitem(last=False)
+            else:
+                kept.pop(chain.number, None)
+        return ()
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        if ending.reason == "open":
+            return
+        kept: OrderedDict[int, Chain] = self.memory(session, OrderedDict)
+        for chain in kept.values():
+            interim = chain.interim
+            if not chain.is_waiting or interim is None or interim.response is None:
+                continue
+            at = Seen(interim.response, session, interim, revision=interim.revision, era=interim.era)
+            text = "the call was never taken up again"
+            yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))
+
+
+# ---- what the rules ask
+
+
+def _proof(interim: Exchange) -> tuple[int, ...]:
+    """The interim result that a retry answers."""
+    return () if interim.response is None else (interim.response.seq,)
+
+
+def _fault(method: str, answer: object) -> str | None:
+    """Why an answer is no result of a method, which was one of a message until 2025-11-25; None where it is."""
+    if not isinstance(answer, dict):
+        return "it is no object"
+    found = [one for one in problems("result", method, MODERN - 1, answer) if one.kind == "shape"]
+    if not found:
+        return None
+    if "result" in answer:
+        return "it is a whole response"
+    # What it lacks itself comes before what is wrong further inside, whose place is not told.
+    return min(found, key=lambda one: one.pointer.count("/")).text

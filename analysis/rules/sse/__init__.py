@@ -1,0 +1,1 @@
+"""The group `sse`: streams of events of Streamable HTTP, and how they are taken up again."""

@@ -1,0 +1,139 @@
+"""Events of a stream: whether clients hear them."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import only, since
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import short
+from analysis.rules.support.exchanges import ANY, POST, STREAM, Over
+from analysis.rules.support.message_text import reason
+
+NOT_JSON: Final = "sse/data-not-json"
+
+_PAGE: Final = "2025-03-26 basic/transports"
+
+
+class DataNotJson(Rule):
+    """The data of an event is not JSON.
+
+    **Why it matters.** The client drops it, or the whole stream. Whoever waits for that answer waits for ever.
+
+    **On the wire.** `< data: ok`
+
+    **Instead.** One message of JSON-RPC in each event; to keep a stream alive, a comment (`: ping`).
+    """
+
+    id = NOT_JSON
+    who = "server"
+    versions = since("2025-03-26")
+    needs_http = True
+    sender = "server"
+    source = _PAGE
+
+    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+        frame = seen.message.frames[0]
+        if (
+            frame.unit != "sse_event"
+            or frame.event is not None
+            or is_older(seen.http)
+            or reason(seen.message) != self.id
+        ):
+            return ()
+        return [self.finding(seen, "the data of an event is not JSON")]
+
+
+class EventType(Rule):
+    """An event is of another type than `message`.
+
+    **Why it matters.** Clients listen to that type alone, and never see it.
+
+    **On the wire.** `< event: progress`
+
+    **Instead.** Leave `event:` out, or write `event: message`.
+    """
+
+    id = "sse/event-type"
+    who = "server"
+    versions = since("2025-03-26")
+    level = WARNING
+    needs_http = True
+    once = True
+    sender = "server"
+    source = _PAGE
+
+    def on_invalid(self, seen: Seen) -> Iterable[Finding]:
+        event = seen.message.frames[0].event
+        if event is None or is_older(seen.http):
+            return ()
+        return [self.finding(seen, f"an event is of the type {short(event)!r}, which no client listens to")]
+
+
+class UnterminatedEvent(Over):
+    """A stream ends inside of an event.
+
+    **Why it matters.** Without the blank line there is no event: by the standard the client throws away what it has.
+
+    **On the wire.** `< data: {"jsonrpc":"2.0",…}` and the end of the stream
+
+    **Instead.** End each event, the last one too, with a blank line.
+    """
+
+    id = "sse/unterminated-event"
+    who = "server"
+    versions = since("2025-03-26")
+    level = WARNING
+    asked: ClassVar[frozenset[str]] = ANY
+    media = STREAM
+    source = "WHATWG SSE §9.2.6"
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        last = http.latest
+        is_cut = last is not None and not last.message.frames[-1].whole
+        return super().on_over(http, session) if is_cut else ()
+
+    def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+        last = http.latest
+        if http.ended_by != "complete" or last is None or last.message.frames[-1].unit != "sse_event":
+            return ()
+        return [self.finding(last, "the stream ends inside of an event, which is lost by that")]
+
+
+class NoPrimingEvent(Over):
+    """A stream does not begin with an event that has an id and no data.
+
+    **Why it matters.** A client that loses the connection before the first message has no id to resume with. Servers
+    that cannot resume need none.
+
+    **On the wire.** a POST answered by a stream whose first event has data
+
+    **Instead.** `< id: 1`, `data:` and a blank line, before anything else.
+    """
+
+    id = "sse/no-priming-event"
+    who = "server"
+    versions = only("2025-11-25")
+    level = NOTE
+    once = True
+    asked: ClassVar[frozenset[str]] = POST
+    media = STREAM
+    source = "2025-11-25 basic/transports"
+
+    def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+        if not http.received:
+            return ()
+        frame = http.received[0].message.frames[0]
+        if frame.event_id is not None and not frame.raw:
+            return ()
+        return [self.finding(http.received[0], "the stream does not begin with an event that has an id alone")]
+
+
+# ---- what the rules ask
+
+
+def is_older(http: HttpExchange | None) -> bool:
+    """Whether a stream is that of the older transport."""
+    return http is not None and http.method == "GET" and http.uri_key is not None

@@ -1,0 +1,323 @@
+"""Streams that are taken up again: ids of events, what is sent again, and when."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import IdState
+from analysis.conversation.http_exchange import HttpExchange, Mark, Oddity, Repeat
+from analysis.conversation.message import Request
+from analysis.conversation.resumption import LAST_EVENT_ID
+from analysis.conversation.session import Session
+from analysis.protocol.revisions import MODERN_ERA, only
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.exchanges import ANY, SESSIONS, STREAM, Answered, Over
+from captures.frame import Frame
+
+TOLERANCE: Final = 0.9
+"""Of the time to wait: clocks of clients are not ours."""
+
+_GET: Final = frozenset({"GET"})
+_PAGE: Final = "2025-03-26 basic/transports"
+_POLLING: Final = "2025-11-25 basic/transports"
+_MS: Final = 1_000_000
+_LINKS: Final = 100
+"""Exchanges of one stream that are looked at."""
+
+
+class _Repeated(Over):
+    """A rule about an event under an id that was sent before."""
+
+    who = "server"
+    versions = SESSIONS
+    asked: ClassVar[frozenset[str]] = ANY
+    media = STREAM
+    source = _PAGE
+    kind: ClassVar[Oddity]
+    text: ClassVar[str]
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return super().on_over(http, session) if self.repeats_of(http) else ()
+
+    def repeats_of(self, http: HttpExchange) -> list[Repeat]:
+        """The events in question."""
+        return [one for one in http.repeats if one.kind == self.kind]
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        rank, era = http.spoken(session)
+        return [
+            self.finding(
+                Mark(one.seq, one.t_ns),
+                self.text,
+                level=self.level_at(rank, era),
+                related=(one.earlier,),
+                session=session,
+            )
+            for one in self.repeats_of(http)
+        ]
+
+
+class DuplicateEventId(_Repeated):
+    """Two events of a session have one id.
+
+    **Why it matters.** A client that resumes after that id gets what follows one of them, and nobody knows which.
+
+    **On the wire.** `< id: 7` with one message, and `< id: 7` with another, perhaps on another stream
+
+    **Instead.** Count over all streams of a session, or have the stream be part of the id: `a:1`, `b:1`.
+    """
+
+    id = "sse/duplicate-event-id"
+    kind = "changed"
+    text = "an event has the id of another one of this session"
+
+    def repeats_of(self, http: HttpExchange) -> list[Repeat]:
+        return [*super().repeats_of(http), *_changed_at_once(http)]
+
+
+class ReplayWithoutRequest(_Repeated):
+    """An event comes again, and nobody has asked for it.
+
+    **Why it matters.** The client handles it twice: an answer that fits nothing, a notification that counts double.
+
+    **On the wire.** `< id: 7` again on a stream whose request has no `Last-Event-ID`
+
+    **Instead.** Replay on a GET that names the last event, and there what came after that.
+    """
+
+    id = "sse/replay-without-request"
+    level = WARNING
+    kind = "unasked"
+    text = "an event comes again on a stream that was not opened with Last-Event-ID"
+
+
+class ReplayFromOtherStream(_Repeated):
+    """A stream that is taken up again replays events of another one.
+
+    **Why it matters.** The client gets them twice where the other stream is still there, and cannot tell to which
+    request they belong.
+
+    **On the wire.** `> GET` with `Last-Event-ID: a:1`, and `< id: b:2`, which came on another stream
+
+    **Instead.** Store with each event which stream it is of, and replay those of the named one alone.
+    """
+
+    id = "sse/replay-from-other-stream"
+    kind = "stray"
+    text = "the stream replays an event of another stream"
+
+
+class ReplayOfSeen(_Repeated):
+    """A replay begins at or before the event that the client named.
+
+    **Why it matters.** The client has that one, and handles it twice unless it looks at ids.
+
+    **On the wire.** `> GET` with `Last-Event-ID: 7`, and `< id: 7`
+
+    **Instead.** Begin with the event after the named one.
+    """
+
+    id = "sse/replay-of-seen"
+    level = NOTE
+    kind = "seen"
+    text = "the replay has an event that the client had named, or one before it"
+
+
+class UnknownLastEventId(Over):
+    """A client resumes after an event that no stream of its session has sent.
+
+    **Why it matters.** The server has nothing to go on with. What was lost stays lost.
+
+    **On the wire.** `> GET` with `Last-Event-ID: x`, and no event has had the id `x`
+
+    **Instead.** Name the last id that was received in this session, and none of a session before.
+    """
+
+    id = "sse/unknown-last-event-id"
+    who = "client"
+    versions = SESSIONS
+    level = WARNING
+    needs_start = True
+    asked: ClassVar[frozenset[str]] = _GET
+    media = STREAM
+    source = _PAGE
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not http.is_surely_unknown or http.session_id is None:
+            return ()
+        return self.in_request(http, session, "the Last-Event-ID is that of no event of this session")
+
+
+class ResumeNotGet(Answered):
+    """A stream is taken up again by a POST.
+
+    **Why it matters.** A POST carries a message and opens a stream of its own. Servers do not look at the id there.
+
+    **On the wire.** `> POST` with `Last-Event-ID: 7`
+
+    **Instead.** `GET` with `Last-Event-ID`, whatever kind of stream broke off.
+    """
+
+    id = "sse/resume-not-get"
+    who = "client"
+    versions = SESSIONS
+    level = WARNING
+    source = _POLLING
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if LAST_EVENT_ID not in http.fields:
+            return ()
+        return self.in_request(http, session, "a POST has a Last-Event-ID")
+
+
+class ClosedWithoutRetry(Over):
+    """A server ends a stream before its answer, and does not say when to come back.
+
+    **Why it matters.** Clients come back at once, or after seconds of their own. The server cannot steer how often it
+    is polled.
+
+    **On the wire.** `< id: 7` … and the end of the stream, with no `retry:` in it
+
+    **Instead.** `< retry: 2000` before the stream is closed.
+    """
+
+    id = "sse/closed-without-retry"
+    who = "server"
+    versions = only("2025-11-25")
+    level = WARNING
+    asked: ClassVar[frozenset[str]] = ANY
+    media = STREAM
+    source = _POLLING
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.ended_by != "complete" or not http.is_retry_known or _retry_of(http) is not None:
+            return ()
+        first = _first_of(http)
+        if first is None or not first.is_unbroken or not _is_unanswered(first) or not _is_alive(http):
+            return ()
+        at = http.latest or http.over
+        if at is None:
+            return ()
+        text = "the stream is closed before its answer, and no retry was sent"
+        return [self.finding(at, text, level=self.level, session=session)]
+
+
+class RetryIgnored(Over):
+    """A client comes back earlier than the server has asked it to.
+
+    **Why it matters.** The server closed the stream to be left alone for that time.
+
+    **On the wire.** `< retry: 5000`, the end of the stream, and a second later `> GET` with `Last-Event-ID`
+
+    **Instead.** Wait for as many milliseconds as the last `retry` said.
+    """
+
+    id = "sse/retry-ignored"
+    who = "client"
+    versions = only("2025-11-25")
+    needs_time = True
+    asked: ClassVar[frozenset[str]] = _GET
+    media = STREAM
+    source = _POLLING
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        before = http.resumes
+        if before is None or before.over is None or http.asked is None or before.ended_by != "complete":
+            return ()
+        retry, waited_ns = _retry_of(before), http.asked.t_ns - before.over.t_ns
+        # A request that was under way when the stream ended has not ignored it.
+        if retry is None or http.asked.seq < before.over.seq or waited_ns >= retry * _MS * TOLERANCE:
+            return ()
+        text = f"the client came back after {waited_ns // _MS} ms and not after {retry} ms"
+        return self.in_request(http, session, text)
+
+
+class ResumptionInModern(Rule):
+    """An event has an id, or a request names one, in a revision that resumes nothing.
+
+    **Why it matters.** It does nothing. A client that relies on it loses what comes after a break.
+
+    **On the wire.** `< id: 7` in answer to a request of 2026-07-28
+
+    **Instead.** Leave ids out. Ask again where a connection broke off.
+    """
+
+    id = "sse/resumption-in-modern"
+    versions = MODERN_ERA
+    level = NOTE
+    needs_http = True
+    once = True
+    source = "2026-07-28 basic/transports/streamable-http"
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
+        return hook == "answered" or like.media == STREAM
+
+    def on_answered(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+        if LAST_EVENT_ID not in http.fields or not http.is_modern:
+            return ()
+        return [self.finding(http.sent[0], "a request names a Last-Event-ID, and nothing resumes any more")]
+
+    def on_over(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
+        if http.event_id is None or not http.is_modern or not http.received:
+            return ()
+        return [self.finding(http.received[0], "an event has an id, and nothing resumes any more")]
+
+
+# ---- what the rules ask
+
+
+def _changed_at_once(http: HttpExchange) -> list[Repeat]:
+    """The first events with the id of the event right before them, and other data."""
+    found: list[Repeat] = []
+    named: Frame | None = None
+    """The last event that named an id itself."""
+    if http.session_id is None or http.asked is None or not http.is_unbroken:
+        return found
+    for seen in http.received:
+        frame = seen.message.frames[0]
+        if not frame.event_id or not frame.raw:
+            continue
+        is_same = named is not None and named.event_id == frame.event_id
+        if named is not None and is_same and frame.id_again and named.raw != frame.raw:
+            found.append(Repeat(frame.seq, frame.t_ns, "changed", named.seq))
+        if frame.id_again or not is_same:
+            named = frame
+    return found
+
+
+def _retry_of(http: HttpExchange) -> int | None:
+    """The time to wait that a stream named last, in this exchange or in one before."""
+    here: HttpExchange | None = http
+    for _ in range(_LINKS):
+        if here is None or here.retry is not None:
+            break
+        here = here.resumes
+    return None if here is None else here.retry
+
+
+def _first_of(http: HttpExchange) -> HttpExchange | None:
+    """The POST whose stream it is, or goes on with."""
+    here: HttpExchange | None = http
+    for _ in range(_LINKS):
+        if here is None or here.method == "POST":
+            break
+        here = here.resumes
+    return here if here is not None and here.method == "POST" else None
+
+
+def _is_unanswered(http: HttpExchange) -> bool:
+    """Whether a request in it waits for its answer, and was not cancelled."""
+    for seen in http.sent:
+        message = seen.message
+        if isinstance(message, Request):
+            key = Key(message.frames[0].exchange, message.id)
+            if seen.session.tables[message.sender].state(key) is IdState.OPEN:
+                return True
+    return False
+
+
+def _is_alive(http: HttpExchange) -> bool:
+    """Whether nobody has ended the session."""
+    known = None if http.session_id is None else http.session_ids.of(http.session_id)
+    return known is None or (known.is_alive and not known.tried)

@@ -1,0 +1,1 @@
+"""What rules of several groups share. Nothing in here is a rule."""

@@ -1,0 +1,111 @@
+"""What a server asks of a client, and what that answers: as requests in the handshake era, in rounds since then.
+
+The answer of a round stands in the retry. Which question it answers is known by the chain of the call; where that is
+not known, nothing is said about it.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.protocol.json_pointer import step
+from analysis.rules.base import ResultKind, Rule, Who
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member
+from analysis.rules.support.inputs import METHODS, MOST, input_requests
+
+_RESULT: Final = Outcome.RESULT  # members of an enumeration are slow to look up
+_REPLIES: Final = frozenset({"inputResponses"})
+
+
+class Question(Rule):
+    """A rule about what a server asks."""
+
+    who: ClassVar[Who] = "server"
+    about: ClassVar[str]
+    """The method."""
+    results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if like.message.sender != "server":
+            return False
+        if hook == "result":
+            return method in METHODS and like.era == "modern"
+        return hook not in ("request", "notification") or method == self.about
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        params = member(seen.body, "params")
+        return self.asked(seen, params, "/params") if isinstance(params, dict) else ()
+
+    def on_result(self, seen: Seen) -> Iterator[Finding]:
+        for pointer, method, params in input_requests(seen):
+            if method == self.about:
+                yield from self.asked(seen, params, f"{pointer}/params")
+
+    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        """One question.
+
+        Args:
+            seen: the message in which it stands.
+            params: its params.
+            pointer: where these stand.
+        """
+        raise NotImplementedError
+
+
+class Reply(Rule):
+    """A rule about what a client answers."""
+
+    who = "client"
+    about: ClassVar[str]
+    """The method of the question."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if like.message.sender != "client":
+            return False
+        if hook == "request":
+            return method in METHODS and like.era == "modern"
+        return method == self.about or (hook == "result" and method == "tasks/result")
+
+    def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
+        return _REPLIES if hook == "request" else frozenset()
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if seen.round is None or not isinstance(seen.message, Request):
+            return ()
+        return self._in_round(seen, seen.round.chain.asked)
+
+    def _in_round(self, seen: Seen, asked: dict[str, Any]) -> Iterator[Finding]:
+        replies = member(member(seen.body, "params"), "inputResponses")
+        for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MOST):
+            question = asked.get(key)
+            params = member(question, "params")
+            if member(question, "method") == self.about and isinstance(reply, dict):
+                pointer = f"/params/inputResponses/{step(key, MOST)}"
+                yield from self.replied(seen, params if isinstance(params, dict) else {}, reply, pointer)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request, result = seen.request, seen.body.get("result")
+        if request is None or seen.exchange is None or seen.exchange.outcome is not _RESULT:
+            return ()
+        if request.method != self.about:
+            request = seen.task.request if seen.task is not None else None
+            if request is None or request.method != self.about:
+                return ()
+        if not isinstance(result, dict):
+            return ()
+        return self.replied(seen, request.params if isinstance(request.params, dict) else {}, result, "/result")
+
+    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        """One answer.
+
+        Args:
+            seen: the message in which it stands.
+            asked: the params of the question.
+            reply: the result.
+            pointer: where that stands.
+        """
+        raise NotImplementedError

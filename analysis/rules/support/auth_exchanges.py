@@ -1,0 +1,105 @@
+"""What rules about credentials ask of an exchange: whether it is with the endpoint, its challenges, its revision.
+
+A recorder keeps the scheme of a credential and a hash of the rest, challenges as they are, and of a query the names.
+Captures of earlier versions have no scheme. What was hashed as a whole is not known, and nothing is said of it.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar, Final, NamedTuple
+
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.session import Session
+from analysis.protocol.revisions import ALL, MODERN, Span
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import Everywhere
+from analysis.rules.support.exchanges import ANY, OverHttp
+
+PAGE: Final = "basic/authorization"
+RESOURCE: Final = "/.well-known/oauth-protected-resource"
+SINCE_2025_06_18: Final = 2
+SINCE_2025_11_25: Final = 3
+
+_HIDDEN: Final = "hmac:"
+_LONGEST: Final = 8192
+_WORD: Final = re.compile(r"([\w!#$%&'*+.^`|~-]+)(?:[ \t]*=[ \t]*(\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[^\s,\"]+))?", re.ASCII)
+
+
+class Challenge(NamedTuple):
+    """One challenge of a response."""
+
+    scheme: str
+    """In lower case."""
+    parameters: dict[str, str]
+    """By names in lower case."""
+
+
+class AtEndpoint(OverHttp):
+    """A rule about exchanges with the endpoint of either transport over HTTP, when they are answered."""
+
+    asked: ClassVar[frozenset[str]] = ANY
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.look(http, session) if not http.is_ours and is_endpoint(http) else ()
+
+
+class Learning(OverHttp):
+    """A rule about exchanges that may name no revision: the oldest that was spoken is taken."""
+
+    versions: ClassVar[Span] = Everywhere(*ALL)
+    asked: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranks: set[int] = set()
+        """Of the revisions that were spoken."""
+
+    def rank_for(self, http: HttpExchange, session: Session | None) -> int | None:
+        """The rank of the revision of an exchange, or of the oldest that was spoken."""
+        if http.sent or VERSION_FIELD in http.fields:
+            rank = http.spoken(session)[0]
+            if rank is not None:
+                self.ranks.add(rank)
+                return rank
+        return min(self.ranks, default=None)
+
+
+def is_endpoint(http: HttpExchange) -> bool:
+    """Whether an exchange is with the endpoint, as far as that is certain."""
+    if http.sent or http.is_streamable:
+        return True
+    if http.method != "GET" or http.path.startswith("/.well-known/"):
+        return False
+    return http.accepts_stream or (http.uri_key is not None and http.status == 200)
+
+
+def challenges_of(http: HttpExchange) -> list[Challenge] | None:
+    """The challenges of a response; None where one of them is hidden."""
+    found: list[Challenge] = []
+    for value in http.challenges:
+        if value.startswith(_HIDDEN):
+            return None
+        for word in _WORD.finditer(value[:_LONGEST]):
+            name, told = word[1].lower(), word[2]
+            if told is None:
+                found.append(Challenge(name, {}))
+            elif found:
+                found[-1].parameters.setdefault(name, told[1:-1] if told.startswith('"') else told)
+    return found
+
+
+def bearer_of(http: HttpExchange) -> Challenge | None:
+    """The first Bearer challenge of a response."""
+    return next((one for one in challenges_of(http) or () if one.scheme == "bearer"), None)
+
+
+def scheme_of(http: HttpExchange) -> str:
+    """The scheme of the credential of a request, in lower case; empty for none, and where it is hidden."""
+    value = http.fields.get("authorization", "")
+    return "" if value.startswith(_HIDDEN) else value.partition(" ")[0].lower()
+
+
+def default_rank(http: HttpExchange, session: Session | None) -> int:
+    """The rank of the revision of an exchange; that of the newest where it is not known."""
+    rank = http.spoken(session)[0]
+    return MODERN if rank is None else rank

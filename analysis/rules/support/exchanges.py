@@ -1,0 +1,122 @@
+"""What the rules about exchanges of Streamable HTTP share: which they are asked about, and where they point."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Notification, Request, Response
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.revisions import between
+from analysis.rules.base import Rule
+from analysis.rules.finding import Finding, Level
+
+STREAM: Final = "text/event-stream"
+JSON: Final = "application/json"
+SESSIONS: Final = between("2025-03-26", "2025-11-25")
+"""The revisions of Streamable HTTP that have sessions and streams by GET."""
+ANY: Final = frozenset({"POST", "GET", "DELETE"})
+POST: Final = frozenset({"POST"})
+SUCCESS: Final = range(200, 300)
+NOT_JUDGED: Final = frozenset({401, 403, 429, *range(500, 600)})
+"""Statuses that say nothing of what was asked: credentials, load, failures."""
+
+
+class OverHttp(Rule):
+    """A rule about exchanges with the endpoint, by `look`."""
+
+    needs_http = True
+    asked: ClassVar[frozenset[str]] = POST
+    """Methods of HTTP that it is about."""
+    statuses: ClassVar[range | frozenset[int] | None] = None
+    """Statuses that it is about; None for all, and for exchanges without a response."""
+    media: ClassVar[str | None] = None
+    """The media type of the response, JSON or a stream; None for all."""
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - whatever the hook
+        if self.media is not None and like.media != self.media:
+            return False
+        return like.method in self.asked and (self.statuses is None or like.status in self.statuses)
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        """What is wrong with an exchange of Streamable HTTP."""
+        raise NotImplementedError
+
+    def in_request(
+        self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
+    ) -> list[Finding]:
+        """A finding at the message of the client, or at the record of its request."""
+        at = http.sent[0] if http.sent else (http.asked or http.answered)
+        return self._found(at, http, session, text, level)
+
+    def in_response(
+        self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
+    ) -> list[Finding]:
+        """A finding at the message that is the response, or at the record of it."""
+        said = http.received[0] if http.received else None
+        at = said if said is not None and said.message.frames[0].unit == "http_body" else http.answered
+        return self._found(at, http, session, text, level)
+
+    def _found(
+        self, at: object, http: HttpExchange, session: Session | None, text: str, level: Level | None
+    ) -> list[Finding]:
+        if not isinstance(at, (Seen, tuple)):
+            return []
+        level = level or self.level_at(*http.spoken(session))
+        found = self.finding(at, text, level=level, session=session)  # type: ignore[arg-type]
+        method = http.sent[0].method if http.sent else ""
+        return [found if found.method else found._replace(method=method[:256])]
+
+
+class Learning(Rule):
+    """One that learns which versions a server speaks, by what it answers: as a result, or in an error."""
+
+    taught_by: ClassVar[frozenset[str]] = frozenset({"initialize", "server/discover"})
+    """Methods whose results tell."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.message.sender == "server" and (hook == "error" or method in self.taught_by)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        self.learn(seen)
+        return ()
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        self.learn(seen)
+        return ()
+
+    def learn(self, seen: Seen) -> None:
+        """What an answer tells."""
+        raise NotImplementedError
+
+
+class Answered(OverHttp):
+    """One that is decided when the response begins."""
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.look(http, session) if http.is_streamable and not http.is_ours else ()
+
+
+class Over(OverHttp):
+    """One that is decided when the exchange is over."""
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.look(http, session) if http.is_streamable and not http.is_ours else ()
+
+
+def messages_of(http: HttpExchange) -> list[Seen]:
+    """The messages of the client in an exchange, those apart that are none."""
+    return [seen for seen in http.sent if isinstance(seen.message, (Request, Notification, Response))]
+
+
+def requests_of(http: HttpExchange) -> list[Seen]:
+    """The requests of the client in an exchange; what should be a notification is none."""
+    return [seen for seen in http.sent if isinstance(seen.message, Request) and not _is_told(seen.message)]
+
+
+def is_body_lost(http: HttpExchange) -> bool:
+    """Whether the response had a body of which nothing is known, because records are lost."""
+    return http.response_size > 0 and not http.received and bool(http.sent) and http.sent[0].session.lost_seq >= 0
+
+
+def _is_told(request: Request) -> bool:
+    return request.method.startswith("notifications/")

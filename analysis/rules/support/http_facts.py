@@ -1,0 +1,218 @@
+"""The headers of modern requests over HTTP that say again what the body says, and what is wrong with them.
+
+Worked out once for each exchange, as several rules ask: those about the client's headers, and the one about servers
+that let them pass.
+"""
+
+import base64
+import binascii
+import re
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.message import Invalid, Request
+from analysis.conversation.session import PROTOCOL_VERSION, Seen
+from analysis.protocol.json_pointer import names, step
+from analysis.rules.support.eras import member, short, speaks_modern
+from analysis.rules.support.listings import tools_of
+from analysis.rules.tool.schemas import HEADER, annotations_of
+
+METHOD_FIELD: Final = "mcp-method"
+NAME_FIELD: Final = "mcp-name"
+PARAM_FIELD: Final = "mcp-param-"
+NAMED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""Methods whose requests have a header with a name → the member of the params that it repeats."""
+FRESH_UNTIL: Final = "http tools until"
+"""The memory of a session in which stands until when its list of tools holds; nothing where that is not limited."""
+
+_SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
+_DEEPEST: Final = 32
+_MOST: Final = 64
+"""Annotated members of a tool that are looked at."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with the headers of a request."""
+
+    rule: str
+    text: str
+    pointer: str = ""
+    related: tuple[int, ...] = ()
+
+
+def body_version(http: HttpExchange) -> str | None:
+    """The revision that the message of an exchange names in its own `_meta`."""
+    if not http.sent or isinstance(http.sent[0].message, Invalid):
+        return None
+    version = http.sent[0].message.meta.get(PROTOCOL_VERSION)
+    return version if isinstance(version, str) else None
+
+
+def faults_of(seen: Seen) -> list[Fault]:
+    """What is wrong with the headers of a modern request; nothing where it is none, or its head is lost."""
+    http = seen.http
+    if http is None or not http.method:
+        return []
+    if http.facts is None:
+        http.facts = _faults(seen, http)
+    found: list[Fault] = http.facts
+    return found
+
+
+def _faults(seen: Seen, http: HttpExchange) -> list[Fault]:
+    request = seen.message
+    if not isinstance(request, Request) or request.index is not None or not speaks_modern(seen):
+        return []
+    if seen.session.is_legacy:
+        return []  # only Streamable HTTP repeats in headers what the body says
+    found: list[Fault] = []
+    _look_at_method(request, http, found)
+    wanted = member(request.params, NAMED.get(request.method, ""))
+    if isinstance(wanted, str):
+        _look_at_name(wanted, NAMED[request.method], http, found)
+    if request.method == "tools/call":
+        _look_at_params(seen, request, http, found)
+    return found
+
+
+def _look_at_method(request: Request, http: HttpExchange, found: list[Fault]) -> None:
+    told, text = http.fields.get(METHOD_FIELD), ""
+    if told is None:
+        text = "a request without Mcp-Method"
+    elif METHOD_FIELD in http.doubled:
+        text = "Mcp-Method comes twice"
+    elif told != request.method:
+        text = f"Mcp-Method is {short(told)!r}, and the method of the message {short(request.method)!r}"
+    if text:
+        found.append(Fault("http/method-header", text, "/method"))
+
+
+def _look_at_name(wanted: str, name: str, http: HttpExchange, found: list[Fault]) -> None:
+    told, pointer = http.fields.get(NAME_FIELD), f"/params/{name}"
+    if told is None:
+        found.append(Fault("http/name-header", "a request without Mcp-Name", pointer))
+    elif NAME_FIELD in http.doubled:
+        found.append(Fault("http/name-header", "Mcp-Name comes twice", pointer))
+    elif fault := _encoding(told, wanted):
+        found.append(Fault("http/header-encoding", f"Mcp-Name {fault}", pointer))
+    elif _decoded(told) != wanted:
+        text = f"Mcp-Name is not the {name} in the message"
+        if name == "name":  # a URI, or the id of a task, may open what it names to whoever reads it
+            text = f"Mcp-Name is {short(told)!r}, and the name in the message {short(wanted)!r}"
+        found.append(Fault("http/name-header", text, pointer))
+
+
+def _look_at_params(seen: Seen, request: Request, http: HttpExchange, found: list[Fault]) -> None:
+    name, arguments = member(request.params, "name"), member(request.params, "arguments")
+    if request.t_ns > seen.session.memory.get(FRESH_UNTIL, request.t_ns):
+        return
+    entry = tools_of(seen.session).entry(name, request, seen.session)
+    schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
+    if entry is None or schema is None:
+        return
+    annotations = annotations_of(schema, entry.item["inputSchema"])
+    if len(annotations) > _MOST or any(one.fault is not None for one in annotations):
+        return
+    for one in annotations:
+        path = _path(one.pointer)
+        header = _annotated(entry.item["inputSchema"], path)
+        if header is None:
+            continue
+        field, value = PARAM_FIELD + header.lower(), _argument(arguments, path)
+        told = http.fields.get(field)
+        pointer = "/params/arguments/" + "/".join(step(name) for name in path)
+        text, rule = _param(told, value, field in http.doubled), "http/param-header"
+        if not text and told is not None and isinstance(value, (str, int, float)):
+            if fault := _encoding(told, value if isinstance(value, str) else ""):
+                text, rule = fault, "http/header-encoding"
+            elif not _is_same(_decoded(told), value):
+                text = "is not the argument of the message"
+        if text:
+            found.append(Fault(rule, f"Mcp-Param-{header[:40]} {text}", pointer[:200], (entry.seq,)))
+
+
+def _param(told: str | None, value: Any, is_doubled: bool) -> str:
+    if value is None:
+        return "comes without the argument" if told is not None else ""
+    if not isinstance(value, (str, int, float)):
+        return ""  # the argument does not fit its schema
+    if told is None:
+        return "is missing"
+    return "comes twice" if is_doubled else ""
+
+
+def _path(pointer: str) -> list[str]:
+    """The members that lead to what is annotated, from the pointer of the annotation."""
+    return names(pointer)[1:-1:2]
+
+
+def _annotated(schema: Any, path: list[str]) -> str | None:
+    for name in path[:_DEEPEST]:
+        schema = member(member(schema, "properties"), name)
+    header = member(schema, HEADER)
+    return header if isinstance(header, str) and len(path) <= _DEEPEST else None
+
+
+def _argument(arguments: Any, path: list[str]) -> Any:
+    for name in path:
+        arguments = member(arguments, name)
+    return arguments
+
+
+def _is_same(told: str | None, value: Any) -> bool:
+    if told is None:
+        return False
+    if isinstance(value, bool):
+        return told == ("true" if value else "false")
+    if isinstance(value, str):
+        return told == value
+    try:
+        return float(told) == float(value)
+    except (ValueError, OverflowError):
+        return False
+
+
+def _encoding(told: str, wanted: str) -> str:
+    """What is wrong with how a text is written in a header; empty where nothing is."""
+    is_plain = told.isascii() and told.isprintable()
+    if is_plain and told == wanted and told[:1] not in "= " and told[-1:] != " ":
+        return ""  # as nearly always
+    if not is_plain and not all("\x20" <= one <= "\x7e" or one == "\t" for one in told):
+        return "has characters that are not ASCII"
+    sentinel = _SENTINEL(told)
+    if sentinel is not None:
+        if _decoded(told) is None:
+            return "has no base64 of UTF-8 in its brackets"
+        return "looks encoded, and is the text itself" if told == wanted else ""
+    blanks = " \t"
+    if told != told.strip(blanks) or (told == wanted.strip(blanks) and told != wanted):
+        return "has blanks at its ends, which get lost"
+    return ""
+
+
+def _decoded(told: str) -> str | None:
+    """The text that a header stands for; None where it cannot be read."""
+    sentinel = _SENTINEL(told)
+    if sentinel is None:
+        return told
+    try:
+        raw = base64.b64decode(sentinel[1].encode("ascii"), validate=True)
+        return raw.decode("utf-8") if base64.b64encode(raw).decode("ascii") == sentinel[1] else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def version_fault(http: HttpExchange) -> str:
+    """What is wrong with the header that names the revision, next to the message; empty where nothing is."""
+    said = body_version(http)
+    if said is None:
+        return ""
+    told = http.fields.get(VERSION_FIELD)
+    return "missing" if told is None else "mismatch" if told != said else ""

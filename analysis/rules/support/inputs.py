@@ -1,0 +1,41 @@
+"""Input requests: what a server asks for inside of an interim result, where older revisions send requests."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from analysis.conversation.message import Message
+from analysis.conversation.session import Seen
+from analysis.protocol.json_pointer import step
+from analysis.rules.support.eras import member
+from analysis.shapes.declarations import INTERIM
+
+MOST: Final = 100
+"""Entries of one result that are looked at."""
+METHODS: Final = INTERIM
+"""What may be answered by an interim result."""
+
+Asked: TypeAlias = tuple[str, str, dict[str, Any]]
+
+_KEY: Final = "input requests"
+
+
+def input_requests(seen: Seen) -> list[Asked]:
+    """The entries of `inputRequests` in a result: pointer, method, params; what is none is passed over."""
+    memory, message = seen.session.memory, seen.message
+    kept: tuple[Message, list[Asked]] | None = memory.get(_KEY)
+    if kept is None or kept[0] is not message:
+        # Some thirty rules ask for them, one after the other.
+        kept = memory[_KEY] = message, list(_entries(seen))
+    return kept[1]
+
+
+def _entries(seen: Seen) -> Iterator[Asked]:
+    asked = member(seen.body.get("result"), "inputRequests")
+    if not isinstance(asked, dict):
+        return
+    for key, value in islice(asked.items(), MOST):
+        method, params = member(value, "method"), member(value, "params")
+        if isinstance(method, str):
+            pointer = f"/result/inputRequests/{step(key, MOST)}"
+            yield pointer, method, params if isinstance(params, dict) else {}

@@ -1,0 +1,91 @@
+"""What the rules about `subscriptions/listen` ask: which one a message or an exchange is of, and what is sure of it."""
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Notification, Request
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.subscriptions import CHANGES, LISTEN, SUBSCRIPTION_ID, Listening
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import Rule, Who
+from analysis.rules.finding import Finding
+
+
+class OfListening(Rule):
+    """A rule about a server and a `subscriptions/listen`."""
+
+    who: ClassVar[Who] = "server"
+    versions = MODERN_ERA
+    era = "modern"
+    sender = "server"
+    source = "2026-07-28 basic/patterns/subscriptions"
+
+
+class Heard(OfListening):
+    """A rule about what comes of one."""
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        listening = seen.subscription
+        return self.heard(seen, listening) if isinstance(listening, Listening) else ()
+
+    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        """A notification that belongs to a `subscriptions/listen`."""
+        raise NotImplementedError
+
+
+class OfStream(Rule):
+    """A rule about how a `subscriptions/listen` ends on its stream."""
+
+    who: ClassVar[Who] = "server"
+    versions = MODERN_ERA
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
+        """Only of what the server itself has ended: a connection that breaks may be anybody's doing."""
+        if http.ended_by != "complete" or http.status is None or http.status >= 300 or http.over is None:
+            return ()
+        if session.is_legacy or not http.is_streamable:
+            return ()  # there, the response to a POST is not a stream
+        return self._in_stream(http, session)
+
+    def _in_stream(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
+        for seen in http.sent:
+            request = seen.message
+            if isinstance(request, Request) and request.method == LISTEN:
+                key = Key(http.number, request.id)
+                listening = session.threads.subscriptions.listening(seen.session, key)
+                is_left = listening is None or listening.cancelled_by_client_ns is not None or listening.is_refused
+                if listening is not None and not is_left and is_sure(listening):
+                    yield from self.closed(http, listening)
+
+    def closed(self, http: HttpExchange, listening: Listening) -> Iterable[Finding]:
+        """A server has closed the stream of a `subscriptions/listen`."""
+        raise NotImplementedError
+
+
+def is_sure(listening: Listening) -> bool:
+    """Whether all that the server said since the request is known."""
+    session = listening.session
+    return max(session.lost_seq, session.unjudged.get("server", -1)) < listening.seq
+
+
+def is_listening(session: Session) -> bool:
+    """Whether a pipe has one that is open, as far as is known."""
+    return session.threads.subscriptions.is_listening(session)
+
+
+def is_change(seen: Seen) -> bool:
+    """Whether it is a notification of a change."""
+    return isinstance(seen.message, Notification) and seen.message.method in CHANGES
+
+
+def asked_in(seen: Seen) -> list[Request]:
+    """The requests of the client in the exchange of a message; empty on stdio."""
+    sent = () if seen.http is None else seen.http.sent
+    return [one.message for one in sent if isinstance(one.message, Request)]
+
+
+def is_named(seen: Seen) -> bool:
+    """Whether a message says to which `subscriptions/listen` it belongs."""
+    return isinstance(seen.message, Notification) and SUBSCRIPTION_ID in seen.message.meta

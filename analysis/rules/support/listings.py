@@ -1,0 +1,263 @@
+"""What a server lists: tools, resources, templates, page by page, for the rules that have to know it.
+
+A walk is a list with all its pages, each asked for by the cursor of the one before. It is complete with a page that has
+no next one, and holds until the server says that the list has changed.
+
+A list that was asked for before such a notice and answered after it counts: the server sent it last, and the client
+knows no other. Servers that register their tools as they start send the notice just there; if only the next list
+counted, a client that never asks again would not be compared with anything. Not known is a list of which a page came
+before the notice. One that was asked for after the notice is not replaced by one that was asked for before it.
+
+All rules that look at one list share what is known of it; it does not matter which of them looks first.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from analysis.conversation.message import Id, Message, Request, id_of
+from analysis.conversation.session import Seen, Session
+from analysis.json_schema.validator import Schema, schema_of
+from analysis.protocol.revisions import REVISIONS
+from analysis.rules.repeats import result_digest
+
+MOST: Final = 10_000
+"""Items of one list that are remembered; a longer one is treated as not known."""
+BYTES: Final = 32 << 20
+"""Bytes of the frames that a list came in, at most."""
+WALKS: Final = 16
+"""Lists of one kind that are asked for at the same time."""
+
+_SETTLED: Final = REVISIONS.index("2025-11-25")
+
+
+class _Schemas:
+    """The schemas of some items, each looked for once."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str, bool], Schema | None] = {}
+
+    def find(self, item: object, index: int, member: str, rank: int | None) -> Schema | None:
+        is_old = rank is None or rank < _SETTLED
+        key = index, member, is_old
+        if key not in self._known:
+            self._known[key] = schema_of(item.get(member), is_old=is_old) if isinstance(item, dict) else None
+        return self._known[key]
+
+
+class Entry(_Schemas):
+    """One item of a list that is complete."""
+
+    __slots__ = ("item", "seq")
+
+    def __init__(self, item: dict[str, Any], seq: int) -> None:
+        super().__init__()
+        self.item = item
+        self.seq = seq
+        """Number of the message that it came in."""
+
+    def schema(self, member: str, rank: int | None) -> Schema | None:
+        """A schema of a tool; None where it has none, or one that cannot be looked at."""
+        return self.find(self.item, 0, member, rank)
+
+
+class Page(_Schemas):
+    """One result of a list."""
+
+    __slots__ = ("items", "reordered", "repeats")
+
+    def __init__(self, items: list[Any], repeats: list[tuple[int, int]]) -> None:
+        super().__init__()
+        self.items = items[:MOST]
+        """As they came; anything may be among them."""
+        self.repeats = repeats
+        """Places of items whose name an earlier one of the walk has, and the number of the message with that one."""
+        self.reordered: int | None = None
+        """Number of the last message of an earlier complete walk with the same items in another order."""
+
+    def schema(self, index: int, member: str, rank: int | None) -> Schema | None:
+        """A schema of one of its tools."""
+        return self.find(self.items[index], index, member, rank)
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.size = 0
+        self.is_whole = True
+
+
+class Listing:
+    """One list of a session, as far as it is known."""
+
+    def __init__(self, member: str, name: str) -> None:
+        """Nothing is known.
+
+        Args:
+            member: of the result, which holds the items.
+            name: the member of an item by which it is told from others.
+        """
+        self._member, self._name = member, name
+        self._open: OrderedDict[Id, _Walk] = OrderedDict()
+        self._walk: _Walk | None = None
+        self._since, self._epoch = -1, 0
+        self._asked = self._changed = -1
+        self._order: tuple[list[str], int] | None = None
+        self._last: tuple[Message, Page] | None = None
+        self._single: tuple[_Walk, Page, bytes | None] | None = None
+
+    def take(self, seen: Seen) -> Page:
+        """A result of the list came. The first rule that asks has it noted, to the others it is told again."""
+        if self._last is not None and self._last[0] is seen.message:
+            return self._last[1]
+        page = self._take(seen)
+        self._last = seen.message, page
+        return page
+
+    def changed(self, seen: Seen) -> None:
+        """The server says that the list is not what it was."""
+        self._changed = seen.message.seq
+        self._open.clear()
+        self._walk = None
+
+    def entry(self, name: object, request: Request, session: Session) -> Entry | None:
+        """An item of the complete list that had come before a request was sent; None where there is none."""
+        if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
+            return None
+        return self._walk.entries.get(name) if isinstance(name, str) else None
+
+    def lacks(self, name: str, request: Request, session: Session) -> bool:
+        """Whether a complete list had come before a request was sent, and a name is not in it."""
+        if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
+            return False
+        return name not in self._walk.entries
+
+    def _take(self, seen: Seen) -> Page:
+        result, request = seen.body.get("result"), seen.request
+        items = result.get(self._member) if isinstance(result, dict) else None
+        if not isinstance(items, list) or request is None or not isinstance(result, dict):
+            return Page([], [])
+        again = self._again(request, result, items, seen)
+        if again is not None:
+            return again
+        walk = self._walk_of(seen, request)
+        page = Page(items, _add(walk, items, self._name, seen))
+        if not self._may_hold(request, seen.session):
+            return page
+        cursor = result.get("nextCursor")
+        if cursor is not None:
+            self._open[id_of(cursor)] = walk
+            if len(self._open) > WALKS:
+                self._open.popitem(last=False)
+            return page
+        if not walk.is_whole:
+            self._walk = None  # it may say other things than the one before
+            return page
+        page.reordered = self._complete(walk, request, seen)
+        is_plain = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
+        self._single = (walk, page, result_digest(seen)) if is_plain and len(items) == len(page.items) else None
+        return page
+
+    def _again(self, request: Request, result: dict[str, Any], items: list[Any], seen: Seen) -> Page | None:
+        """The page of before, where all of the list comes again on one, the same as it was; as it nearly always is."""
+        if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
+            return None
+        _, page, digest = self._single
+        is_single = "nextCursor" not in result and _cursor(request) is None
+        if not is_single or self._order is None or not self._may_hold(request, seen.session):
+            return None
+        if (digest is None or digest != result_digest(seen)) and not _is_alike(page.items, items):
+            return None
+        self._order, self._asked = (self._order[0], seen.message.seq), request.seq
+        return page
+
+    def _may_hold(self, request: Request, session: Session) -> bool:
+        """Whether what answers a request may be the list from now on."""
+        is_overtaken = self._walk is not None and request.seq < self._changed < self._asked
+        return not is_overtaken and request.seq > session.lost_seq
+
+    def _walk_of(self, seen: Seen, request: Request) -> _Walk:
+        cursor = _cursor(request)
+        if cursor is None:
+            return _Walk()
+        walk = self._open.pop(id_of(cursor), None) if self._may_hold(request, seen.session) else None
+        if walk is None:
+            walk = _Walk()
+            walk.is_whole = False
+        return walk
+
+    def _complete(self, walk: _Walk, request: Request, seen: Seen) -> int | None:
+        known, order = self._walk, list(walk.entries)
+        is_same = known is not None and self._epoch == seen.session.epoch and _is_same(known, walk)
+        if not is_same:
+            self._walk, self._since, self._epoch = walk, seen.message.seq, seen.session.epoch
+        self._asked = request.seq
+        before, self._order = self._order, (order, seen.message.seq)
+        if before is None or before[0] == order or set(before[0]) != set(order):
+            return None
+        return before[1]
+
+
+def _cursor(request: Request) -> Any:
+    params = request.params
+    return params.get("cursor") if isinstance(params, dict) else None
+
+
+def _add(walk: _Walk, items: list[Any], name: str, seen: Seen) -> list[tuple[int, int]]:
+    repeats: list[tuple[int, int]] = []
+    walk.size += sum(len(frame.raw) for frame in seen.message.frames)
+    if walk.size > BYTES or len(walk.entries) + len(items) > MOST:
+        walk.is_whole = False
+        walk.entries.clear()
+    for index, item in enumerate(items[:MOST]):
+        key = item.get(name) if isinstance(item, dict) else None
+        if not isinstance(key, str):
+            continue
+        known = walk.entries.get(key)
+        if known is not None:
+            repeats.append((index, known.seq))
+        else:
+            walk.entries[key] = Entry(item, seen.message.seq)
+    if not walk.is_whole and walk.size > BYTES:
+        walk.entries.clear()
+    return repeats
+
+
+def _is_same(one: _Walk, other: _Walk) -> bool:
+    mine, theirs = one.entries, other.entries
+    return mine.keys() == theirs.keys() and all(
+        _is_alike(entry.item, theirs[name].item) for name, entry in mine.items()
+    )
+
+
+def _is_alike(one: object, other: object) -> bool:
+    """Whether two values are the same JSON, as far as can be told. To Python 1, 1.0 and true are equal."""
+    if one != other:
+        return False
+    try:
+        return orjson.dumps(one) == orjson.dumps(other)
+    except TypeError:
+        return False  # numbers beyond 64 bits, lone surrogates
+
+
+def _kept(member: str, name: str) -> Callable[[Session], Listing]:
+    key = f"listing {member}"
+
+    def listing(session: Session) -> Listing:
+        found: Listing | None = session.memory.get(key)
+        if found is None:
+            found = session.memory[key] = Listing(member, name)
+        return found
+
+    return listing
+
+
+tools_of: Final = _kept("tools", "name")
+"""The tools of a session."""
+prompts_of: Final = _kept("prompts", "name")
+resources_of: Final = _kept("resources", "uri")
+templates_of: Final = _kept("resourceTemplates", "uriTemplate")

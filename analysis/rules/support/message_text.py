@@ -1,0 +1,298 @@
+"""The text of a message, read once more: why it is none, and what parsers hide of it.
+
+Parsers agree on flawless JSON alone. Of members that come twice they keep the first or the last, some take NaN, some
+break at half a surrogate pair. What is asked for here is asked for frames about which something is odd.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from analysis.conversation.assembly import MOST_ON_A_LINE
+from analysis.conversation.message import Invalid, Message, Request, is_as_written
+from analysis.conversation.session import Seen
+from analysis.protocol.json_pointer import step
+from analysis.rules.base import Rule
+from analysis.rules.finding import Finding
+from captures.envelope import judge
+from captures.frame import Frame
+from captures.limits import READER_LIMIT
+
+BOM: Final = b"\xef\xbb\xbf"
+SEVERAL: Final = "framing/several-messages-on-a-line"
+NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json"})
+LONGEST_NAME: Final = 60
+"""Characters of a foreign name that a finding repeats."""
+
+_LONGEST_POINTER: Final = 256
+_NO_VALUE: Final = NOT_JSON | {
+    *("framing/invalid-utf8", "framing/lsp-header", "framing/blank-line", "framing/truncated-message"),
+    *("framing/not-a-message", "framing/too-deep", "sse/data-not-json", "invalid", "unjudged"),
+}
+_HALF: Final = re.compile("[\ud800-\udfff]")
+_HALF_ESCAPED: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_SPACE: Final = re.compile(r"[ \t\r\n]*+")
+
+
+T = TypeVar("T")
+
+
+class _LastRead(Generic[T]):
+    """What was made of the frames that were asked about last: all rules ask, and of each item of an array.
+
+    By identity, as to compare or to hash ten thousand lines for each of as many items takes minutes.
+    """
+
+    def __init__(self, make: Callable[[tuple[Frame, ...]], T]) -> None:
+        self._make = make
+        self._last: tuple[tuple[Frame, ...], T] | None = None
+
+    def __call__(self, frames: tuple[Frame, ...]) -> T:
+        """What is made of some frames."""
+        last = self._last
+        if last is not None and last[0][0] is frames[0] and len(last[0]) == len(frames):
+            return last[1]
+        made = self._make(frames)
+        self._last = (frames, made)
+        return made
+
+
+class FrameRule(Rule):
+    """A rule about what a frame is made of: asked once for each, however many messages it holds."""
+
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+        """Of a frame with messages."""
+        return self.look(seen) if is_first(seen.message) else iter(())
+
+    def on_invalid(self, seen: Seen) -> Iterator[Finding]:
+        """Of a frame without."""
+        return self.look(seen) if is_first(seen.message) else iter(())
+
+    def look(self, seen: Seen) -> Iterator[Finding]:
+        """What is wrong with the frame; `seen` is its first message."""
+        raise NotImplementedError
+
+    def of_frame(self, seen: Seen, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
+        """What was found, of the frame as a whole or of one item of it."""
+        related = tuple({frame.seq: None for frame in seen.message.frames[-1:] if frame.seq != seen.message.seq})
+        return self.finding(seen, text, pointer=pointer, related=related)._replace(item=item)
+
+
+def is_first(message: Message) -> bool:
+    """Whether it is the first message of its frame."""
+    return message.index in (None, 0)
+
+
+@_LastRead
+def _behind_bom(frames: tuple[Frame, ...]) -> str:
+    frame = frames[0]
+    verdict = judge(frame.raw.removeprefix(BOM), frame.dir, frame.unit, whole=frame.whole, limit=READER_LIMIT)
+    return verdict.problem or verdict.kind
+
+
+def reason(message: Message) -> str | None:
+    """Why something is no message, a byte order mark apart; None where it is one."""
+    if not isinstance(message, Invalid):
+        return None
+    return _behind_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
+
+
+def is_value(message: Message) -> bool:
+    """Whether its bytes are an object or an array of JSON; of others nothing more is asked."""
+    return reason(message) not in _NO_VALUE
+
+
+def raw_of(message: Message) -> bytes:
+    """Its bytes; of one that spans lines, all of them."""
+    if len(message.frames) == 1:
+        return message.frames[0].raw
+    return b"\n".join(frame.raw for frame in message.frames)
+
+
+def object_of(message: Message) -> dict[str, Any] | None:
+    """The members of a message, or of an object that is none; None where it is no object."""
+    if not isinstance(message, Invalid):
+        return message.body
+    if not is_value(message):
+        return None
+    values = _values(message.frames)
+    at = message.index or 0
+    found = values[at] if at < len(values) else None
+    return found if isinstance(found, dict) else None
+
+
+def is_beside(seen: Seen) -> bool:
+    """Whether it is the body of an answer over HTTP to what wants no message, so that it need not be one."""
+    frame, http = seen.message.frames[0], seen.http
+    if http is None or frame.unit != "http_body" or seen.message.sender != "server":
+        return False
+    return not any(isinstance(one.message, Request) for one in http.sent)
+
+
+def is_item(message: Message) -> bool:
+    """Whether a message is one of an array, and not one of several on a line."""
+    return message.index is not None and message.frames[0].verdict.problem != SEVERAL
+
+
+def items_of(message: Message) -> list[Any]:
+    """The items of the array that a message is one of; numbers in them may be rounded."""
+    return _values(message.frames)
+
+
+@_LastRead
+def _values(frames: tuple[Frame, ...]) -> list[Any]:
+    """The values of a frame that is no message: one, those of its array, or those on its line. Integers are floats."""
+    try:
+        text = b"\n".join(frame.raw for frame in frames).decode("utf-8-sig")
+        found = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
+    except (ValueError, RecursionError):
+        return []
+    return found[0] if len(found) == 1 and isinstance(found[0], list) else found
+
+
+def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
+    """The values that stand in a text one after another."""
+    found: list[Any] = []
+    at = _after_space(text, 0)
+    while at < len(text) and len(found) < MOST_ON_A_LINE:
+        value, at = decode(text, at)
+        found.append(value)
+        at = _after_space(text, at)
+    return found
+
+
+def cut(name: str) -> str:
+    """A foreign name, as much of it as a finding may repeat."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+# ---- what parsers hide
+
+
+class Place(NamedTuple):
+    """Where something odd stands."""
+
+    pointer: str
+    """Of the value, in its message."""
+    name: str = ""
+    """Of a member that comes twice."""
+    item: int | None = None
+    """The message's place in its array, or on its line."""
+
+
+class Oddities(NamedTuple):
+    """The first place of each kind; None where there is none."""
+
+    repeated: Place | None = None
+    constant: Place | None = None
+    half_pair: Place | None = None
+
+
+class _Repeating(dict[str, Any]):
+    """An object that repeats a member."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        names: set[str] = set()
+        self.repeated = ""
+        """The first name that comes again."""
+        for name, _ in pairs:
+            if name in names:
+                self.repeated = name
+                break
+            names.add(name)
+
+
+class _Constant:
+    """NaN, or an infinity."""
+
+
+def oddities(message: Message) -> Oddities:
+    """What parsers hide in the frames of a message."""
+    if is_as_written(message):
+        return Oddities()
+    return _read_again(message.frames) if is_value(message) else Oddities()
+
+
+@_LastRead
+def _read_again(frames: tuple[Frame, ...]) -> Oddities:
+    raw = b"\n".join(frame.raw for frame in frames)
+    reading = _Reading()
+    try:
+        values = _each(raw.decode("utf-8-sig"), reading.decode)
+    except (ValueError, RecursionError):
+        return Oddities()
+    if not values or (not reading.is_odd and not _HALF_ESCAPED.search(raw)):
+        return Oddities()
+    is_many = len(values) > 1
+    value = values if is_many else values[0]
+    return _places(value, has_items=is_many or isinstance(value, list))
+
+
+class _Reading:
+    """A parser that notices."""
+
+    def __init__(self) -> None:
+        self.is_odd = False
+        self.decode = json.JSONDecoder(
+            object_pairs_hook=self._object, parse_int=str, parse_float=str, parse_constant=self._constant
+        ).raw_decode
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        self.is_odd = True
+        return _Repeating(pairs)
+
+    def _constant(self, _token: str) -> _Constant:
+        self.is_odd = True
+        return _Constant()
+
+
+def _after_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _places(value: Any, *, has_items: bool) -> Oddities:
+    """The first odd places in a value, depth first; without recursion, as it may nest deeply."""
+    found: dict[str, Place] = {}
+    path: list[str | int] = []
+    levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
+    while levels and len(found) < len(Oddities._fields):
+        key, one = next(levels[-1], (None, None))
+        if key is None:
+            levels.pop()
+            if path:
+                path.pop()
+            continue
+        path.append(key)
+        for kind, name in _odd(key, one):
+            found.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
+        if isinstance(one, dict):
+            levels.append(iter(one.items()))
+        elif isinstance(one, list):
+            levels.append(iter(enumerate(one)))
+        else:
+            path.pop()
+    return Oddities(**found)
+
+
+def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, _Repeating):
+        yield "repeated", value.repeated
+    elif isinstance(value, _Constant):
+        yield "constant", ""
+    elif isinstance(value, str) and _HALF.search(value):
+        yield "half_pair", ""
+    if isinstance(key, str) and _HALF.search(key):
+        yield "half_pair", ""
+
+
+def _place(path: list[str | int], name: str, has_items: bool) -> Place:
+    item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
+    pointer = "".join(f"/{step(str(part))}" for part in path)
+    is_plain = len(pointer) <= _LONGEST_POINTER and not _HALF.search(pointer)
+    return Place(pointer if is_plain else "", name, item if isinstance(item, int) else None)

@@ -1,0 +1,145 @@
+"""Where in a message stand `_meta`, icons, annotations and MIME types: in items of lists, blocks, contents, peers.
+
+Bounded: of a list only the first items are looked at, and into what is the user's own, as arguments, nobody looks.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final, Literal
+
+from analysis.conversation.message import Message, Response
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import Era
+
+MOST: Final = 1000
+"""Items of one list that are looked at."""
+TOLD: Final = 10
+"""Findings of a rule about one message."""
+
+META_WORD: Final = b'"_meta"'
+"""How it is written."""
+
+_ESCAPED: Final = b"\\u00"
+"""What stands before the digits of a letter that need not be escaped, and is."""
+
+USUAL: Final = frozenset(
+    {
+        *("progressToken", PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO),
+        *(META + name for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")),
+    }
+)
+"""Keys that some revision or extension defines, and other rules look at."""
+
+# Name of a member, and what it is: an object, a list of them, blocks of content, or messages with such.
+_Kind = Literal["one", "items", "blocks", "messages"]
+_RESULTS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
+    "initialize": (("serverInfo", "one"),),
+    "tools/list": (("tools", "items"),),
+    "tools/call": (("content", "blocks"),),
+    "resources/list": (("resources", "items"),),
+    "resources/templates/list": (("resourceTemplates", "items"),),
+    "resources/read": (("contents", "items"),),
+    "prompts/list": (("prompts", "items"),),
+    "prompts/get": (("messages", "messages"),),
+    "roots/list": (("roots", "items"),),
+    "sampling/createMessage": (("content", "blocks"),),
+}
+_PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
+    "initialize": (("clientInfo", "one"),),
+    "sampling/createMessage": (("messages", "messages"), ("tools", "items")),
+}
+
+
+def plain_bytes(message: Message) -> bytes | None:
+    """The bytes in which the words of a message can be looked for; None where any may be in it.
+
+    So it is where letters are written with escapes, and of an item of a batch: to look through the whole batch for each
+    of its items would take quadratic time.
+    """
+    frames = message.frames
+    if message.index is not None or len(frames) != 1 or _ESCAPED in frames[0].raw:
+        return None
+    return frames[0].raw
+
+
+def unusual_metas(seen: Seen, raw: bytes | None) -> list[tuple[str, Any]]:
+    """Every `_meta` of a message that is no object, or has a key that is not usual; each with its JSON Pointer.
+
+    That of the params or the result comes first. Nearly all messages have none.
+
+    Args:
+        seen: the message.
+        raw: as `plain_bytes` tells.
+    """
+    part = part_of(seen)
+    body = seen.body.get(part)
+    found: list[tuple[str, Any]] = []
+    own = isinstance(body, dict) and "_meta" in body
+    if isinstance(body, dict) and own and not _is_usual(body["_meta"]):
+        found.append((f"/{part}/_meta", body["_meta"]))
+    if raw is None or raw.count(META_WORD) > own:
+        further = [(pointer, place["_meta"]) for pointer, place in places(seen) if "_meta" in place]
+        found += [(f"{pointer}/_meta", meta) for pointer, meta in further if not _is_usual(meta)]
+    return found
+
+
+def _is_usual(meta: object) -> bool:
+    return isinstance(meta, dict) and USUAL.issuperset(meta)
+
+
+def places(seen: Seen) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects in a message that may have `_meta`, icons, annotations or a MIME type, each with its JSON Pointer."""
+    part = part_of(seen)
+    body = seen.body.get(part)
+    if not isinstance(body, dict):
+        return
+    for name, kind in (_RESULTS if part == "result" else _PARAMS).get(seen.method, ()):
+        value, pointer = body.get(name), f"/{part}/{name}"
+        if kind == "one":
+            if isinstance(value, dict):
+                yield pointer, value
+        elif kind == "items":
+            yield from _items(pointer, value)
+        elif kind == "blocks":
+            yield from _blocks(pointer, value)
+        else:
+            for where, message in _items(pointer, value):
+                yield where, message
+                yield from _blocks(f"{where}/content", message.get("content"))
+    meta = body.get("_meta")
+    for name in (CLIENT_INFO, SERVER_INFO) if isinstance(meta, dict) else ():
+        peer = meta.get(name) if isinstance(meta, dict) else None
+        if isinstance(peer, dict):
+            yield f"/{part}/_meta/{name.replace('/', '~1')}", peer
+
+
+def has_places(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
+    """Whether messages of a kind may have such objects; peers name themselves in any of the modern era."""
+    return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
+
+
+def part_of(seen: Seen) -> Literal["params", "result"]:
+    """The member that holds what a message says."""
+    return "result" if isinstance(seen.message, Response) else "params"
+
+
+def icons(place: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The icons of an object, each with its place in it."""
+    yield from _items("/icons", place.get("icons"))
+
+
+def _items(pointer: str, value: object) -> Iterator[tuple[str, dict[str, Any]]]:
+    for index, item in enumerate(islice(value, MOST)) if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            yield f"{pointer}/{index}", item
+
+
+def _blocks(pointer: str, value: object, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    for where, block in [(pointer, value)] if isinstance(value, dict) else _items(pointer, value):
+        yield where, block
+        resource = block.get("resource")
+        if isinstance(resource, dict):
+            yield f"{where}/resource", resource
+        if block.get("type") == "tool_result" and not depth:
+            yield from _blocks(f"{where}/content", block.get("content"), 1)

@@ -1,0 +1,51 @@
+"""Whether an address is the server's own: one that clients or the recorder use for it.
+
+The recorder stands in between: clients use the recorder's address, and the recorder uses the one that it was given for
+the server. The server may name itself by either, and by any name of its own machine.
+"""
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from analysis.conversation.http_exchange import HttpExchange
+
+_LOOPBACK: Final = re.compile(r"127(?:\.[0-9]{1,3}){3}").fullmatch
+_USUAL: Final = frozenset({None, 80, 443})
+"""Ports that addresses may leave out; where TLS ends in front of the server, the scheme differs outside."""
+
+
+def is_local(host: str) -> bool:
+    """Whether a host, in lower case, is the machine itself."""
+    return host in ("localhost", "::1") or host.endswith(".localhost") or _LOOPBACK(host) is not None
+
+
+def is_own(address: str, http: HttpExchange) -> bool:
+    """Whether an absolute URL has the host and the port by which the client or the recorder knows the server.
+
+    Where neither is known, any URL with a host counts.
+    """
+    place, own = _place(address), {_place(f"//{http.fields.get('host', '')}"), _place(http.upstream)}
+    return place is not None and (place in own or own == {None})
+
+
+def is_inside(address: str, http: HttpExchange) -> bool:
+    """Whether the server runs on the recorder's own machine, and an https address may be its public one."""
+    inner, outer = _place(http.upstream), _place(address)
+    is_public = outer is not None and outer[0] != _HERE and address[:6].lower() == "https:"
+    return inner is not None and inner[0] == _HERE and is_public
+
+
+def _place(address: str) -> tuple[str, int | None] | None:
+    """Host and port, with one name for all hosts that are this machine; None if an address has no host."""
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if not host:
+        return None
+    return _HERE if is_local(host) else host, None if port in _USUAL else port
+
+
+_HERE: Final = "localhost"

@@ -1,0 +1,146 @@
+"""How a session on stdio ends, by the records beside its frames: who closed which pipe, who was signalled, who is gone.
+
+Kept once for each session and shared by the rules that ask; each of them hands on every record, and the first counts.
+Over HTTP there are no such records, and nothing is known.
+"""
+
+from collections import deque
+from typing import Final
+
+from analysis.conversation.exchange import Waiting
+from analysis.conversation.message import Side
+from analysis.conversation.session import Session
+from captures.record import Record
+
+ENDING_SIGNALS: Final = frozenset({"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGKILL"})
+"""Signals that ask a process to end, or end it."""
+GRACE_NS: Final = 50_000_000
+"""How long after the server's end the client's may show and still be its cause: some hosts signal the server itself, or
+the whole process group, and only then close the pipe to the recorder."""
+
+_KEY: Final = "pipes"
+_NAMED: Final = 8
+_LAST_WORDS: Final = 3
+
+
+class Pipes:
+    """What is known of the ends of the pipes, and of the process behind them."""
+
+    def __init__(self) -> None:
+        self.client_closed: Record | None = None
+        """The client closed the server's stdin."""
+        self.server_closed: Record | None = None
+        """The server closed its stdout."""
+        self.exited: Record | None = None
+        """The server's process ended."""
+        self.client_gone_ns: int | None = None
+        """Since when nobody speaks for the client: it closed, stopped reading, or had a signal sent."""
+        self.server_gone_ns: int | None = None
+        """Since when nobody speaks for the server."""
+        self.is_server_first = False
+        """Whether the server ended before the client had done anything to that end."""
+        self.open_count = 0
+        """Requests of the client that were open then."""
+        self.open: tuple[Waiting, ...] = ()
+        """The first few of them."""
+        self.signals: set[str] = set()
+        """Names of all signals that were passed on or sent to the server."""
+        self.ending_ns: list[int] = []
+        """When it was asked to end, at first and at last."""
+        self.stderr: deque[int] = deque(maxlen=_LAST_WORDS)
+        """Numbers of the last records of stderr."""
+        self.decided: set[str] = set()
+        """Rules that have already judged the end of the server."""
+        self.has_gap = False
+        """Whether records are lost."""
+        self._seq = -1
+
+    @property
+    def server_end(self) -> Record | None:
+        """The first record that shows that the server has ended."""
+        return self.server_closed or self.exited
+
+    @property
+    def has_died(self) -> bool:
+        """Whether the server ended although the client waited for it."""
+        return self.is_server_first and self.open_count > 0 and not self.is_ended_by_client
+
+    @property
+    def is_client_behind(self) -> bool:
+        """Whether the client's own end showed so soon after the server's that it may be its cause."""
+        gone_ns, left_ns = self.client_gone_ns, self.server_gone_ns
+        return gone_ns is not None and left_ns is not None and 0 <= gone_ns - left_ns <= GRACE_NS
+
+    @property
+    def is_signalled(self) -> bool:
+        """Whether a signal that asks for it ended the server; crashes and lack of memory show other signals."""
+        signal = self.exited.members.get("signal") if self.exited is not None else None
+        return signal in ENDING_SIGNALS and signal != "SIGKILL"
+
+    @property
+    def is_ended_by_client(self) -> bool:
+        """Whether the client probably ended the server past the recorder; with a request open, only by a signal."""
+        return self.is_client_behind and (self.is_signalled or self.open_count == 0)
+
+    def gone_ns(self, side: Side) -> int | None:
+        """Since when a side is gone; None while it is there."""
+        return self.client_gone_ns if side == "client" else self.server_gone_ns
+
+    def take(self, record: Record, session: Session) -> None:
+        """Learn from a record, once."""
+        if record.seq <= self._seq:
+            return
+        self._seq = record.seq
+        members = record.members
+        if record.rec == "stderr":
+            self.stderr.append(record.seq)
+        elif record.rec == "gap":
+            self.has_gap = True
+        elif record.rec == "eof":
+            self._close(record)
+        elif record.rec == "signal":
+            self._signal(record)
+        elif record.rec == "process" and members.get("event") == "ended":
+            self.exited = self.exited or record
+        if record.rec in ("eof", "process") and self.server_end is not None:
+            self._end_of_server(record, session)
+
+    def _close(self, record: Record) -> None:
+        end = record.members.get("dir"), record.members.get("by")
+        if end == ("c2s", "sender"):
+            self.client_closed = self.client_closed or record
+        elif end == ("s2c", "sender"):
+            self.server_closed = self.server_closed or record
+        # Who stops reading is gone too; of a server that does, its own end will tell.
+        if end in (("c2s", "sender"), ("s2c", "receiver")) and self.client_gone_ns is None:
+            self.client_gone_ns = record.t_ns
+
+    def _signal(self, record: Record) -> None:
+        name = record.members.get("name")
+        if not isinstance(name, str):
+            return
+        if len(self.signals) < _NAMED:
+            self.signals.add(name)
+        if name in ENDING_SIGNALS:
+            self.ending_ns[1:] = [record.t_ns]
+            if self.client_gone_ns is None:
+                self.client_gone_ns = record.t_ns
+
+    def _end_of_server(self, record: Record, session: Session) -> None:
+        """Look at what is open when stdout ends, and once more when the process does."""
+        if self.server_gone_ns is None:
+            self.server_gone_ns = record.t_ns
+            # Where records are lost, that of the client's own end may be among them.
+            self.is_server_first = self.client_gone_ns is None and session.lost_seq < 0
+        if self.is_server_first and not self.open_count:
+            waiting = session.tables["client"].waiting()
+            left = [one for one in waiting if one.cancelled_ns is None and one.request.method != "subscriptions/listen"]
+            self.open, self.open_count = tuple(left[:_NAMED]), len(left)
+
+
+def pipes_of(session: Session) -> Pipes:
+    """What is known of the pipes of a session."""
+    kept: Pipes | None = session.memory.get(_KEY)
+    if kept is None:
+        kept = session.memory[_KEY] = Pipes()
+    return kept

@@ -1,0 +1,43 @@
+"""What rules about prompts have to know: the prompt that is asked for, and the arguments that it takes."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.rules.error.codes import params_of
+from analysis.rules.support.eras import member
+from analysis.rules.support.listings import Entry, prompts_of
+
+MOST: Final = 1000
+"""Arguments of one prompt that are looked at."""
+
+
+def prompt_of(seen: Seen, request: Request) -> Entry | None:
+    """The prompt that a request asks for, as listed before it; None where that is not known."""
+    return prompts_of(seen.session).entry(params_of(request).get("name"), request, seen.session)
+
+
+def missing_arguments(seen: Seen, request: Request) -> list[str]:
+    """Arguments that a prompt requires and a request lacks."""
+    entry, given = prompt_of(seen, request), params_of(request).get("arguments", {})
+    if entry is None or not isinstance(given, dict):
+        return []
+    return [name for name in _required(entry.item) if name not in given]
+
+
+def _required(item: dict[str, Any]) -> Iterator[str]:
+    arguments = item.get("arguments")
+    for place, name in arguments_of(item):
+        if isinstance(arguments, list) and arguments[place].get("required") is True:
+            yield name
+
+
+def arguments_of(item: object) -> Iterator[tuple[int, str]]:
+    """The names of a prompt's arguments, each with its place."""
+    arguments = member(item, "arguments")
+    for place, one in enumerate(islice(arguments, MOST)) if isinstance(arguments, list) else ():
+        name = member(one, "name")
+        if isinstance(name, str):
+            yield place, name

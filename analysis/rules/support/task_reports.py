@@ -1,0 +1,213 @@
+"""What executors tell of their tasks, in either protocol, and the rules that hold in both.
+
+A report is what an executor says of one task: in the answer that creates it, in answers about it, in notifications.
+Statuses only ever move forward, so what was told first and is contradicted later is a mistake of who told it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, Final, NamedTuple
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Notification, Response, Side, id_of
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.tasks import LISTED, LONGEST, OVER, REQUESTS, Report, Task, has_stub
+from analysis.protocol.revisions import Span, only
+from analysis.rules.base import RACE_NS, WARNING, Rule
+from analysis.rules.error.codes import PARAMS, code_of, shown, text_of
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import short
+
+PAGE: Final = "2025-11-25 basic/utilities/tasks"
+TASKS: Final[Span] = only("2025-11-25")
+CALLS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
+"""What may be run as a task in 2025-11-25."""
+STATUS: Final = "notifications/tasks/status"
+REPORTS: Final = CALLS | {"tasks/get", "tasks/list", "tasks/cancel", STATUS}
+"""What tells of tasks in 2025-11-25."""
+STATUSES: Final = OVER | {"working", "input_required"}
+
+# Members of an enumeration are slow to look up.
+_TASK: Final = Outcome.TASK
+_LOOKED_AT: Final = 100
+_NEW: Final = frozenset({"task"})
+_ONE: Final = frozenset({"taskId"})
+_LIST: Final = frozenset({"tasks"})
+
+
+class Told(NamedTuple):
+    """What a message says of one task."""
+
+    task: Task | None
+    """None where it is not known which one is meant."""
+    body: dict[str, Any]
+    pointer: str
+    """Where that stands."""
+    is_new: bool = False
+    """Whether the task is created by it."""
+
+
+def told_in(seen: Seen) -> Iterator[Told]:
+    """What a message of an executor says of its tasks."""
+    message, task = seen.message, seen.task
+    if isinstance(message, Notification):
+        if isinstance(message.params, dict) and task is not None and task.executor == message.sender:
+            yield Told(task, message.params, "/params")
+        return
+    request, result = seen.request, seen.body.get("result")
+    if not isinstance(message, Response) or request is None or not isinstance(result, dict):
+        return
+    if request.method == "tasks/list":
+        yield from _listed(seen, result)
+    elif request.method in ("tasks/get", "tasks/cancel"):
+        id_ = result.get("taskId")
+        if task is None or id_ is None or (isinstance(id_, str) and id_of(id_) == task.id):
+            yield Told(task, result, "/result")
+    elif request.method in REQUESTS or seen.exchange is None:
+        return
+    elif seen.era == "modern":
+        if seen.exchange.outcome is _TASK:
+            yield Told(task, result, "/result", is_new=True)
+    elif isinstance(result.get("task"), dict) and (seen.exchange.outcome is _TASK or has_stub(message)):
+        yield Told(task, result["task"], "/result/task", is_new=True)
+
+
+def _listed(seen: Seen, result: dict[str, Any]) -> Iterator[Told]:
+    several, tasks = result.get("tasks"), seen.session.threads.tasks
+    for index, one in enumerate(islice(several, LISTED) if isinstance(several, list) else ()):
+        if isinstance(one, dict):
+            task = tasks.get(seen.session, seen.message.sender, one.get("taskId"))
+            yield Told(task, one, f"/result/tasks/{index}")
+
+
+class Reports(Rule):
+    """A rule about what executors tell of their tasks."""
+
+    versions = TASKS
+    methods: ClassVar[frozenset[str] | None] = REPORTS
+    source = PAGE
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all hooks alike
+        if method == "tasks/list":
+            return _LIST
+        return _NEW if method in CALLS and like.era != "modern" else _ONE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return [one for told in told_in(seen) for one in self.told(seen, told)]
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return [one for told in told_in(seen) for one in self.told(seen, told)]
+
+    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
+        """What a message says of one task."""
+        raise NotImplementedError
+
+
+class Changed(Reports):
+    """A task is over, and then stands otherwise."""
+
+    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
+        task, status = told.task, told.body.get("status")
+        if task is None or task.ended_ns is None or not isinstance(status, str):
+            return ()
+        end, status = end_of(task), status[:LONGEST]
+        if end is None or end.seq >= seen.message.seq or status == end.status or task.memory.get(self.id) == status:
+            return ()
+        if may_cross(seen, end.t_ns):
+            return ()
+        task.memory[self.id] = status
+        text = f"a task that was {end.status} is {short(status)!r}"
+        return [self.finding(seen, text, pointer=f"{told.pointer}/status", related=(end.seq,))]
+
+
+@dataclass(slots=True)
+class _Poll:
+    session: int
+    asked_ns: int
+    seq: int
+    wait_ms: int | float | None = None
+    """How long to wait, as known with its answer."""
+    answer: int = -1
+    """Number of its answer."""
+
+
+class PolledTooFast(Rule):
+    """A task is asked about long before its executor wants to be asked again."""
+
+    level = WARNING
+    methods = frozenset({"tasks/get"})
+    needs_time = True
+    once = True
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        task, message = seen.task, seen.message
+        if task is None:
+            return ()
+        last: _Poll | None = task.memory.get(self.id)
+        task.memory[self.id] = _Poll(seen.session.number, message.t_ns, message.seq)
+        if last is None or last.wait_ms is None or last.session != seen.session.number:
+            return ()
+        waited_ns = message.t_ns - last.asked_ns
+        has_news = bool(task.reports) and task.reports[-1].seq > last.answer
+        if has_news or last.answer <= seen.session.lost_seq or waited_ns >= last.wait_ms * 500_000:
+            return ()
+        text = f"the task is polled again after {waited_ns // 1_000_000} ms, less than half of what was asked for"
+        return [self.finding(seen, text, related=(last.seq, last.answer))]
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        task, request = seen.task, seen.request
+        last: _Poll | None = task.memory.get(self.id) if task is not None else None
+        if task is not None and last is not None and request is not None and last.seq == request.seq:
+            last.wait_ms, last.answer = task.poll_ms, seen.message.seq
+        return ()
+
+
+# ---- what the rules ask
+
+
+def end_of(task: Task) -> Report | None:
+    """The first report that said that a task is over."""
+    return next((one for one in task.reports if one.status in OVER), None)
+
+
+def may_cross(seen: Seen, t_ns: int) -> bool:
+    """Whether a message may have crossed an earlier one of its side: two streams of HTTP have no order."""
+    return seen.session.is_http and seen.message.t_ns - t_ns <= RACE_NS
+
+
+def is_creating(session: Session, executor: Side) -> bool:
+    """Whether a side may have created a task that it has not told of: a request for one is open."""
+    table = session.tables["server" if executor == "client" else "client"]
+    if len(table) > _LOOKED_AT:
+        return True
+    params = [one.request.params for one in table.waiting() if one.session is session]
+    return any(isinstance(one, dict) and "task" in one for one in params)
+
+
+def wrong_code(seen: Seen, *, is_over_too: bool = False) -> str | None:
+    """What an error says is wrong with a task, where its code is not the one for that; None where all is well.
+
+    Args:
+        seen: the error.
+        is_over_too: whether it may also be that the task is over.
+    """
+    code, text = code_of(seen), text_of(seen)
+    if code is None or code == PARAMS:
+        return None
+    if _MISSING(text):
+        return f"that a task is not there is told with {shown(code)}, not -32602"
+    if is_over_too and _OVER(text):
+        return f"that a task is over is told with {shown(code)}, not -32602"
+    return None
+
+
+_MISSING: Final = re.compile(
+    r"\btask\b(?! (?:method|type|support))[^.;]{0,100}?\b(?:not found|not exist|doesn't exist|unknown|expired)\b"
+    r"|\b(?:unknown|expired|non-?existent|no such|no) task\b(?! (?:method|type|support))"
+).search
+_OVER: Final = re.compile(
+    r"\btask\b[^.;]{0,100}?\b(?:terminal|already (?:been )?(?:completed|failed|cancell?ed|finished|ended|over))\b"
+    r"|\bterminal\b[^.;]{0,40}\btask\b"
+).search

@@ -1,0 +1,177 @@
+"""Tokens of progress: which request carried which, and what became of that request.
+
+Kept once for each session and shared by the rules about progress; two of them hand on the requests, and the first
+counts. A token belongs to who asks, as an id does. On HTTP without sessions it belongs to one exchange, as two clients
+behind one address both begin with 1.
+
+Memory is bounded by the number of tokens. How many had to be forgotten is counted, as from then on an unknown one
+proves nothing. When records are lost, all is forgotten with the rest of a session's memory.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Id, Request, Side, id_of
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.tasks import Task
+from analysis.rules.support.eras import member
+
+KEPT: Final = 10_000
+"""Tokens of a session that are remembered."""
+
+WORD: Final = b"progressToken"
+"""What stands in the bytes of every message that carries a token, or tells of one."""
+
+_KEY: Final = "tokens"
+_TASK: Final = Outcome.TASK
+
+
+class Token:
+    """A token, and the request that carried it."""
+
+    __slots__ = (
+        *("id", "asker", "seq", "key", "conn", "exchange", "earlier", "is_shared"),
+        *("is_of_task", "task", "value", "total"),
+    )
+
+    def __init__(self, token: Id, asker: Side, exchange: int | None) -> None:
+        self.id = token
+        self.asker: Side = asker
+        """The side whose request carried it, to which progress is told."""
+        self.exchange = exchange
+        """The exchange to which it belongs; None where it is that of a session."""
+        self.seq = -1
+        """Number of the frame of that request; -1 where none was seen."""
+        self.key: Key | None = None
+        """What answers find the request by."""
+        self.conn = 0
+        self.earlier: int | None = None
+        """Number of another request that carried it and was open then."""
+        self.is_shared = False
+        """Whether progress may have been of that other one."""
+        self.is_of_task = False
+        """Whether the answer created a task, which goes on with the token."""
+        self.task: Task | None = None
+        """That task; None where it is not known."""
+        self.value: tuple[float, int, int, int | None] | None = None
+        """The last progress: what was told, number, stamp, exchange."""
+        self.total: object = None
+        """The last total that was told."""
+
+
+class Tokens:
+    """The tokens of a session."""
+
+    def __init__(self) -> None:
+        self.forgotten = 0
+        self._all: OrderedDict[tuple[Side, int | None, Id], Token] = OrderedDict()
+        self._last: OrderedDict[tuple[Side, Id], Token] = OrderedDict()
+        # What the last request and the last notification name; several rules ask of each.
+        self._asked: tuple[int, int | None, Token | None] = (-1, None, None)
+        self._told: tuple[int, int | None, Id | None] = (-1, None, None)
+
+    def ask(self, seen: Seen) -> Token | None:
+        """Learn from a request, once: its token, where it carries one."""
+        request = seen.message
+        frame, index = request.frames[0], request.index
+        if self._asked[0] == frame.seq and self._asked[1] == index:
+            return self._asked[2]
+        token = token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))
+        found = None if token is None or not isinstance(request, Request) else self._carried(seen, request, token)
+        self._asked = frame.seq, index, found
+        return found
+
+    def _carried(self, seen: Seen, request: Request, token: Id) -> Token:
+        frame, sender = request.frames[0], request.sender
+        exchange = frame.exchange if seen.era == "modern" and not seen.session.is_legacy else None
+        made = Token(token, sender, exchange)
+        made.seq, made.key, made.conn = frame.seq, Key(frame.exchange, request.id), frame.conn
+        before = self._last.get((sender, token))
+        if before is not None and before.key is not None and is_open(before, seen.session):
+            made.is_shared = before.exchange == exchange
+            # Under the same id it is that which is used twice, or a request that is sent again.
+            if before.key.id != request.id and _is_of_one_peer(before, seen):
+                made.earlier = before.seq
+        self._hold(made)
+        return made
+
+    def hear(self, seen: Seen) -> None:
+        """Learn from an answer that created a task."""
+        exchange = seen.exchange
+        if exchange is None or exchange.outcome is not _TASK:
+            return
+        request = exchange.request
+        token = token_of(request.meta.get("progressToken"))
+        found = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
+        if found is not None and found.seq == request.seq:
+            found.is_of_task, found.task = True, seen.task
+
+    def told(self, seen: Seen) -> Id | None:
+        """What a notification of progress names; None where it can be no token."""
+        frame, index = seen.message.frames[0], seen.message.index
+        if self._told[0] != frame.seq or self._told[1] != index:
+            token = token_of(member(seen.body.get("params"), "progressToken"))
+            self._told = frame.seq, index, token
+        return self._told[2]
+
+    def find(self, asker: Side, exchange: int | None, token: Id) -> Token | None:
+        """The token as it is meant in an exchange, None on stdio."""
+        found = self._all.get((asker, exchange, token))
+        return found if found is not None or exchange is None else self._all.get((asker, None, token))
+
+    def last(self, asker: Side, token: Id) -> Token | None:
+        """The last one that a side used, in whichever exchange."""
+        return self._last.get((asker, token))
+
+    def guess(self, asker: Side, exchange: int | None, token: Id) -> Token:
+        """A token whose request was not seen."""
+        made = Token(token, asker, exchange)
+        self._hold(made)
+        return made
+
+    def _hold(self, made: Token) -> None:
+        name = made.asker, made.exchange, made.id
+        self._all.pop(name, None)
+        self._all[name] = made
+        self._last.pop((made.asker, made.id), None)
+        self._last[made.asker, made.id] = made
+        if len(self._all) <= KEPT:
+            return
+        _, old = self._all.popitem(last=False)
+        if self._last.get((old.asker, old.id)) is old:
+            del self._last[old.asker, old.id]
+        self.forgotten += 1
+
+
+def tokens_of(session: Session) -> Tokens:
+    """The tokens of a session."""
+    kept: Tokens | None = session.memory.get(_KEY)
+    if kept is None:
+        kept = session.memory[_KEY] = Tokens()
+    return kept
+
+
+def token_of(value: object) -> Id | None:
+    """The token that a value is; None where it can be none."""
+    return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def is_open(token: Token, session: Session) -> bool:
+    """Whether its request has no answer, or one that created a task which goes on."""
+    if token.task is not None:
+        return not token.task.is_over
+    waiting = None if token.key is None else session.tables[token.asker].get(token.key)
+    return waiting is not None and waiting.request.seq == token.seq
+
+
+def is_of_session(seen: Seen) -> bool:
+    """Whether it is certain to which session a message belongs; without an id of the session HTTP does not tell."""
+    http = seen.http
+    return http is None or seen.session.is_legacy or (seen.era != "modern" and http.session_id is not None)
+
+
+def _is_of_one_peer(token: Token, seen: Seen) -> bool:
+    """Whether a request surely comes from the client whose token that is."""
+    return is_of_session(seen) or token.conn == seen.message.frames[0].conn

@@ -1,0 +1,105 @@
+"""Rules about calls that need to know the tools."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final, NamedTuple
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.rules.base import Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member
+from analysis.rules.support.listings import Entry, tools_of
+
+LIST: Final = "tools/list"
+CALL: Final = "tools/call"
+CHANGED: Final = "notifications/tools/list_changed"
+RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
+"""What the result of a call may come by."""
+STRUCTURED: Final = frozenset({"structuredContent", "result"})
+"""Members of results that may have structured content: their own, or in that of a task."""
+# Members of an enumeration are slow to look up, and to find in a set.
+_RESULT: Final = Outcome.RESULT
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR
+
+
+class Result(NamedTuple):
+    """The complete result of a call."""
+
+    call: Request
+    body: dict[str, Any]
+    pointer: str
+    """Where it stands."""
+
+
+def result_of(seen: Seen) -> Result | None:
+    """The complete result of a call that a message brings, itself or as that of a task."""
+    request, body, exchange = seen.request, seen.body.get("result"), seen.exchange
+    if request is None or exchange is None or not isinstance(body, dict):
+        return None
+    if exchange.outcome is not _RESULT and exchange.outcome is not _TOOL_ERROR:
+        return None
+    pointer = "/result"
+    if request.method != CALL:
+        task = seen.task
+        if task is None or task.request is None or task.request.method != CALL:
+            return None
+        request = task.request
+        if seen.request is not None and seen.request.method == "tasks/get":
+            body, pointer = body.get("result"), "/result/result"
+            if not isinstance(body, dict):
+                return None
+    if body.get("resultType", "complete") != "complete":
+        return None
+    return Result(request, body, pointer)
+
+
+class Answered(Rule):
+    """What the rules about results of calls have in common."""
+
+    who = "server"
+    methods = RESULTS
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - whatever the hook
+        return like.message.sender == "server"
+
+
+class Known(Rule):
+    """What the rules have in common that look a call's tool up."""
+
+    needs_lists = True
+    methods = frozenset({LIST, CHANGED, *RESULTS})
+    about: ClassVar[frozenset[str]] = frozenset()
+    """Methods of the results that it is about."""
+    wanted: ClassVar[frozenset[str]] = frozenset()
+    """Members of which such a result has one where there may be something to say; empty for any."""
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        by_server = like.message.sender == "server"
+        if hook == "request":
+            return method == CALL and not by_server
+        return by_server and (method in (LIST, CHANGED) or method in self.about)
+
+    def members_of(self, hook: str, method: str, _like: Seen) -> frozenset[str]:
+        return self.wanted if hook == "result" and method in self.about else frozenset()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.request is not None and seen.request.method == LIST:
+            tools_of(seen.session).take(seen)
+            return ()
+        return self.answered(seen)
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        tools_of(seen.session).changed(seen)
+        return ()
+
+    def answered(self, _seen: Seen) -> Iterable[Finding]:
+        """A result of the methods that it is about."""
+        return ()
+
+    def entry(self, seen: Seen, call: Request | None = None) -> Entry | None:
+        """The tool that a call is of, as listed before it; the call is that of the message where none is given."""
+        call = call or seen.request
+        if call is None:
+            return None
+        return tools_of(seen.session).entry(member(call.params, "name"), call, seen.session)

@@ -1,0 +1,187 @@
+"""Walks: lists that are asked for page by page, each page by the cursor that came with the one before.
+
+Kept once for each session and shared by the rules that ask; each of them hands on every result, and the first counts.
+Memory is bounded by the number of cursors and of items that are remembered; when it is full nothing new is known.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.message import Id, Message, Request, Side, id_of
+from analysis.conversation.session import Seen, Session
+
+LISTS: Final[dict[str, tuple[str, str] | None]] = {
+    "tools/list": ("tools", "name"),
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": None,
+    "tasks/list": None,
+}
+"""Methods that have pages: the member with the items, and that by which one is told from another."""
+CHANGES: Final = {
+    "notifications/tools/list_changed": ("tools/list",),
+    "notifications/prompts/list_changed": ("prompts/list",),
+    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+}
+"""Which lists a notification is about."""
+
+CURSORS: Final = 10_000
+ITEMS: Final = 100_000
+
+_KEY: Final = "walks"
+
+
+class _Walk:
+    """One list, from its first page on."""
+
+    __slots__ = ("depths", "items", "scope")
+
+    def __init__(self) -> None:
+        self.depths: dict[Id, int] = {}
+        """Cursors, by how many pages came before theirs."""
+        self.items: dict[str, tuple[int, int]] = {}
+        """Items: the depth of their page, and the number of its message."""
+        self.scope: tuple[str, int] | None = None
+        """The first `cacheScope`, and the number of its message."""
+
+
+class _Given(NamedTuple):
+    """A cursor that was given for a method."""
+
+    walk: _Walk
+    depth: int
+    seq: int
+    """Number of the first message that gave it."""
+
+
+class Page(NamedTuple):
+    """What a result of a list means in its walk."""
+
+    loops: bool = False
+    """Whether its next cursor leads back to a page that was there before."""
+    repeated: tuple[int, ...] = ()
+    """Places of items that another page has, too."""
+    related: tuple[int, ...] = ()
+    """Numbers of the messages with these."""
+    other_scope: tuple[str, int] | None = None
+    """Another `cacheScope` of an earlier page, and the number of its message."""
+
+
+class Walks:
+    """The walks of a session."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[Side, Id], dict[str, _Given]] = {}
+        self._count = self._items = 0
+        self._walks: dict[str, _Walk] = {}
+        self._last: tuple[Message, Page] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether cursors may have been given that are not remembered."""
+        return self._count >= CURSORS
+
+    def given_for(self, request: Request) -> frozenset[str] | None:
+        """The methods for which the cursor of a request had been given before; None where it has no cursor."""
+        cursor = cursor_of(request)
+        if cursor is None:
+            return None
+        given = self._given.get((request.sender, cursor), {})
+        return frozenset(method for method, one in given.items() if one.seq < request.seq)
+
+    def take(self, seen: Seen) -> Page:
+        """A result of a list came."""
+        if self._last is None or self._last[0] is not seen.message:
+            self._last = seen.message, self._take(seen)
+        return self._last[1]
+
+    def changed(self, methods: tuple[str, ...]) -> None:
+        """Lists have changed: their items may well come again."""
+        for method in methods:
+            if method in self._walks:
+                self._items -= len(self._walks[method].items)
+                self._walks[method].items = {}
+
+    def _take(self, seen: Seen) -> Page:
+        result, request = seen.body.get("result"), seen.request
+        if request is None or not isinstance(result, dict):
+            return Page()
+        if "nextCursor" not in result and cursor_of(request) is None:
+            self._walks.pop(request.method, None)
+            return Page()  # all of the list on one page, as nearly always
+        walk, depth = self._walk_of(request)
+        self._walks[request.method] = walk
+        loops = self._next(walk, depth, request, result.get("nextCursor"), seen.message.seq)
+        repeated, related = self._repeated(walk, depth, request.method, result, seen.message.seq)
+        return Page(loops, repeated, related, _scope(walk, result, seen.message.seq))
+
+    def _walk_of(self, request: Request) -> tuple[_Walk, int]:
+        cursor = cursor_of(request)
+        known = self._given.get((request.sender, cursor), {}).get(request.method) if cursor is not None else None
+        if known is not None:
+            return known.walk, known.depth
+        walk = _Walk()
+        if cursor is not None:
+            walk.depths[cursor] = 0
+        return walk, 0
+
+    def _next(self, walk: _Walk, depth: int, request: Request, following: object, seq: int) -> bool:
+        """Remember the cursor of the next page; whether it is one of a page before it."""
+        if not isinstance(following, str):
+            return False
+        cursor = id_of(following)
+        if walk.depths.get(cursor, depth + 1) <= depth or cursor == cursor_of(request):
+            return True
+        given = self._given.get((request.sender, cursor), {})
+        known = given.get(request.method)
+        if known is None:
+            if self.is_full:
+                return False
+            self._count += 1
+        walk.depths[cursor] = depth + 1
+        given[request.method] = _Given(walk, depth + 1, seq if known is None else known.seq)
+        self._given[request.sender, cursor] = given
+        return False
+
+    def _repeated(
+        self, walk: _Walk, depth: int, method: str, result: dict[str, Any], seq: int
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        listed = LISTS.get(method)
+        items = result.get(listed[0]) if listed is not None else None
+        if listed is None or not isinstance(items, list):
+            return (), ()
+        repeated, related, here = list[int](), set[int](), (depth, seq)
+        for index, item in enumerate(items[: ITEMS - self._items]):
+            name = item.get(listed[1]) if isinstance(item, dict) else None
+            if not isinstance(name, str):
+                continue
+            where = walk.items.setdefault(name, here)
+            if where[0] != depth:
+                repeated.append(index)
+                related.add(where[1])
+            elif where[1] == seq:
+                self._items += 1
+        return tuple(repeated), tuple(sorted(related))
+
+
+def walks_of(session: Session) -> Walks:
+    """The walks of a session."""
+    found: Walks | None = session.memory.get(_KEY)
+    if found is None:
+        found = session.memory[_KEY] = Walks()
+    return found
+
+
+def cursor_of(request: Request) -> Id | None:
+    """The cursor of a request; None where it has none that is a string."""
+    params = request.params
+    cursor = params.get("cursor") if isinstance(params, dict) else None
+    return id_of(cursor) if isinstance(cursor, str) else None
+
+
+def _scope(walk: _Walk, result: dict[str, Any], seq: int) -> tuple[str, int] | None:
+    scope = result.get("cacheScope")
+    if scope != "public" and scope != "private":
+        return None
+    if walk.scope is None:
+        walk.scope = str(scope), seq
+    return walk.scope if walk.scope[0] != scope else None

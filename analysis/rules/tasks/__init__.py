@@ -1,0 +1,1 @@
+"""The group `tasks`: work that either side goes on with after its request was answered, as in 2025-11-25."""

@@ -1,0 +1,206 @@
+"""Requests about tasks, how they are answered, and what a task goes on to tell when it is over."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.conversation.message import Id, Notification, Request, Side, id_of
+from analysis.conversation.session import Seen
+from analysis.conversation.tasks import Task
+from analysis.rules.base import NOTE, Rule
+from analysis.rules.error.codes import PARAMS, code_of, shown, text_of
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.task_reports import CALLS, PAGE, TASKS, PolledTooFast, end_of, may_cross, wrong_code
+
+TOKENS: Final = 10_000
+"""Progress tokens of tasks that are remembered in a session."""
+
+
+class UnknownTask(Rule):
+    """A task is asked about that nobody has told of.
+
+    **Why it matters.** Tasks outlive connections, so it may be one of yesterday. If it is not, the answer is an error.
+
+    **On the wire.** `> {"id":2,"method":"tasks/get","params":{"taskId":"t9"}}`, the first that is heard of t9
+
+    **Instead.** Nothing, where the id was kept from an earlier session.
+    """
+
+    id = "tasks/unknown-task"
+    versions = TASKS
+    level = NOTE
+    methods = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
+    source = PAGE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        task, seq = seen.task, seen.message.seq
+        if task is None or task.is_known or task.memory.setdefault(self.id, seq) != seq:
+            return ()
+        return [self.finding(seen, "nothing was heard of this task before", pointer="/params/taskId")]
+
+
+class ErrorCode(Rule):
+    """That a task or a cursor is not there, or a task is over, is told with another code than -32602.
+
+    **Why it matters.** By -32602 a client knows that this task is at fault, and not the method, or the server.
+
+    **On the wire.** `> {"id":5,"method":"tasks/get","params":{"taskId":"old"}}`
+    `< {"id":5,"error":{"code":-32603,"message":"Task not found"}}`
+
+    **Instead.** -32602.
+    """
+
+    id = "tasks/error-code"
+    versions = TASKS
+    methods = frozenset({"tasks/get", "tasks/cancel", "tasks/list"})
+    replaces = ("page/bad-cursor-code",)
+    source = PAGE
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        if seen.request is None:
+            return ()
+        if seen.request.method == "tasks/list":
+            text = _wrong_cursor_code(seen)
+        else:
+            text = wrong_code(seen, is_over_too=seen.request.method == "tasks/cancel")
+        if text is None:
+            return ()
+        return [self.finding(seen, text, pointer="/error/code", related=(seen.request.seq,))]
+
+
+class CancelOfTerminalAccepted(Rule):
+    """A task that is over is cancelled, and that is answered with a result.
+
+    **Why it matters.** The client believes that the work was stopped in time. It was done.
+
+    **On the wire.** `< …"taskId":"t1","status":"completed"`, then
+    `> {"id":6,"method":"tasks/cancel","params":{"taskId":"t1"}}` `< {"id":6,"result":{…}}`
+
+    **Instead.** -32602: what is over cannot be cancelled.
+    """
+
+    id = "tasks/cancel-of-terminal-accepted"
+    versions = TASKS
+    methods = frozenset({"tasks/cancel"})
+    replaces = ("tasks/cancel-not-cancelled", "tasks/terminal-changed")
+    source = PAGE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        task, request = seen.task, seen.request
+        end = end_of(task) if task is not None and task.ended_ns is not None else None
+        if end is None or request is None or end.seq >= request.seq:
+            return ()
+        text = f"a task that was {end.status} is cancelled with success"
+        return [self.finding(seen, text, pointer="/result", related=(end.seq, request.seq))]
+
+
+class CancelNotCancelled(Rule):
+    """A task is cancelled with success, and is not `cancelled`.
+
+    **Why it matters.** The answer says that it was done, and its status that it was not.
+
+    **On the wire.** `> {"id":6,"method":"tasks/cancel",…}` `< {"id":6,"result":{"taskId":"t1","status":"working",…}}`
+
+    **Instead.** Set the task to `cancelled` before the answer is sent, even if the work takes longer to stop.
+    """
+
+    id = "tasks/cancel-not-cancelled"
+    versions = TASKS
+    methods = frozenset({"tasks/cancel"})
+    source = PAGE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        status = member(seen.body["result"], "status")
+        if not isinstance(status, str) or status == "cancelled":
+            return ()
+        text = f"after it was cancelled the task is {short(status)!r}"
+        return [self.finding(seen, text, pointer="/result/status")]
+
+
+class PollTooFast(PolledTooFast):
+    """A task is polled more than twice as often as its executor asks for.
+
+    **Why it matters.** Each poll costs, and tells nothing new. Servers that are polled too fast begin to refuse.
+
+    **On the wire.** `< …"taskId":"t1","status":"working","pollInterval":5000`, then `tasks/get` each second
+
+    **Instead.** Wait for `pollInterval` milliseconds between two polls.
+    """
+
+    id = "tasks/poll-too-fast"
+    versions = TASKS
+    source = PAGE
+
+
+class ProgressAfterTerminal(Rule):
+    """There is progress of a task that is over.
+
+    **Why it matters.** Progress bars come back, or count past the end.
+
+    **On the wire.** `< …"taskId":"t1","status":"completed"`, then
+    `< {"method":"notifications/progress","params":{"progressToken":"p1",…}}` with the token of its request
+
+    **Instead.** Stop the progress of a task before its last status is told.
+    """
+
+    id = "tasks/progress-after-terminal"
+    versions = TASKS
+    methods = CALLS
+    members = frozenset({"task"})
+    source = "2025-11-25 basic/utilities/progress"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        task = seen.task
+        if task is None or seen.request is None or task.request is not seen.request:
+            return ()
+        token = seen.request.meta.get("progressToken")
+        if not isinstance(token, str | int):
+            return ()
+        tokens = self._tokens(seen)
+        tokens[seen.request.sender, id_of(token)] = task
+        if len(tokens) > TOKENS:
+            tokens.popitem(last=False)
+        self.watch(seen.session, True)
+        return ()
+
+    def on_message(self, seen: Seen) -> Iterable[Finding]:
+        message, tokens = seen.message, self._tokens(seen)
+        if not tokens:
+            self.watch(seen.session, False)
+        elif isinstance(message, Request):
+            token = message.meta.get("progressToken")
+            if isinstance(token, str | int):
+                tokens.pop((message.sender, id_of(token)), None)  # it stands for something else from now on
+        elif isinstance(message, Notification) and message.method == "notifications/progress":
+            return self._progress(seen, message, tokens)
+        return ()
+
+    def _progress(
+        self, seen: Seen, message: Notification, tokens: OrderedDict[tuple[Side, Id], Task]
+    ) -> Iterable[Finding]:
+        token = member(message.params, "progressToken")
+        if not isinstance(token, str | int):
+            return ()
+        key: tuple[Side, Id] = ("server" if message.sender == "client" else "client", id_of(token))
+        task = tokens.get(key)
+        end = end_of(task) if task is not None and task.ended_ns is not None else None
+        if end is None or may_cross(seen, end.t_ns):
+            return ()
+        del tokens[key]
+        text = f"there is progress of a task that was {end.status}"
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(end.seq,))]
+
+    def _tokens(self, seen: Seen) -> OrderedDict[tuple[Side, Id], Task]:
+        found: OrderedDict[tuple[Side, Id], Task] = self.memory(seen.session, OrderedDict)
+        return found
+
+
+# ---- what the rules ask
+
+
+def _wrong_cursor_code(seen: Seen) -> str | None:
+    code = code_of(seen)
+    if code is None or code == PARAMS or "cursor" not in text_of(seen):
+        return None
+    return f"that a cursor is not good is told with {shown(code)}, not -32602"

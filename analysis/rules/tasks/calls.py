@@ -1,0 +1,313 @@
+"""Requests that are to be run as tasks, and how they are answered."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from analysis.conversation.message import Request, Response, Side
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.tasks import has_stub
+from analysis.protocol.capabilities import has, lacks
+from analysis.protocol.methods import METHODS
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.error.codes import INVALID_REQUEST, NOT_FOUND, code_of, shown
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.listings import Entry, tools_of
+from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, Reports, Told
+from analysis.rules.support.tool_known import CALL, CHANGED, LIST, Known
+
+_CALLING: Final = "tasks.requests.tools.call"
+_ON_HTTP: Final = (None, 200)
+_KEY: Final = "tools that run as tasks only"
+
+
+class _Supported(Known):
+    """What the rules have in common that look at whether a tool may or must be run as a task."""
+
+    versions = TASKS
+    methods = frozenset({LIST, CHANGED, CALL})
+    source = PAGE
+
+    def support(self, seen: Seen) -> tuple[Entry, Any] | None:
+        """The tool of a call, and what it says of tasks; None where the server has none of calls."""
+        told = seen.session.declared.get("handshake")
+        if told is None or "tasks" not in told.capabilities or not has(told.capabilities, _CALLING):
+            return None
+        entry = self.entry(seen)
+        if entry is None:
+            return None
+        execution = entry.item.get("execution", {})
+        return entry, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
+
+
+class _Required(_Supported):
+    """What the rules about tools have in common that run as tasks only; few servers have such."""
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.request is not None and seen.request.method == LIST:
+            page = tools_of(seen.session).take(seen)
+            if any(member(member(one, "execution"), "taskSupport") == "required" for one in page.items):
+                seen.session.memory[_KEY] = True
+            return ()
+        return self.answered(seen) if _KEY in seen.session.memory else ()
+
+    def needing(self, seen: Seen) -> Entry | None:
+        """The tool of a call, where that has to be run as a task and is not."""
+        params = seen.request.params if seen.request is not None else None
+        if _KEY not in seen.session.memory or not isinstance(params, dict) or "task" in params:
+            return None
+        found = self.support(seen)
+        return found[0] if found is not None and found[1] == "required" else None
+
+
+class ForbiddenTool(_Supported):
+    """A tool is to be run as a task, and it does not say that it can.
+
+    **Why it matters.** The server refuses the call, or runs it and answers when it is done, while the client waits for
+    a task.
+
+    **On the wire.** `< …"tools":[{"name":"add","inputSchema":{…}}]`, then
+    `> {"id":3,"method":"tools/call","params":{"name":"add","task":{}}}`
+
+    **Instead.** Send `task` where `execution.taskSupport` of the tool is `optional` or `required`.
+    """
+
+    id = "tasks/forbidden-tool"
+    who = "client"
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - whatever the method
+        return frozenset({"task"}) if hook == "request" else frozenset()
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        params = seen.body.get("params")
+        if not isinstance(params, dict) or "task" not in params:
+            return ()
+        found = self.support(seen)
+        if found is None or found[1] != "forbidden":
+            return ()
+        text = "a tool is to be run as a task that does not support it"
+        return [self.finding(seen, text, pointer="/params/task", related=(found[0].seq,))]
+
+
+class RequiredTool(_Required):
+    """A tool is called at once that runs as a task only.
+
+    **Why it matters.** The server has to refuse the call.
+
+    **On the wire.** `< …{"name":"build",…,"execution":{"taskSupport":"required"}}`, then
+    `> {"id":3,"method":"tools/call","params":{"name":"build"}}`
+
+    **Instead.** Send `"task":{}` with it, and fetch the result when the task is over.
+    """
+
+    id = "tasks/required-tool"
+    who = "client"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        entry = self.needing(seen) if _KEY in seen.session.memory else None
+        if entry is None:
+            return ()
+        text = "a tool is called without task that runs as a task only"
+        return [self.finding(seen, text, pointer="/params", related=(entry.seq,))]
+
+
+class RequiredNotRefused(_Required):
+    """A tool that runs as a task only is run without, or the call is refused with another code than -32601.
+
+    **Why it matters.** What was announced as required is not. Clients learn by -32601 that they have to ask for a task.
+
+    **On the wire.** a tool with `"taskSupport":"required"` is called without `task`,
+    `< {"id":3,"result":{"content":[…]}}`
+
+    **Instead.** -32601; or announce the tool with `"taskSupport":"optional"`. Another sentence of the revision allows
+    -32600.
+    """
+
+    id = "tasks/required-not-refused"
+    who = "server"
+    about = frozenset({CALL})
+
+    def answered(self, seen: Seen) -> Iterable[Finding]:
+        entry = self.needing(seen)
+        if entry is None or seen.request is None:
+            return ()
+        text = "a tool that runs as a task only is run without"
+        return [self.finding(seen, text, pointer="/result", related=(entry.seq, seen.request.seq))]
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        code, response = code_of(seen), seen.message
+        if code is None or code == NOT_FOUND or not isinstance(response, Response) or response.id is None:
+            return ()
+        if not response.id.pairs or (seen.http is not None and seen.http.status not in _ON_HTTP):
+            return ()  # refused before anybody looked at the tool
+        entry = self.needing(seen)
+        if entry is None or seen.request is None:
+            return ()
+        level = NOTE if code == INVALID_REQUEST else None
+        text = f"that a tool runs as a task only is told with {shown(code)}, not -32601"
+        related = (entry.seq, seen.request.seq)
+        return [self.finding(seen, text, pointer="/error/code", related=related, level=level)]
+
+
+class UnsupportedMethod(Rule):
+    """A request is to be run as a task whose method has no tasks.
+
+    **Why it matters.** The other side knows no `task` there, and answers when it is done.
+
+    **On the wire.** `> {"id":3,"method":"resources/read","params":{"uri":"file:///a","task":{"ttl":60000}}}`
+
+    **Instead.** `tools/call`, `sampling/createMessage` and `elicitation/create` can be run as tasks, nothing else.
+    """
+
+    id = "tasks/unsupported-method"
+    versions = TASKS
+    members = frozenset({"task"})
+    level = WARNING
+    source = PAGE
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return method in METHODS and method not in CALLS
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        params = seen.body.get("params")
+        if not isinstance(params, dict) or not isinstance(params.get("task"), dict):
+            return ()
+        return [self.finding(seen, f"{seen.method} cannot be run as a task", pointer="/params/task")]
+
+
+class NotCreated(_Supported):
+    """A request was to be run as a task, and its answer is a result without one.
+
+    **Why it matters.** Who asked for a task does not wait for results: it looks for `task`, and finds nothing to poll.
+
+    **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"build","task":{}}}`
+    `< {"id":3,"result":{"content":[…]}}`
+
+    **Instead.** Answer with `{"task":{"taskId":…,"status":"working",…}}`, or declare no tasks for the method.
+    """
+
+    id = "tasks/not-created"
+    methods = frozenset({LIST, CHANGED, *CALLS})
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        if method in CALLS:
+            return hook == "request" or like.message.sender not in METHODS[method].senders(like.rank)
+        return super().concerns(hook, method, like)
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - whatever the method
+        return frozenset({"task"}) if hook == "request" else frozenset()
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        seen.session.memory[self.id] = True  # from the first on, answers are worth a look
+        return ()
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or request.method == LIST:
+            return super().on_result(seen)
+        return self._look(seen, request) if self.id in seen.session.memory else ()
+
+    def _look(self, seen: Seen, request: Request) -> Iterable[Finding]:
+        wanted, result = member(request.params, "task"), seen.body["result"]
+        if not isinstance(wanted, dict) or not isinstance(result, dict) or result.get("task") is not None:
+            return ()
+        capabilities = _receiver(seen.session, seen.message.sender)
+        if capabilities is None or not has(capabilities, _path(request.method)):
+            return ()
+        found = self.support(seen) if request.method == CALL else None
+        if found is not None and found[1] == "forbidden":
+            return ()
+        text = f"{request.method} was to be run as a task, and the result has none"
+        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+
+
+class CreatedUnasked(Rule):
+    """A task is created for a request that did not ask for one, or by a side that did not declare tasks.
+
+    **Why it matters.** Who asked reads the answer as the result, which it is not, and nobody fetches the real one.
+
+    **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"build"}}`
+    `< {"id":3,"result":{"task":{"taskId":"t1",…}}}`
+
+    **Instead.** Answer with the result when it is there; create tasks for requests with `task`, and declare
+    `tasks.requests`.
+    """
+
+    id = "tasks/created-unasked"
+    versions = TASKS
+    members = frozenset({"task"})
+    replaces = ("schema/*",)
+    source = PAGE
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return not method.startswith("tasks/")
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request, response = seen.request, seen.message
+        if seen.task is None or request is None or not isinstance(response, Response) or not has_stub(response):
+            return ()
+        if member(request.params, "task") is None:
+            text = f"a task is created for {short(request.method)}, which did not ask for one"
+            return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+        capabilities, path = _receiver(seen.session, response.sender), _path(request.method)
+        if capabilities is None or not lacks(capabilities, path):
+            return ()
+        text = f"a task is created, and {short(path)} was not declared"
+        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+
+
+class InitialStatus(Reports):
+    """A task is not `working` when it is created.
+
+    **Why it matters.** Clients begin to poll, or to wait for input, by the first status. What is over at once could
+    have been answered at once.
+
+    **On the wire.** `< {"id":3,"result":{"task":{"taskId":"t1","status":"completed",…}}}`
+
+    **Instead.** Create it as `working`, and tell how it went on by `tasks/get` and notifications.
+    """
+
+    id = "tasks/initial-status"
+    methods = CALLS
+
+    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
+        status = told.body.get("status")
+        if not told.is_new or not isinstance(status, str) or status not in STATUSES or status == "working":
+            return ()
+        text = f"a new task is {status}"
+        return [self.finding(seen, text, pointer=f"{told.pointer}/status")]
+
+
+class DuplicateId(Reports):
+    """A new task has the id of an earlier one.
+
+    **Why it matters.** Whoever polls by that id gets the status, and in the end the result, of something else.
+
+    **On the wire.** `< {"id":3,"result":{"task":{"taskId":"1",…}}}` … `< {"id":7,"result":{"task":{"taskId":"1",…}}}`
+
+    **Instead.** A new id for each task, long and random, as it may be all that protects the result.
+    """
+
+    id = "tasks/duplicate-id"
+    methods = CALLS
+
+    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
+        if not told.is_new or told.task is None or not told.task.repeats:
+            return ()
+        text = "a new task has the id of an earlier one"
+        return [self.finding(seen, text, pointer=f"{told.pointer}/taskId")]
+
+
+# ---- what the rules ask
+
+
+def _receiver(session: Session, side: Side) -> dict[str, Any] | None:
+    """What the side that was asked has declared; None where that is not known."""
+    if side == "client":
+        return session.client_capabilities
+    told = session.declared.get("handshake")
+    return told.capabilities if told is not None else None
+
+
+def _path(method: str) -> str:
+    return f"tasks.requests.{method.replace('/', '.')}"

@@ -1,0 +1,147 @@
+"""Messages that say, or do not say, which task they are part of."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from analysis.conversation.message import Id, Notification, Request, Response, Side, id_of
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.tasks import RELATED, has_stub
+from analysis.rules.base import WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member
+from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, is_creating
+
+MOST: Final = 100
+"""Unknown tasks that are told of in a session, and open requests that are looked at."""
+
+_ABOUT: Final = frozenset({"tasks/get", "tasks/list", "tasks/cancel", STATUS})
+_ASKING: Final = frozenset({"elicitation/create", "sampling/createMessage"})
+_AT: Final = f"_meta/{RELATED.replace('/', '~1')}"
+
+
+class RelatedTaskUnknown(Rule):
+    """A message is part of a task that does not exist.
+
+    **Why it matters.** Whoever shows or waits for what belongs to a task never gets to see it.
+
+    **On the wire.** `< …"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t9"}}`, and nobody has created a t9
+
+    **Instead.** The `taskId` of the task as it was created, and the answer that creates it first.
+    """
+
+    id = "tasks/related-task-unknown"
+    versions = TASKS
+    members = frozenset({"_meta"})
+    level = WARNING
+    needs_start = True
+    source = PAGE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        meta = seen.body["params"]["_meta"]
+        return self._look(seen, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
+
+    on_notification = on_request
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        meta = seen.body["result"]["_meta"]
+        return self._look(seen, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
+
+    def _look(self, seen: Seen, meta: dict[str, Any], part: str) -> Iterable[Finding]:
+        session, id_ = seen.session, member(meta[RELATED], "taskId")
+        tasks = session.threads.tasks
+        if not isinstance(id_, str) or tasks.forgotten or tasks.names(session, id_):
+            return ()
+        told: set[Id] = self.memory(session, set)
+        key = id_of(id_)
+        if key in told or len(told) >= MOST or is_creating(session, "client") or is_creating(session, "server"):
+            return ()
+        told.add(key)
+        text = "a message is part of a task that nobody has created"
+        return [self.finding(seen, text, pointer=f"/{part}/{_AT}/taskId")]
+
+
+class RelatedTaskMissing(Rule):
+    """A task waits for input, and the request for it, or its answer, does not say that it is part of the task.
+
+    **Why it matters.** The user is asked something out of the blue, and the client cannot tell what it is for.
+
+    **On the wire.** `< …"taskId":"t1","status":"input_required"`, then
+    `< {"id":7,"method":"elicitation/create","params":{"message":"Which?",…}}`
+
+    **Instead.** `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}` in the params, and in the result.
+    """
+
+    id = "tasks/related-task-missing"
+    versions = TASKS
+    level = WARNING
+    methods = _ASKING
+    source = PAGE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        session, sender = seen.session, seen.message.sender
+        if RELATED in _meta(seen.message) or session.lost_seq >= 0:
+            return ()
+        waiting = session.threads.tasks.asking(session, sender)
+        if len(waiting) != 1 or _is_asked(session, sender):
+            return ()
+        text = f"{seen.method} does not name the task that waits for input"
+        return [self.finding(seen, text, pointer="/params", related=(waiting[0].reports[-1].seq,))]
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request, response = seen.request, seen.message
+        if request is None or not isinstance(response, Response) or not isinstance(response.result, dict):
+            return ()
+        if RELATED not in request.meta or RELATED in response.meta or has_stub(response):
+            return ()
+        text = f"the answer to {request.method} does not name its task, as the request did"
+        return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
+
+
+class RelatedTaskRedundant(Rule):
+    """A message about a task says which task it is part of.
+
+    **Why it matters.** It names the task twice, and the two may differ.
+
+    **On the wire.** `> {"id":4,"method":"tasks/get","params":{"taskId":"t1","_meta":{…}}}` with
+    `"io.modelcontextprotocol/related-task":{"taskId":"t1"}` in it
+
+    **Instead.** `taskId` alone; only the result of `tasks/result` has to say it in `_meta`.
+    """
+
+    id = "tasks/related-task-redundant"
+    versions = TASKS
+    level = WARNING
+    methods = _ABOUT
+    once = True
+    source = PAGE
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen, "params")
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen, "params")
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return self._look(seen, "result")
+
+    def _look(self, seen: Seen, part: str) -> Iterable[Finding]:
+        if RELATED not in _meta(seen.message):
+            return ()
+        text = "a message about a task says which one it is part of"
+        return [self.finding(seen, text, pointer=f"/{part}/{_AT}")]
+
+
+# ---- what the rules ask
+
+
+def _meta(message: object) -> dict[str, Any]:
+    return message.meta if isinstance(message, Request | Notification | Response) else {}
+
+
+def _is_asked(session: Session, side: Side) -> bool:
+    """Whether a side works on a request that is no task, and may ask on behalf of it."""
+    table = session.tables["server" if side == "client" else "client"]
+    if len(table) > MOST:
+        return True
+    methods = [one.request.method for one in table.waiting() if one.session is session]
+    return any(method != "ping" and not method.startswith("tasks/") for method in methods)

@@ -1,0 +1,154 @@
+"""What `tasks/result` brings: the result of the call that a task is for, once it is there, and whose it is."""
+
+from collections.abc import Iterable
+
+from analysis.conversation.session import Seen
+from analysis.conversation.tasks import RELATED
+from analysis.rules.base import WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member
+from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, Reports, Told
+from analysis.shapes.validation import problems
+
+MOST = 10
+"""Findings about the shape of one result."""
+
+_RESULT = "tasks/result"
+
+
+class _Result(Rule):
+    """What the rules have in common that look at results alone."""
+
+    versions = TASKS
+    methods = frozenset({_RESULT})
+    source = PAGE
+
+
+class ResultTooEarly(Reports):
+    """The result of a task was given, and the task goes on.
+
+    **Why it matters.** `tasks/result` waits until the task is over. What comes before is not the result.
+
+    **On the wire.** `> {"id":5,"method":"tasks/result",…}` `< {"id":5,"result":{…}}`, then
+    `< …"taskId":"t1","status":"working"`
+
+    **Instead.** Answer when the task is over, and say that it is before or with the answer.
+    """
+
+    id = "tasks/result-too-early"
+    methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS})
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all alike
+        return frozenset()  # results need not name their task
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method != _RESULT:
+            return super().on_result(seen)
+        if seen.task is not None and not seen.session.is_http and isinstance(seen.body["result"], dict):
+            seen.task.memory.setdefault(self.id, seen.message.seq)
+        return ()
+
+    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
+        task, status = told.task, told.body.get("status")
+        if task is None or task.ended_ns is not None or status not in ("working", "input_required"):
+            return ()
+        given = task.memory.pop(self.id, None)
+        if given is None:
+            return ()
+        text = f"a task is {status} whose result was given before"
+        return [self.finding(seen, text, pointer=f"{told.pointer}/status", related=(given,))]
+
+
+class ResultShape(_Result):
+    """The result of a task is not one of the request that it was made for.
+
+    **Why it matters.** Clients read it as they would read the answer to that request.
+
+    **On the wire.** a `tools/call` became the task, `> {"id":5,"method":"tasks/result",…}`
+    `< {"id":5,"result":{"output":"4"}}`
+
+    **Instead.** What the request would have been answered with: for a tool `{"content":[…]}`.
+    """
+
+    id = "tasks/result-shape"
+    source = f"{PAGE}, schema"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request, result = seen.task.request if seen.task is not None else None, seen.body["result"]
+        if request is None or seen.rank is None or not isinstance(result, dict):
+            return ()
+        found = problems("result", request.method, seen.rank, result, {})
+        wrong = [one for one in found if one.kind in ("shape", "scalar")]
+        return [
+            self.finding(
+                seen, f"the result of {request.method}: {one.text}", pointer=one.pointer, related=(request.seq,)
+            )
+            for one in wrong[:MOST]
+        ]
+
+
+class ResultWithoutRelatedTask(_Result):
+    """The result of a task does not say which task it is of.
+
+    **Why it matters.** It looks like any other result; by this member alone it can be told of what it is.
+
+    **On the wire.** `> {"id":5,"method":"tasks/result","params":{"taskId":"t1"}}` `< {"id":5,"result":{"content":[…]}}`
+
+    **Instead.** `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}`, with the id that was asked for.
+    """
+
+    id = "tasks/result-without-related-task"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        request, result = seen.request, seen.body["result"]
+        asked = member(request.params, "taskId") if request is not None else None
+        if request is None or not isinstance(asked, str) or not isinstance(result, dict):
+            return ()
+        named = member(member(result.get("_meta"), RELATED), "taskId")
+        if named == asked:
+            return ()
+        text = "the result of a task does not name it" if named is None else "the result of a task names another one"
+        return [self.finding(seen, text, pointer="/result/_meta", related=(request.seq,))]
+
+
+class ErrorNotFailed(Reports):
+    """A tool has failed, and its task is `completed`.
+
+    **Why it matters.** Clients that look at the status alone tell their user that all went well.
+
+    **On the wire.** `< …"taskId":"t1","status":"completed"`, and for its result
+    `< {"id":5,"result":{"content":[…],"isError":true,…}}`
+
+    **Instead.** A task whose tool says `"isError":true` ends as `failed`.
+    """
+
+    id = "tasks/error-not-failed"
+    who = "server"
+    level = WARNING
+    methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS})
+
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all alike
+        return frozenset()  # results need not name their task
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if seen.method != _RESULT:
+            return super().on_result(seen)
+        task, result = seen.task, seen.body["result"]
+        if task is None or task.request is None or task.request.method != "tools/call":
+            return ()
+        if task.executor != "server" or member(result, "isError") is not True:
+            return ()
+        if task.status != "completed":
+            task.memory.setdefault(self.id, seen.message.seq)
+            return ()
+        text = "the tool has failed, and its task is completed"
+        return [self.finding(seen, text, pointer="/result/isError", related=(task.request.seq,))]
+
+    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
+        if told.task is None or told.body.get("status") != "completed":
+            return ()
+        given = told.task.memory.pop(self.id, None)
+        if given is None:
+            return ()
+        text = "a task is completed whose tool has failed"
+        return [self.finding(seen, text, pointer=f"{told.pointer}/status", related=(given,))]

@@ -1,0 +1,305 @@
+"""What executors tell of their tasks: shapes, statuses, times, lists."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from analysis.conversation.message import Id, Side, id_of
+from analysis.conversation.session import Seen
+from analysis.conversation.tasks import LISTED
+from analysis.rules.base import WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member
+from analysis.rules.support.task_reports import (
+    CALLS,
+    PAGE,
+    REPORTS,
+    STATUS,
+    TASKS,
+    Changed,
+    Reports,
+    Told,
+    is_creating,
+    may_cross,
+)
+from analysis.rules.support.walks import cursor_of
+from analysis.shapes.forms import Problem
+
+MOST: Final = 10
+"""Findings of one rule about one message."""
+LONGEST: Final = 64
+"""Characters of a time that are looked at."""
+WALKS: Final = 16
+"""Lists of one side that are asked for at the same time."""
+ITEMS: Final = 10_000
+"""Tasks of one list; of a longer one nothing is known."""
+
+_MEMBERS: Final = frozenset({"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"})
+_NAMING: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
+_TIMES: Final = ("createdAt", "lastUpdatedAt")
+# What `datetime` does not take: hours alone, leap seconds, and midnight at the end of a day.
+_ISO: Final = re.compile(
+    r"\d{4}-?\d{2}-?\d{2}T\d{2}(?::?\d{2}(?::?\d{2})?)?(?:[.,]\d+)?(?:Z|[+-]\d{2}(?::?\d{2})?)?", re.ASCII
+).fullmatch
+
+
+class InvalidShape(Reports):
+    """A task lacks a member that each must have, or has one of another type.
+
+    **Why it matters.** Clients poll by what stands there: without a status they cannot tell whether it goes on, without
+    `ttl` they do not know how long the result is kept.
+
+    **On the wire.** `< {"id":4,"result":{"taskId":"t1","status":"running","createdAt":"today"}}`
+
+    **Instead.** `taskId`, `status` (`working`, `input_required`, `completed`, `failed`, `cancelled`), `createdAt` and
+    `lastUpdatedAt` as ISO 8601 has them, and `ttl` in milliseconds or null. In requests: `taskId`.
+    """
+
+    id = "tasks/invalid-shape"
+    methods = REPORTS | {"tasks/result"}
+    replaces = ("schema/*",)
+    source = f"{PAGE}, schema"
+
+    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
+        return [self.finding(seen, one.text, pointer=one.pointer) for one in problems if _is_of_task(seen, one)]
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        return [*super().on_result(seen)][:MOST]
+
+    def told(self, seen: Seen, told: Told) -> Iterator[Finding]:
+        for name in _TIMES:
+            text = told.body.get(name)
+            if isinstance(text, str) and not _is_time(text):
+                yield self.finding(seen, f"{name} is no ISO 8601 time", pointer=f"{told.pointer}/{name}")
+
+
+class TerminalChanged(Changed):
+    """A task that was over goes on, or has ended in another way.
+
+    **Why it matters.** Whoever saw the end has fetched the result, told the user, and polls no longer.
+
+    **On the wire.** `< …"taskId":"t1","status":"completed"` … `< …"taskId":"t1","status":"working"`
+
+    **Instead.** Decide once: after `completed`, `failed` or `cancelled` nothing changes any more.
+    """
+
+    id = "tasks/terminal-changed"
+
+
+@dataclass(slots=True)
+class _Times:
+    created: datetime | None = None
+    updated: datetime | None = None
+    seq: int = -1
+    t_ns: int = 0
+    told: set[str] = field(default_factory=set)
+
+
+class CreatedAtChanged(Reports):
+    """The times of a task contradict each other.
+
+    **Why it matters.** `createdAt` and `ttl` together say how long a task is kept. A time that moves makes clients ask
+    for what is gone, or give up what is there.
+
+    **On the wire.** `< …"createdAt":"2026-01-01T10:00:00Z"` … `< …"createdAt":"2026-01-01T10:05:00Z"`
+
+    **Instead.** Keep the time of creation with the task; `lastUpdatedAt` is the time of its last change.
+    """
+
+    id = "tasks/created-at-changed"
+    level = WARNING
+
+    def told(self, seen: Seen, told: Told) -> Iterator[Finding]:
+        if told.task is None:
+            return
+        known: _Times = told.task.memory.setdefault(self.id, _Times())
+        created, updated = (_moment(told.body.get(name)) for name in _TIMES)
+        for name, text in _contradictions(seen, known, created, updated):
+            if text not in known.told:
+                known.told.add(text)
+                related = () if known.seq < 0 else (known.seq,)
+                yield self.finding(seen, text, pointer=f"{told.pointer}/{name}", related=related)
+        known.created, known.updated = created or known.created, updated or known.updated
+        known.seq, known.t_ns = seen.message.seq, seen.message.t_ns
+
+
+class FailedWithoutMessage(Reports):
+    """A task has failed, and does not say why.
+
+    **Why it matters.** The user learns that it did not work, and nothing that helps.
+
+    **On the wire.** `< {"id":4,"result":{"taskId":"t1","status":"failed",…}}`
+
+    **Instead.** `"statusMessage":"the build ran out of memory"`.
+    """
+
+    id = "tasks/failed-without-message"
+    level = WARNING
+    methods = frozenset({"tasks/get"})
+
+    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
+        if told.body.get("status") != "failed" or told.body.get("statusMessage") is not None:
+            return ()
+        if told.task is not None and told.task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
+            return ()
+        return [self.finding(seen, "a failed task has no statusMessage", pointer=f"{told.pointer}/status")]
+
+
+class StatusFromRequestor(Rule):
+    """The status of a task is told by the side that asked for it.
+
+    **Why it matters.** Only who does the work knows how it stands. The other side ignores it, or believes it.
+
+    **On the wire.** `> {"method":"tools/call",…,"task":{}}` `< {"result":{"task":{"taskId":"t1",…}}}`
+    `> {"method":"notifications/tasks/status","params":{"taskId":"t1",…}}`
+
+    **Instead.** Ask with `tasks/get`, and end it with `tasks/cancel`.
+    """
+
+    id = "tasks/status-from-requestor"
+    versions = TASKS
+    methods = frozenset({STATUS})
+    source = PAGE
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        task, sender = seen.task, seen.message.sender
+        if task is None or task.executor == sender or task.seq is None or seen.session.lost_seq >= 0:
+            return ()
+        if is_creating(seen.session, sender):
+            return ()  # it may have a task of its own with that id
+        text = f"the status of a task of the {task.executor} is told by the {sender}"
+        return [self.finding(seen, text, pointer="/params/taskId", related=(task.seq,))]
+
+
+class _Walk:
+    """A list of tasks, from its first page on."""
+
+    __slots__ = ("asked", "ended", "ids")
+
+    def __init__(self, asked: int) -> None:
+        self.asked = asked
+        """Number of the request for its first page."""
+        self.ended = asked
+        """Number of its last page."""
+        self.ids: set[Id] = set()
+
+
+class _Lists:
+    """What the lists of a side have shown."""
+
+    __slots__ = ("last", "open")
+
+    def __init__(self) -> None:
+        self.open: OrderedDict[Id, _Walk] = OrderedDict()
+        """By the cursor of the page that comes next."""
+        self.last: _Walk | None = None
+        """The last one that was complete."""
+
+
+class MissingFromList(Rule):
+    """A task is missing from the list, and the same side answers for it.
+
+    **Why it matters.** Clients find the tasks of an earlier run by the list. One that is not there is lost to them.
+
+    **On the wire.** `< …"task":{"taskId":"t1",…}`, then `> {"id":5,"method":"tasks/list"}`
+    `< {"id":5,"result":{"tasks":[]}}`, then `< …"taskId":"t1","status":"working"` in answer to `tasks/get`
+
+    **Instead.** List every task that `tasks/get` finds, over as many pages as it takes.
+    """
+
+    id = "tasks/missing-from-list"
+    versions = TASKS
+    methods = frozenset({"tasks/list", "tasks/get"})
+    source = PAGE
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        sides: dict[Side, _Lists] = self.memory(seen.session, dict)
+        lists = sides.setdefault(seen.message.sender, _Lists())
+        if seen.method == "tasks/list":
+            self._take(seen, lists)
+            return ()
+        task, walk, request = seen.task, lists.last, seen.request
+        if task is None or walk is None or request is None or request.seq < walk.ended or task.id in walk.ids:
+            return ()
+        if not task.reports or task.reports[0].seq >= walk.asked or task.session is not seen.session:
+            return ()
+        result = seen.body["result"]
+        if not isinstance(member(result, "status"), str) or member(result, "taskId") != member(
+            request.params, "taskId"
+        ):
+            return ()
+        if task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
+            return ()
+        text = "a task that is there was not in the list"
+        return [self.finding(seen, text, pointer="/result/taskId", related=(walk.asked, walk.ended))]
+
+    def _take(self, seen: Seen, lists: _Lists) -> None:
+        request, result = seen.request, seen.body["result"]
+        items = member(result, "tasks")
+        if request is None or not isinstance(items, list):
+            return
+        cursor = cursor_of(request)
+        walk = _Walk(request.seq) if cursor is None else lists.open.pop(cursor, None)
+        if walk is None or len(items) > LISTED or len(walk.ids) > ITEMS:
+            return
+        walk.ids.update(id_of(one["taskId"]) for one in items if isinstance(member(one, "taskId"), str))
+        walk.ended = seen.message.seq
+        following: Any = member(result, "nextCursor")
+        if following is None:
+            lists.last = walk
+        elif isinstance(following, str):
+            lists.open[id_of(following)] = walk
+            if len(lists.open) > WALKS:
+                lists.open.popitem(last=False)
+
+
+# ---- what the rules ask
+
+
+def _is_of_task(seen: Seen, problem: Problem) -> bool:
+    """Whether something is wrong with a member that each task must have."""
+    if problem.kind not in ("shape", "scalar", "null"):
+        return False
+    place, _, name = problem.pointer.rpartition("/")
+    if name not in _MEMBERS:
+        return False
+    if seen.exchange is None:
+        return place == "/params" and (seen.method == STATUS or (name == "taskId" and seen.method in _NAMING))
+    return place == "/result/task" if seen.method in CALLS else place.startswith("/result")
+
+
+def _is_time(text: str) -> bool:
+    return len(text) <= LONGEST and (_ISO(text) is not None or _moment(text) is not None)
+
+
+def _moment(value: object) -> datetime | None:
+    """The time that a text writes; None where it writes none."""
+    if not isinstance(value, str) or len(value) > LONGEST:
+        return None
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        return None
+
+
+def _contradictions(
+    seen: Seen, known: _Times, created: datetime | None, updated: datetime | None
+) -> Iterator[tuple[str, str]]:
+    if _is_before(updated, created):
+        yield "lastUpdatedAt", "a task was last updated before it was created"
+    if _is_before(created, known.created) or _is_before(known.created, created):
+        yield "createdAt", "createdAt is not what it was"
+    elif _is_before(updated, known.updated) and not may_cross(seen, known.t_ns):
+        yield "lastUpdatedAt", "lastUpdatedAt goes back"
+
+
+def _is_before(one: datetime | None, other: datetime | None) -> bool:
+    if one is None or other is None or (one.tzinfo is None) != (other.tzinfo is None):
+        return False
+    try:
+        return one < other
+    except OverflowError:
+        return False

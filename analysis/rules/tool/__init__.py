@@ -1,0 +1,1 @@
+"""The group `tool`: what a server says of its tools, and calls of them."""

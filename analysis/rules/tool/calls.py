@@ -1,0 +1,325 @@
+"""Calls of tools and their results, beside what the server has said of the tools."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.session import Seen
+from analysis.protocol.revisions import MODERN, between, since
+from analysis.rules.base import NOTE, WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, outcome_of, short
+from analysis.rules.support.listings import tools_of
+from analysis.rules.support.tool_known import RESULTS, STRUCTURED, Answered, Known, result_of
+
+BLOCKS: Final = 1_000
+"""Blocks of one result that are looked at."""
+
+_STRUCTURED: Final = "structuredContent"
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
+
+
+class Unlisted(Known):
+    """The client calls a tool that the server has not listed.
+
+    **Why it matters.** The model made the name up, or remembers it from elsewhere; the host let it pass.
+
+    **On the wire.** `< …"tools":[{"name":"add",…}]` and `> {"id":3,"method":"tools/call","params":{"name":"sum"}}`
+
+    **Instead.** Check names against the list, and tell the model what there is.
+    """
+
+    id = "tool/unlisted"
+    who = "client"
+    level = WARNING
+    source = "2024-11-05 server/tools"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        name = member(request.params, "name") if request is not None else None
+        if request is None or not isinstance(name, str):
+            return ()
+        if not tools_of(seen.session).lacks(name, request, seen.session):
+            return ()
+        return [self.finding(seen, f"the tool {short(name)!r} is called, but not listed", pointer="/params/name")]
+
+
+class ArgumentsInvalid(Known):
+    """The arguments of a call do not fit the schema of the tool.
+
+    **Why it matters.** The call can only fail, or do something that nobody meant, and the model learns of it late.
+
+    **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"add","arguments":{"a":"1"}}}` for a tool that
+    wants numbers
+
+    **Instead.** Validate what the model writes against `inputSchema` before it is sent, and let it try again.
+    """
+
+    id = "tool/arguments-invalid"
+    who = "client"
+    level = WARNING
+    source = "2024-11-05 server/tools"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        entry, request = self.entry(seen), seen.request
+        schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
+        if entry is None or schema is None or request is None:
+            return ()
+        arguments = request.params.get("arguments", {})
+        refusal = schema.refusal(arguments) if isinstance(arguments, dict) else None
+        if refusal is None:
+            return ()
+        pointer = f"/params/arguments{refusal.pointer}"
+        tool = short(member(request.params, "name"))
+        text = f"the arguments do not fit the inputSchema of {tool!r}: {refusal.text}"
+        return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
+
+
+class StructuredMissing(Known):
+    """A tool that announces structured content gives a result without.
+
+    **Why it matters.** A client that relies on `outputSchema` has nothing to work with, and may refuse the result.
+
+    **On the wire.** a listed tool has `outputSchema`, `< {"id":3,"result":{"content":[{"type":"text","text":"4"}]}}`
+
+    **Instead.** Send `structuredContent` with every result but one that says `"isError":true`.
+    """
+
+    id = "tool/structured-missing"
+    who = "server"
+    versions = since("2025-06-18")
+    about = RESULTS
+    source = "2025-06-18 server/tools"
+
+    def answered(self, seen: Seen) -> Iterable[Finding]:
+        if member(seen.body["result"], _STRUCTURED) is not None:
+            return ()
+        result = result_of(seen)
+        if result is None or _STRUCTURED in result.body or result.body.get("isError") is True:
+            return ()
+        entry = self.entry(seen, result.call)
+        if entry is None or not isinstance(entry.item.get("outputSchema"), dict | bool):
+            return ()
+        text = "structuredContent is missing, although the tool has an outputSchema"
+        return [self.finding(seen, text, pointer=result.pointer, related=(entry.seq, result.call.seq))]
+
+
+class StructuredInvalid(Known):
+    """Structured content does not fit the schema that the tool announces.
+
+    **Why it matters.** Programs, not people, read it, and they take the schema at its word.
+
+    **On the wire.** `…"outputSchema":{"type":"object","required":["sum"]}`,
+    `< {"id":3,"result":{"content":[…],"structuredContent":{"total":4}}}`
+
+    **Instead.** Validate results against your own schema before they are sent.
+    """
+
+    id = "tool/structured-invalid"
+    who = "server"
+    versions = since("2025-06-18")
+    about = RESULTS
+    wanted = STRUCTURED
+    source = "2025-06-18 server/tools"
+
+    def answered(self, seen: Seen) -> Iterable[Finding]:
+        result = result_of(seen)
+        if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
+            return ()
+        structured, entry = result.body[_STRUCTURED], self.entry(seen, result.call)
+        if entry is None or (not isinstance(structured, dict) and (seen.rank is None or seen.rank < MODERN)):
+            return ()
+        schema = entry.schema("outputSchema", seen.rank)
+        refusal = schema.refusal(structured) if schema is not None else None
+        if refusal is None:
+            return ()
+        pointer = f"{result.pointer}/{_STRUCTURED}{refusal.pointer}"
+        text = f"structuredContent does not fit the tool's outputSchema: {refusal.text}"
+        return [self.finding(seen, text, pointer=pointer, related=(entry.seq, result.call.seq))]
+
+
+class StructuredNotObject(Answered):
+    """Structured content is no object.
+
+    **Why it matters.** Typed clients refuse the result.
+
+    **On the wire.** `< {"id":3,"result":{"content":[…],"structuredContent":[1,2]}}`
+
+    **Instead.** Wrap it: `{"items":[1,2]}`. Since 2026-07-28 any JSON value will do.
+    """
+
+    id = "tool/structured-not-object"
+    versions = between("2025-06-18", "2025-11-25")
+    replaces = ("schema/*",)
+    members = STRUCTURED
+    source = "2025-06-18 schema CallToolResult"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if isinstance(seen.body["result"].get(_STRUCTURED), dict | None):
+            return ()
+        told = result_of(seen)
+        if told is None:
+            return ()
+        return [self.finding(seen, "structuredContent is no object", pointer=f"{told.pointer}/{_STRUCTURED}")]
+
+
+class StructuredNotMirrored(Answered):
+    """Structured content is not in the result as text, too.
+
+    **Why it matters.** Clients that do not know structured content show the text alone, and most models are given
+    nothing else.
+
+    **On the wire.** `< {"id":3,"result":{"content":[{"type":"text","text":"done"}],"structuredContent":{"sum":4}}}`
+
+    **Instead.** Add a block with the same as JSON: `{"type":"text","text":"{\\"sum\\":4}"}`.
+    """
+
+    id = "tool/structured-not-mirrored"
+    versions = since("2025-06-18")
+    level = WARNING
+    once = True
+    members = STRUCTURED
+    source = "2025-06-18 server/tools"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        told = result_of(seen)
+        if told is None or told.body.get(_STRUCTURED) is None or not isinstance(told.body.get("content"), list):
+            return ()
+        if _is_mirrored(told.body[_STRUCTURED], told.body["content"]):
+            return ()
+        text = "no block of text holds what structuredContent says"
+        return [self.finding(seen, text, pointer=f"{told.pointer}/content")]
+
+
+class StructuredWithoutSchema(Known):
+    """A result has structured content, and the tool no `outputSchema`.
+
+    **Why it matters.** It is legal, but nobody knows what to expect of it, or can check it.
+
+    **On the wire.** `< {"id":3,"result":{"content":[…],"structuredContent":{"sum":4}}}` of a tool without a schema
+
+    **Instead.** Announce an `outputSchema`.
+    """
+
+    id = "tool/structured-without-schema"
+    who = "server"
+    versions = since("2025-06-18")
+    level = NOTE
+    once = True
+    about = RESULTS
+    wanted = STRUCTURED
+    source = "2025-06-18 server/tools"
+
+    def answered(self, seen: Seen) -> Iterable[Finding]:
+        result = result_of(seen)
+        if result is None or _STRUCTURED not in result.body:
+            return ()
+        entry = self.entry(seen, result.call)
+        if entry is None or "outputSchema" in entry.item:
+            return ()
+        text, pointer = "structuredContent of a tool without an outputSchema", f"{result.pointer}/{_STRUCTURED}"
+        return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
+
+
+class Failed(Answered):
+    """A tool has failed.
+
+    **Why it matters.** The protocol did its work: the failure is one of the tool, and the model is told of it.
+
+    **On the wire.** `< {"id":3,"result":{"content":[{"type":"text","text":"no such file"}],"isError":true}}`
+
+    **Instead.** Nothing is wrong with the answer; the text says what is wrong with the call.
+    """
+
+    id = "tool/failed"
+    level = NOTE
+    members = frozenset({"isError", "result"})
+    source = "2024-11-05 server/tools"
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        is_there = method == "tasks/get" or outcome_of(like) is _TOOL_ERROR
+        return is_there and super().concerns(hook, method, like)
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        told = result_of(seen)
+        if told is None or told.body.get("isError") is not True:
+            return ()
+        name = member(told.call.params, "name")
+        text = f"the tool {short(name)!r} has failed" if isinstance(name, str) else "the tool has failed"
+        return [self.finding(seen, text, pointer=f"{told.pointer}/isError", related=(told.call.seq,))]
+
+
+class ResourceWithoutCapability(Answered):
+    """A result embeds a resource, and the server has not declared `resources`.
+
+    **Why it matters.** The client may want to read it again, subscribe to it, or show where it comes from, and cannot.
+
+    **On the wire.** `< {"id":3,"result":{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"…"}}]}}`
+
+    **Instead.** Declare `"resources":{}` and serve what you embed, or send its text as a block of text.
+    """
+
+    id = "tool/resource-without-capability"
+    versions = since("2025-06-18")
+    level = WARNING
+    once = True
+    word = b'"resource"'
+    source = "2025-06-18 server/tools"
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        capabilities = seen.session.server_capabilities
+        if capabilities is None or "resources" in capabilities:
+            return ()
+        told = result_of(seen)
+        blocks = told.body.get("content") if told is not None else None
+        for index, block in enumerate(blocks[:BLOCKS] if isinstance(blocks, list) else ()):
+            if told is not None and isinstance(block, dict) and block.get("type") == "resource":
+                text = "a resource is embedded, although resources are not declared"
+                return [self.finding(seen, text, pointer=f"{told.pointer}/content/{index}")]
+        return ()
+
+
+# ---- what the rules ask
+
+
+def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:
+    if len(blocks) > BLOCKS:
+        return True  # not looked at
+    texts = [text for text in (member(one, "text") for one in blocks) if isinstance(text, str)]
+    wanted = [structured]
+    if isinstance(structured, dict) and structured.keys() == {"result"}:
+        # What a function returns that is no object gets wrapped by SDKs, and is told as it is in the text.
+        wanted.append(structured["result"])
+    if any(_says(text, one) for text in texts for one in wanted):
+        return True
+    items = wanted[-1]
+    if not isinstance(items, list):
+        return False
+    # A list is told in a block for each of its items; they may be blocks themselves.
+    if len(items) == len(texts) and all(map(_says, texts, items)):
+        return True
+    return len(items) == len(blocks) and all(map(_is_alike, items, blocks))
+
+
+def _is_alike(item: Any, block: Any) -> bool:
+    return isinstance(item, dict) and isinstance(block, dict) and item.get("type") == block.get("type")
+
+
+_STARTS: Final[dict[type, str]] = {dict: "{", list: "[", str: '"', bool: "tf", type(None): "n"}
+
+
+def _says(text: str, value: Any) -> bool:
+    if text == value:
+        return True
+    # To have a parser refuse a text that is no JSON takes longer than all else.
+    start = text[:1] if text[:1] > " " else text.lstrip()[:1]
+    if start not in _STARTS.get(type(value), "-0123456789") or not start:
+        return False
+    try:
+        return bool(orjson.loads(text) == value)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True  # too deep to be compared

@@ -1,0 +1,219 @@
+"""What a server says of its tools in `tools/list`: names, order, and which schemas there are."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from analysis.conversation.session import Seen
+from analysis.json_schema.validator import dialect
+from analysis.protocol.revisions import MODERN_ERA, Span, between, since, until
+from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.finding import Finding, Level
+from analysis.rules.repeats import Words
+from analysis.rules.support.listings import Page, tools_of
+
+_NAME: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+_LONGEST: Final = 128
+_SCHEMAS: Final = ("inputSchema", "outputSchema")
+_2020: Final = "2020-12"
+
+
+class Listed(Rule):
+    """What the rules about a page of tools have in common."""
+
+    who = "server"
+    sender = "server"
+    methods = frozenset({"tools/list"})
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        page = tools_of(seen.session).take(seen)
+        return self.most(self.listed(seen, page)) if page.items else ()
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        """The findings about a page."""
+        raise NotImplementedError
+
+
+class Plain(Listed):
+    """What those of them have in common that look at nothing but the page."""
+
+    def goes_by(self, _hook: str, _method: str, _like: Seen) -> Words | None:
+        return "result"
+
+
+class DuplicateName(Listed):
+    """Two tools of one list have the same name.
+
+    **Why it matters.** A call names a tool and nothing else: one of the two can never be called, and which one it is
+    differs from client to client.
+
+    **On the wire.** `< {"id":2,"result":{"tools":[{"name":"search",…},{"name":"search",…}]}}`
+
+    **Instead.** Give each tool a name of its own; a prefix for where it comes from is usual.
+    """
+
+    id = "tool/duplicate-name"
+    level = WARNING
+    source = "2024-11-05 server/tools; 2025-11-25 server/tools"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, before in page.repeats:
+            related = () if before == seen.message.seq else (before,)
+            text = "a tool before it in the list has the same name"
+            yield self.finding(seen, text, pointer=f"/result/tools/{index}/name", related=related)
+
+
+class Name(Plain):
+    """The name of a tool is empty, longer than 128 characters, or has characters other than letters, digits, `_-.`.
+
+    **Why it matters.** Hosts hand names on to models, whose providers refuse others, and often the whole request.
+
+    **On the wire.** `< {"id":2,"result":{"tools":[{"name":"search files",…}]}}`
+
+    **Instead.** `search_files`. What people should read goes into `title`.
+    """
+
+    id = "tool/name"
+    level = WARNING
+    levels: ClassVar[Mapping[Span, Level]] = {until("2025-06-18"): NOTE}
+    source = "2025-11-25 server/tools"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, item in enumerate(page.items):
+            name = item.get("name") if isinstance(item, dict) else None
+            if not isinstance(name, str) or (0 < len(name) <= _LONGEST and _NAME.issuperset(name)):
+                continue
+            what = f"has {len(name)} characters" if not 0 < len(name) <= _LONGEST else "has characters that it may not"
+            yield self.finding(seen, f"the name of a tool {what}", pointer=f"/result/tools/{index}/name")
+
+
+class InputSchemaNotObject(Plain):
+    """The `inputSchema` of a tool is missing, or is not that of an object.
+
+    **Why it matters.** Arguments are an object. Typed clients refuse the whole list for one such tool.
+
+    **On the wire.** `< {"id":2,"result":{"tools":[{"name":"now","inputSchema":{}}]}}`
+
+    **Instead.** `{"type":"object","properties":{…}}`; for a tool without arguments `{"type":"object"}`.
+    """
+
+    id = "tool/input-schema-not-object"
+    replaces = ("schema/*",)
+    source = "2024-11-05 schema Tool; 2025-11-25 server/tools"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, item in enumerate(page.items):
+            schema = item.get("inputSchema") if isinstance(item, dict) else {"type": "object"}
+            if not isinstance(schema, dict):
+                what = "is missing" if "inputSchema" not in item else "is no object"
+                yield self.finding(seen, f"inputSchema {what}", pointer=f"/result/tools/{index}/inputSchema")
+            elif schema.get("type") != "object":
+                text = 'inputSchema lacks "type": "object"'
+                yield self.finding(seen, text, pointer=f"/result/tools/{index}/inputSchema/type")
+
+
+class OutputSchemaNotObject(Plain):
+    """The `outputSchema` of a tool is not that of an object.
+
+    **Why it matters.** Until 2026-07-28 structured content was always an object: clients refuse a tool, or the list,
+    that announces anything else.
+
+    **On the wire.** `< {"id":2,"result":{"tools":[{"name":"ids",…,"outputSchema":{"type":"array"}}]}}`
+
+    **Instead.** Wrap it: `{"type":"object","properties":{"ids":{"type":"array"}}}`. Since 2026-07-28 all are fine.
+    """
+
+    id = "tool/output-schema-not-object"
+    versions = between("2025-06-18", "2025-11-25")
+    replaces = ("schema/*",)
+    source = "2025-06-18 schema Tool"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, item in enumerate(page.items):
+            schema = item.get("outputSchema") if isinstance(item, dict) else None
+            if schema is None or (isinstance(schema, dict) and schema.get("type") == "object"):
+                continue
+            pointer = f"/result/tools/{index}/outputSchema{'/type' if isinstance(schema, dict) else ''}"
+            yield self.finding(seen, 'outputSchema lacks "type": "object"', pointer=pointer)
+
+
+class SchemaInvalid(Plain):
+    """A schema of a tool is no valid JSON Schema.
+
+    **Why it matters.** Each reader makes something else of it: a model is told nonsense, a validator refuses all
+    arguments, or none.
+
+    **On the wire.** `…"inputSchema":{"type":"object","properties":{"a":{"type":"strin"}}}`
+
+    **Instead.** Validate your schemas against the metaschema of their dialect, which is 2020-12 where `$schema` names
+    no other.
+    """
+
+    id = "tool/schema-invalid"
+    levels: ClassVar[Mapping[Span, Level]] = {until("2025-06-18"): WARNING}
+    replaces = ("schema/*",)
+    source = "2025-11-25 basic/index"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, _, name in schemas_in(page):
+            schema = page.schema(index, name, seen.rank)
+            fault = schema.fault if schema is not None else None
+            if fault is not None:
+                text = f"{name} is no valid schema: {fault.text}"
+                yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}{fault.pointer}")
+
+
+class SchemaDialect(Plain):
+    """A schema of a tool is written in a dialect other than 2020-12.
+
+    **Why it matters.** It is legal, but clients have to know 2020-12 alone: others may read it as that, or not at all.
+
+    **On the wire.** `…"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object",…}`
+
+    **Instead.** Write 2020-12 and leave `$schema` out.
+    """
+
+    id = "tool/schema-dialect"
+    versions = since("2025-11-25")
+    level = NOTE
+    source = "2025-11-25 basic/index"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, schema, name in schemas_in(page):
+            if not isinstance(schema, dict) or "$schema" not in schema or dialect(schema) == _2020:
+                continue
+            known = dialect(schema)
+            what = f"draft {known}" if known is not None else "one that is not known, so nobody has judged it"
+            text = f"the dialect of {name} is {what}"
+            yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}/$schema")
+
+
+class ListOrder(Listed):
+    """A list of the same tools comes in another order.
+
+    **Why it matters.** Definitions of tools stand at the beginning of a prompt. In another order they miss the cache of
+    the model's provider, and each turn is paid in full.
+
+    **On the wire.** `< …"tools":[{"name":"a",…},{"name":"b",…}]` and later `< …"tools":[{"name":"b",…},{"name":"a",…}]`
+
+    **Instead.** List tools in a fixed order, by name or as they were registered; never in that of a hash.
+    """
+
+    id = "tool/list-order"
+    versions = MODERN_ERA
+    level = WARNING
+    once = True
+    source = "2026-07-28 server/tools"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        if page.reordered is not None:
+            text = "the same tools were listed in another order before"
+            yield self.finding(seen, text, pointer="/result/tools", related=(page.reordered,))
+
+
+def schemas_in(page: Page) -> Iterator[tuple[int, Any, str]]:
+    """The schemas of a page: place of the tool, schema, member. Whatever stands there."""
+    for index, item in enumerate(page.items):
+        if isinstance(item, dict):
+            for name in _SCHEMAS:
+                if name in item:
+                    yield index, item[name], name

@@ -1,0 +1,153 @@
+"""Calls of a tool that are made again with the same arguments."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from analysis.conversation.http_exchange import Mark
+from analysis.conversation.message import Request, Response
+from analysis.conversation.session import Seen, Session
+from analysis.rules.base import NOTE, Ending, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.support.digests import json_digest
+from analysis.rules.support.eras import member, short
+from analysis.rules.support.tool_known import CALL
+
+REPEATED: Final = 3
+"""So many equal calls are a finding."""
+KEPT: Final = 1_000
+"""How many different calls of a session are remembered, and as many again that were repeated."""
+_CANCELLED: Final = "notifications/cancelled"
+_RELATED: Final = 10
+"""How many frames a finding relates to at most, besides its own."""
+
+
+class RepeatedCall(Rule):
+    """A tool is called three times or more with the same arguments in one session.
+
+    **Why it matters.** An agent that makes the same call again is usually going round in circles, or has lost the
+    answer; each call costs waiting time, and the tokens of the result. The finding says how many there were, and what
+    they cost.
+
+    **On the wire.** `> {"id":4,"method":"tools/call","params":{"name":"search","arguments":{"q":"x"}}}`, and the same
+    with the ids 5 and 6
+
+    **Instead.** Keep results in the context, or in a cache of the client; let the server say in the result what would
+    help the model. Polling for something to change is legitimate; progress, tasks or subscriptions cost less.
+    """
+
+    id = "tool/repeated-call"
+    who = "client"
+    level = NOTE
+    at_end = True
+    methods = frozenset({CALL, _CANCELLED})
+    source = "2024-11-05 server/tools"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or seen.round is not None:
+            return ()  # a further round of the same call
+        key = _key(request)
+        if key is not None:
+            calls: _Calls = self.memory(seen.session, _Calls)
+            calls.note(key, request)
+        return ()
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        calls: _Calls | None = seen.session.memory.get(self.id)
+        given_up = seen.cancelled
+        if calls is not None and given_up is not None and given_up.cancelled_ns is not None:
+            alike = calls.of(_key(given_up.request))
+            if alike is not None:
+                alike.waited_ns += max(0, given_up.cancelled_ns - given_up.started_ns)
+        return ()
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        calls: _Calls | None = seen.session.memory.get(self.id)
+        answer, exchange = seen.message, seen.exchange
+        if calls is not None and exchange is not None and isinstance(answer, Response):
+            alike = calls.of(_key(exchange.request))
+            if alike is not None:
+                # Who has cancelled does not wait any more, however late the answer comes.
+                waited_ns = 0 if exchange.cancelled_ns is not None else exchange.duration_ns or 0
+                alike.answered(answer, waited_ns)
+        return ()
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+        calls: _Calls | None = session.memory.get(self.id)
+        for alike in calls.repeated() if calls is not None else ():
+            at, *related = alike.frames
+            text = f"{CALL} {alike.name} was called {alike.count:,} times with the same arguments"
+            cost = f"{alike.waited_ns // 1_000_000:,} ms of waiting and {alike.bytes:,} bytes of answers"
+            text = f"{text} (frames {at.seq} to {related[-1].seq}): {cost}"
+            found = self.finding(at, text, session=session, related=[one.seq for one in related])
+            yield found._replace(method=CALL)
+
+
+class _Alike:
+    """Calls of one tool with the same arguments."""
+
+    __slots__ = ("_last_answer", "bytes", "count", "frames", "name", "waited_ns")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+        self.frames: list[Mark] = []
+        """The first of them, and the last."""
+        self.waited_ns = 0
+        """How long the client waited in all: for answers, those of later rounds included, or until it cancelled."""
+        self.bytes = 0
+        """Of the frames of these answers."""
+        self._last_answer = -1
+
+    def asked(self, request: Request) -> None:
+        """One more."""
+        self.count += 1
+        del self.frames[_RELATED:]
+        self.frames.append(Mark(request.seq, request.t_ns))
+
+    def answered(self, answer: Response, waited_ns: int) -> None:
+        """One of them was answered."""
+        self.waited_ns += waited_ns
+        if answer.seq != self._last_answer:  # a batch may hold several answers
+            self.bytes += sum(len(frame.raw) for frame in answer.frames)
+        self._last_answer = answer.seq
+
+
+class _Calls:
+    """The calls of a session, by tool and arguments."""
+
+    def __init__(self) -> None:
+        self._once: OrderedDict[bytes, _Alike] = OrderedDict()
+        """Calls not yet repeated; the least recently made is forgotten first."""
+        self._often: dict[bytes, _Alike] = {}
+
+    def of(self, key: bytes | None) -> _Alike | None:
+        """What is known of the calls with a key."""
+        return None if key is None else self._often.get(key) or self._once.get(key)
+
+    def note(self, key: bytes, request: Request) -> None:
+        """The client calls."""
+        alike = self.of(key)
+        if alike is None:
+            alike = self._once[key] = _Alike(short(request.params["name"]))
+            if len(self._once) > KEPT:
+                self._once.popitem(last=False)
+        alike.asked(request)
+        if key in self._once:
+            self._once.move_to_end(key)
+            if alike.count >= REPEATED and len(self._often) < KEPT:
+                self._often[key] = self._once.pop(key)
+
+    def repeated(self) -> list[_Alike]:
+        """Those that were repeated, in the order in which they were first made."""
+        return sorted(self._often.values(), key=lambda alike: alike.frames[0].seq)
+
+
+def _key(request: Request) -> bytes | None:
+    """What identifies a call of the client by tool and arguments; None where it is no such call."""
+    name = member(request.params, "name")
+    if request.method != CALL or request.sender != "client" or not isinstance(name, str):
+        return None
+    arguments = member(request.params, "arguments")
+    return json_digest([name, {} if arguments is None else arguments])

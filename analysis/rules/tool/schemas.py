@@ -1,0 +1,230 @@
+"""What stands inside the schemas of tools: references to elsewhere, and members that are sent as headers."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.session import Seen
+from analysis.json_schema.validator import Schema
+from analysis.protocol.json_pointer import step
+from analysis.protocol.revisions import MODERN_ERA
+from analysis.rules.base import WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.support.listings import Page
+from analysis.rules.support.tool_known import Known
+from analysis.rules.tool.lists import Plain, schemas_in
+
+PARTS: Final = 10_000
+"""Parts of a schema that are looked at."""
+HEADER: Final = "x-mcp-header"
+
+_ONE: Final = frozenset(
+    {
+        *("additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties", "propertyNames"),
+        *("contains", "not", "if", "then", "else", "contentSchema", "items"),
+    }
+)
+_LISTS: Final = frozenset({"prefixItems", "allOf", "anyOf", "oneOf", "items"})
+_MAPS: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
+_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_SCALARS: Final = ("string", "integer", "boolean")
+_NETWORK: Final = ("http:", "https:", "ftp:", "ftps:", "sftp:", "ws:", "wss:")
+_SECRET: Final = (
+    *("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "ssn"),
+    "api-key",
+)
+
+
+class Part(NamedTuple):
+    """A schema inside of a schema."""
+
+    schema: dict[str, Any]
+    pointer: str
+    name: str | None
+    """Of the member that it is about, where nothing but `properties` leads to it; None elsewhere, and at the root."""
+
+
+class Annotation(NamedTuple):
+    """An `x-mcp-header`."""
+
+    pointer: str
+    name: str
+    """Of the member; empty where it is of none."""
+    fault: str | None
+    """What is wrong with it."""
+
+
+def parts_of(schema: object) -> Iterator[Part]:
+    """All schemas in a schema, itself first; never its data, such as `default` and `enum`."""
+    waiting: list[tuple[Any, str, str | None, bool]] = [(schema, "", None, True)]
+    for _ in range(PARTS):
+        if not waiting:
+            return
+        here, pointer, name, is_chain = waiting.pop()
+        if not isinstance(here, dict):
+            continue
+        yield Part(here, pointer, name)
+        inner: list[tuple[Any, str, str | None, bool]] = []
+        for key, value in here.items():
+            at = f"{pointer}/{step(key, 200)}"
+            if key in _MAPS and isinstance(value, dict):
+                goes_on = is_chain and key == "properties"
+                for member, one in value.items():
+                    inner.append((one, f"{at}/{step(member, 200)}", member if goes_on else None, goes_on))
+            elif key in _LISTS and isinstance(value, list):
+                inner += [(one, f"{at}/{place}", None, False) for place, one in enumerate(value)]
+            elif key in _ONE:
+                inner.append((value, at, None, False))
+        waiting += reversed(inner)
+
+
+def annotations_of(schema: Schema, value: object) -> list[Annotation]:
+    """The members of a tool's arguments that are to be sent as headers; found once."""
+    found: list[Annotation] | None = schema.memory.get(HEADER)
+    if found is None:
+        found = schema.memory[HEADER] = list(_annotations(value))
+    return found
+
+
+def _annotations(value: object) -> Iterator[Annotation]:
+    names: set[str] = set()
+    for part in parts_of(value):
+        if HEADER not in part.schema:
+            continue
+        header, fault = part.schema[HEADER], None
+        if not isinstance(header, str):
+            fault = "is no string"
+        elif not header or not _TOKEN.issuperset(header):
+            fault = "is empty" if not header else "is no name of a header"
+        elif header.lower() in names:
+            fault = "is that of another member as well"
+        elif part.name is None:
+            fault = "stands where no chain of properties leads"
+        elif part.schema.get("type") not in _SCALARS:
+            fault = "is of a member that is neither string, integer nor boolean"
+        if isinstance(header, str):
+            names.add(header.lower())
+        yield Annotation(f"{part.pointer}/{HEADER}", part.name or "", fault)
+
+
+class SchemaExternalRef(Plain):
+    """A schema of a tool refers to another one on the network.
+
+    **Why it matters.** Nobody may fetch it unasked, so the schema cannot be used; who does fetch it lets the server
+    choose what is requested from inside of the client's network.
+
+    **On the wire.** `…"inputSchema":{"type":"object","properties":{"at":{"$ref":"https://example.com/geo.json"}}}`
+
+    **Instead.** Put the definitions into the schema, below `$defs`, and refer to `#/$defs/geo`.
+    """
+
+    id = "tool/schema-external-ref"
+    versions = MODERN_ERA
+    level = WARNING
+    source = "2026-07-28 basic/index"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, value, name in schemas_in(page):
+            schema = page.schema(index, name, seen.rank)
+            if schema is None:
+                continue
+            places: list[str] | None = schema.memory.get(self.id)
+            if places is None:
+                places = schema.memory[self.id] = _external(value)
+            for place in places:
+                text = f"{name} refers to a schema on the network"
+                yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}{place}")
+
+
+class HeaderAnnotation(Plain):
+    """An `x-mcp-header` cannot be made a header of.
+
+    **Why it matters.** Clients have to drop a tool with such an annotation: nobody can call it over HTTP.
+
+    **On the wire.** `…"properties":{"region":{"type":"string","x-mcp-header":"my region"}}`
+
+    **Instead.** A name of letters, digits and hyphens that no other member of the tool has, on a string, an integer or
+    a boolean which nothing but `properties` leads to: `"x-mcp-header":"Region"`.
+    """
+
+    id = "tool/header-annotation"
+    versions = MODERN_ERA
+    source = "2026-07-28 basic/transports/streamable-http, server/tools"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, value, name in schemas_in(page):
+            schema = page.schema(index, name, seen.rank)
+            if schema is None or name != "inputSchema":
+                continue
+            for one in annotations_of(schema, value):
+                if one.fault is not None:
+                    pointer = f"/result/tools/{index}/{name}{one.pointer}"
+                    yield self.finding(seen, f"an {HEADER} {one.fault}", pointer=pointer)
+
+
+class HeaderAnnotationSensitive(Plain):
+    """An argument that is a secret by its name is to be sent as a header.
+
+    **Why it matters.** Headers are logged by every proxy and balancer on the way, bodies are not.
+
+    **On the wire.** `…"properties":{"api_key":{"type":"string","x-mcp-header":"Key"}}`
+
+    **Instead.** Leave secrets in the body; better, do not have a model handle them at all.
+    """
+
+    id = "tool/header-annotation-sensitive"
+    versions = MODERN_ERA
+    level = WARNING
+    source = "2026-07-28 server/tools"
+
+    def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
+        for index, value, name in schemas_in(page):
+            schema = page.schema(index, name, seen.rank)
+            if schema is None or name != "inputSchema":
+                continue
+            for one in annotations_of(schema, value):
+                if one.name.lower().endswith(_SECRET):
+                    pointer = f"/result/tools/{index}/{name}{one.pointer}"
+                    yield self.finding(seen, "an argument that looks like a secret goes into a header", pointer=pointer)
+
+
+class HeaderAnnotationCalled(Known):
+    """The client calls a tool whose `x-mcp-header` is invalid.
+
+    **Why it matters.** It had to drop the tool: what the server routes and checks by that header cannot be sent.
+
+    **On the wire.** `< …"x-mcp-header":"my region"` in a list, and `> {"id":3,"method":"tools/call",…}` for that tool
+
+    **Instead.** Leave tools with invalid annotations out of what the model is offered, and tell the server's people.
+    """
+
+    id = "tool/header-annotation-called"
+    who = "client"
+    versions = MODERN_ERA
+    needs_http = True
+    source = "2026-07-28 server/tools"
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        entry, request = self.entry(seen), seen.request
+        schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
+        if entry is None or schema is None or request is None or seen.session.is_legacy:
+            return ()
+        if all(one.fault is None for one in annotations_of(schema, entry.item["inputSchema"])):
+            return ()
+        text = f"a tool is called that has an invalid {HEADER}"
+        return [self.finding(seen, text, pointer="/params/name", related=(entry.seq,))]
+
+
+# ---- what the rules ask
+
+
+def _external(value: object) -> list[str]:
+    places, own = list[tuple[str, str]](), set[str]()
+    for part in parts_of(value):
+        target, ident = part.schema.get("$ref"), part.schema.get("$id")
+        if isinstance(ident, str):
+            own.add(ident.partition("#")[0])
+        if isinstance(target, str) and target.lower().startswith(_NETWORK):
+            places.append((f"{part.pointer}/$ref", target.partition("#")[0]))
+    return [pointer for pointer, target in places if target not in own]

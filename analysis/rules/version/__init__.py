@@ -1,0 +1,1 @@
+"""The group `version`: which revision is spoken, and how both sides come to it."""

@@ -1,0 +1,529 @@
+"""The group `version`, its second half: probes, lists of versions, and what client and server make of them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.exchange import Exchange
+from analysis.conversation.message import Request, Response
+from analysis.conversation.session import MODERN_CODES, Seen
+from analysis.protocol.revisions import MODERN_ERA, REVISIONS
+from analysis.rules.base import NOTE, RACE_NS, UNTYPED, WARNING, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.repeats import Words
+from analysis.rules.support.eras import (
+    UNSUPPORTED_VERSION,
+    Everywhere,
+    code_of,
+    data_of,
+    has_modern,
+    lacks,
+    listed,
+    result_type,
+    short,
+    version_of,
+)
+
+_VERSIONING: Final = "2026-07-28 basic/versioning"
+_HEADER_MISMATCH: Final = -32020
+_METHOD_NOT_FOUND: Final = -32601
+_PROMPT_NS: Final = 1_000_000_000
+"""An answer within this time was waited for: nobody gives up so soon."""
+_KEPT: Final = 1000
+_MIXED: Final = "version/mixed-on-connection of both eras"
+_SPARED: Final = frozenset({401, 403, 429})
+
+
+class Told(NamedTuple):
+    """An answer from which the client learned what the server speaks."""
+
+    seq: int
+    t_ns: int
+    took_ns: int
+    method: str
+    """Of the request that it refused; empty where it was no refusal."""
+    versions: tuple[str, ...] = ()
+
+    def is_read(self, t_ns: int) -> bool:
+        """P3: whether the client has surely read it when it sends what one sends after it only."""
+        return self.took_ns <= _PROMPT_NS or t_ns - self.t_ns > RACE_NS
+
+
+class DiscoverMissing(Rule):
+    """A server of the modern era does not know `server/discover`.
+
+    **Why it matters.** Clients probe by it: they take the server for one of the handshake era, and fall back to an
+    `initialize` that it may not know either.
+
+    **On the wire.** `> {"id":1,"method":"server/discover",…}` `< {"id":1,"error":{"code":-32601,…}}` although other
+    results have a `resultType`
+
+    **Instead.** Serve `server/discover`; every modern server has to. A server of the handshake era need not.
+    """
+
+    id = "version/discover-missing"
+    who = "server"
+    versions = MODERN_ERA
+    source = "2026-07-28 server/discover, basic/versioning"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_modern = False
+        self._refused: list[Finding] = []
+
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        if self._is_modern or seen.era != "modern" or not isinstance(seen.message, Response):
+            return ()
+        if result_type(seen.message) is None:
+            return ()
+        self._is_modern = True
+        due, self._refused = self._refused, []
+        return due
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        response = seen.message
+        if seen.exchange is None or seen.exchange.request.method != "server/discover":
+            return
+        if not isinstance(response, Response) or code_of(response) != _METHOD_NOT_FOUND:
+            return
+        if self._is_modern:
+            yield self._found(seen)
+        elif len(self._refused) < _KEPT:
+            self._refused.append(self._found(seen))
+
+    def _found(self, seen: Seen) -> Finding:
+        return self.finding(seen, "a server of the modern era does not know server/discover")
+
+
+class FallbackDespiteModern(Rule):
+    """The client falls back to `initialize` although the server has said that it is of the modern era.
+
+    **Why it matters.** The client gives up what both could speak; a server of the modern era alone will refuse it.
+
+    **On the wire.** `< {"id":1,"result":{"supportedVersions":["2026-07-28"],…}}` `> {"id":2,"method":"initialize",…}`
+
+    **Instead.** Go on with a version of the list. Fall back on errors that no modern server sends, or on silence.
+    """
+
+    id = "version/fallback-despite-modern"
+    who = "client"
+    versions = Everywhere(*MODERN_ERA)
+    level = WARNING
+    replaces = ("version/mixed-on-connection",)
+    source = "2026-07-28 basic/transports/stdio, streamable-http (backward compatibility)"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[int, Told] = {}
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return _may_list(like) and like.era == "modern" if hook == "response" else method == "initialize"
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        if seen.exchange is not None:
+            self._learn(seen, seen.exchange)
+        return ()
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.request
+        if request is None or request.sender != "client":
+            return ()
+        told = self._told.get(_connection(seen))
+        if told is None or not told.is_read(request.t_ns):
+            return ()
+        text = "the client falls back to initialize, and had heard that the server is of the modern era"
+        return [self.finding(seen, text, related=(told.seq,))]
+
+    def _learn(self, seen: Seen, exchange: Exchange) -> None:
+        response = seen.message
+        if not isinstance(response, Response):
+            return
+        versions = listed(response)
+        if response.is_error:
+            is_word = code_of(response) in MODERN_CODES and (not versions or has_modern(versions))
+        else:
+            is_word = exchange.request.method == "server/discover" and has_modern(versions or ())
+        if is_word:
+            # Over HTTP another client may share all but the connection.
+            _keep(self._told, _connection(seen), _told(seen, response, versions))
+
+
+class Fallback(Rule):
+    """The client has probed for the modern era without success, and now begins a handshake.
+
+    **Why it matters.** The probe and the handshake are one connection; the error before it is no fault. The id of the
+    probe stays used.
+
+    **On the wire.** `> {"id":1,"method":"server/discover",…}` `< {"id":1,"error":{"code":-32601,…}}`
+    `> {"id":2,"method":"initialize",…}`
+
+    **Instead.** Nothing. Where the server is known to be older, the probe can be left out.
+    """
+
+    id = "version/fallback"
+    who = "client"
+    versions = Everywhere(*MODERN_ERA)
+    level = NOTE
+    source = _VERSIONING
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._probed: dict[object, int] = {}
+        self._heard: dict[object, None] = {}  # clients that a modern server has answered: what they send is no probe
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.era == "modern" or (hook == "request" and method == "initialize")
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.message
+        if not isinstance(request, Request) or request.sender != "client":
+            return ()
+        if seen.era == "modern":
+            if _client(seen) not in self._heard:
+                _keep(self._probed, _client(seen), request.seq)
+        elif self._probed:
+            # Who did not say its name in the probe is known by the connection.
+            probes = [self._probed.pop(who, None) for who in (_client(seen), _connection(seen))]
+            probe = next((one for one in probes if one is not None), None)
+            if probe is not None:
+                text = "the client falls back to a handshake after a probe for the modern era"
+                return [self.finding(seen, text, related=(probe,))]
+        return ()
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        if not self._probed or seen.exchange is None:
+            return ()
+        if _is_modern_answer(seen.exchange.response):
+            self._probed.pop(_client(seen), None)
+            _keep(self._heard, _client(seen), None)
+        return ()
+
+
+class InitializeRefusedSilently(Rule):
+    """A server of the modern era refuses `initialize` without saying what it speaks.
+
+    **Why it matters.** A client of the handshake era learns nothing that it could tell its user.
+
+    **On the wire.** `> {"id":1,"method":"initialize",…}` `< {"id":1,"error":{"code":-32601,"message":"unknown"}}`
+
+    **Instead.** Name the versions that are supported in the message, or in `data.supported`.
+    """
+
+    id = "version/initialize-refused-silently"
+    who = "server"
+    versions = Everywhere(*MODERN_ERA)
+    level = WARNING
+    source = _VERSIONING
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_modern = False
+
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.era == "modern" if hook == "response" else method == "initialize"
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        if seen.exchange is not None and not self._is_modern:
+            self._is_modern = seen.message.sender == "server" and _is_modern_answer(seen.exchange.response)
+        return ()
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        response = seen.message
+        if seen.exchange is None or not isinstance(response, Response) or response.sender != "server":
+            return
+        is_refusal = self._is_modern and seen.exchange.request.method == "initialize" and seen.era != "modern"
+        if is_refusal and not _names_version(response):
+            yield self.finding(seen, "initialize is refused, and nothing says which versions are supported")
+
+
+class UnsupportedNotRejected(Rule):
+    """A request names a version that the server has not listed, and is not refused with -32022.
+
+    **Why it matters.** The server acts by another revision than the client means, or refuses for a reason that does
+    not help the client to choose another version.
+
+    **On the wire.** `< …"supportedVersions":["2026-07-28"]` … `> …"protocolVersion":"2027-02-01"` `< {"result":{…}}`
+
+    **Instead.** Refuse it with -32022 and the list of versions. Where the header differs too, -32020 is right.
+    """
+
+    id = "version/unsupported-not-rejected"
+    who = "server"
+    versions = Everywhere(*MODERN_ERA)
+    era = "modern"
+    source = _VERSIONING
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listed: tuple[str, ...] = ()
+        self._listed_at = 0
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.exchange.request if seen.exchange is not None else None
+        # Of nearly all the version is of the list.
+        is_usual = request is None or not self._listed or version_of(request) in self._listed
+        return () if is_usual and not _may_list(seen) else self._look(seen)
+
+    def _look(self, seen: Seen) -> Iterator[Finding]:
+        response, exchange = seen.message, seen.exchange
+        if not isinstance(response, Response) or exchange is None:
+            return
+        version, code = version_of(exchange.request), code_of(response) if response.is_error else None
+        is_refused = code in (UNSUPPORTED_VERSION, _HEADER_MISMATCH) or _is_spared(seen)
+        is_unlisted = version is not None and bool(self._listed) and version not in self._listed
+        # One that lacks something may be refused for that.
+        if version is not None and is_unlisted and not is_refused and lacks(exchange.request) is None:
+            text = f"the server has not listed {short(version)}, and does not refuse it with -32022"
+            yield self.finding(seen, text, related=(exchange.request.seq, self._listed_at))
+        if code == UNSUPPORTED_VERSION or exchange.request.method == "server/discover":
+            versions = listed(response)
+            if versions:
+                self._listed, self._listed_at = versions, response.seq
+
+
+class _Refusal(Rule):
+    """What the rules about a refusal with -32022 have in common."""
+
+    def on_error(self, seen: Seen) -> Iterator[Finding]:
+        response, exchange = seen.message, seen.exchange
+        if isinstance(response, Response) and exchange is not None and code_of(response) == UNSUPPORTED_VERSION:
+            version = version_of(exchange.request)
+            if version is not None and exchange.request.method != "initialize":
+                yield from self.refused(seen, response, version)
+
+    def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
+        """A request for a version was refused."""
+        raise NotImplementedError
+
+
+class SupportedButRejected(_Refusal):
+    """A refusal with -32022 lists the version that it refuses.
+
+    **Why it matters.** The client tries the same version again, or gives up for no reason.
+
+    **On the wire.** `< {"error":{"code":-32022,…,"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`
+
+    **Instead.** Serve what is listed, and list what is served.
+    """
+
+    id = "version/supported-but-rejected"
+    who = "server"
+    versions = Everywhere(*MODERN_ERA)
+    source = "2026-07-28 basic/versioning, schema"
+
+    def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
+        if version in (listed(response) or ()):
+            text = f"{short(version)} is refused, and listed as supported"
+            yield self.finding(seen, text, pointer="/error/data/supported")
+
+
+class UnsupportedRequestedWrong(_Refusal):
+    """A refusal with -32022 names another version as requested than the request did.
+
+    **Why it matters.** Whoever reads the error looks for the mistake in the wrong place.
+
+    **On the wire.** `> …"protocolVersion":"2027-02-01"`
+    `< {"error":{"code":-32022,…,"data":{"requested":"2025-11-25"}}}`
+
+    **Instead.** Send back the version of the request in `data.requested`.
+    """
+
+    id = "version/unsupported-requested-wrong"
+    who = "server"
+    versions = Everywhere(*MODERN_ERA)
+    level = WARNING
+    source = "2026-07-28 schema UnsupportedProtocolVersionError"
+
+    def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
+        named = data_of(response).get("requested")
+        if isinstance(named, str) and named != version:
+            text = f"{short(named)} is named as requested, and the request said {short(version)}"
+            yield self.finding(seen, text, pointer="/error/data/requested")
+
+
+class RetryUnlisted(Rule):
+    """The client has been told which versions the server speaks, and sends another one.
+
+    **Why it matters.** The server has to refuse it again; a client that does not read the list never gets through.
+
+    **On the wire.** `< {"error":{"code":-32022,…,"data":{"supported":["2026-07-28"],…}}}` `> …"protocolVersion":
+    "2027-02-01"`
+
+    **Instead.** Take a version of the list, or stop and show it.
+    """
+
+    id = "version/retry-unlisted"
+    who = "client"
+    versions = Everywhere(*MODERN_ERA)
+    era = "modern"
+    level = WARNING
+    source = "2026-07-28 basic/versioning, server/discover"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[int, Told] = {}
+
+    def concerns(self, hook: str, _method: str, like: Seen) -> bool:
+        return hook != "response" or _may_list(like)
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request = seen.message
+        told = self._told.get(_connection(seen)) if self._told else None
+        if told is None or not isinstance(request, Request) or request.sender != "client":
+            return ()
+        version = version_of(request)
+        if version is None or version in told.versions:
+            return ()
+        # Other requests may have been under way when the refusal came.
+        is_next = not told.method or request.method == told.method
+        if not (is_next and told.is_read(request.t_ns)) and request.t_ns - told.t_ns <= RACE_NS:
+            return ()
+        return [self.finding(seen, f"{short(version)} is sent to a server that has not listed it", related=(told.seq,))]
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        response, exchange = seen.message, seen.exchange
+        if isinstance(response, Response) and exchange is not None:
+            versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
+            is_list = is_refusal if response.is_error else exchange.request.method == "server/discover"
+            if versions and is_list:
+                _keep(self._told, _connection(seen), _told(seen, response, versions))
+        return ()
+
+
+class MixedOnConnection(Rule):
+    """The requests of one connection name different versions, or are of both eras.
+
+    **Why it matters.** It is legal: since 2026-07-28 every request stands for itself. Whoever reads the conversation
+    has to look at each one. A failed probe followed by a handshake is reported as `version/fallback` alone.
+
+    **On the wire.** `> …"io.modelcontextprotocol/protocolVersion":"2026-07-28"` and `> {"method":"initialize",…}`
+
+    **Instead.** Nothing, if it is meant so.
+    """
+
+    id = "version/mixed-on-connection"
+    who = "client"
+    versions = Everywhere(*MODERN_ERA)
+    sender = "client"
+    level = NOTE
+    once = True
+    source = _VERSIONING
+
+    def concerns(self, _hook: str, _method: str, like: Seen) -> bool:
+        return like.http is None
+
+    def goes_by(self, _hook: str, _method: str, like: Seen) -> Words | None:
+        return "envelope" if like.era == "modern" else None
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        if len(seen.session.eras) > 1 and not _is_fallen_back(seen) and not self._has_told(seen):
+            return [self.finding(seen, "requests of both eras come over one connection")]
+        if seen.era == "modern" and isinstance(seen.message, Request):
+            version, memory = version_of(seen.message), seen.session.memory
+            if version is not None and version != memory.setdefault(self.id, version):
+                return [self.finding(seen, "requests of one connection name different versions")]
+        return ()
+
+    def _has_told(self, seen: Seen) -> bool:
+        """Whether this was found before, even if a finding of another rule has replaced it."""
+        has_told: bool = seen.session.memory.get(_MIXED, False)
+        seen.session.memory[_MIXED] = True
+        return has_told
+
+
+class StdioNoProbe(Rule):
+    """The client speaks as in the modern era without a probe, and the server does not understand it.
+
+    **Why it matters.** A server of the handshake era may answer anything to a request that is no `initialize`, or
+    nothing at all. Only `server/discover` tells the eras apart safely.
+
+    **On the wire.** `> {"id":1,"method":"tools/list","params":{"_meta":{…}}}` `< {"id":1,"error":{"code":-32600,…}}`
+
+    **Instead.** Begin with `server/discover` where the server's era is not known.
+    """
+
+    id = "version/stdio-no-probe"
+    results = UNTYPED
+    who = "client"
+    versions = Everywhere(*MODERN_ERA)
+    era = "modern"
+    level = NOTE
+    needs_start = True
+    once = True
+    source = "2026-07-28 basic/transports/stdio"
+
+    def goes_by(self, hook: str, _method: str, _like: Seen) -> Words | None:
+        return "envelope" if hook == "request" else None
+
+    def on_request(self, seen: Seen) -> Iterable[Finding]:
+        request, memory = seen.message, seen.session.memory
+        if self.id not in memory and request.sender == "client" and seen.http is None:
+            memory[self.id] = request
+        return ()
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        exchange = seen.exchange
+        if exchange is None or exchange.request is not seen.session.memory.get(self.id):
+            return ()
+        if exchange.request.method == "server/discover" or _is_modern_answer(exchange.response):
+            return ()
+        text = "the first request of the modern era is no probe, and the server does not understand it"
+        return [self.finding(seen, text, related=(exchange.request.seq,))]
+
+
+# ---- what the rules ask
+
+
+def _connection(seen: Seen) -> int:
+    """The connection of a message: of stdio the only one; over HTTP that of TCP, which one client has."""
+    return seen.message.frames[0].conn if seen.http is not None else -1
+
+
+def _client(seen: Seen) -> object:
+    """Whose exchange it is, as far as that can be told: many clients may share an address, and say their names."""
+    name = seen.session.client
+    return (seen.http.client, name) if seen.http is not None and name is not None else _connection(seen)
+
+
+def _is_fallen_back(seen: Seen) -> bool:
+    """Whether the modern era only shows in a probe before the handshake, which no modern server has answered."""
+    return seen.era != "modern" and not seen.session.server_is_modern
+
+
+def _may_list(seen: Seen) -> bool:
+    """Whether an answer may say which versions the server speaks: that to a probe, or an error."""
+    return "error" in seen.body or seen.method == "server/discover"
+
+
+def _told(seen: Seen, response: Response, versions: tuple[str, ...] | None) -> Told:
+    exchange = seen.exchange
+    took_ns = (exchange.duration_ns or 0) if exchange is not None else 0
+    method = exchange.request.method if exchange is not None and response.is_error else ""
+    return Told(response.seq, response.t_ns, took_ns, method, versions or ())
+
+
+def _is_modern_answer(response: Response | None) -> bool:
+    """Whether only a server of the modern era answers so."""
+    if response is None:
+        return False
+    if response.is_error:
+        return code_of(response) in MODERN_CODES
+    return result_type(response) is not None or listed(response) is not None
+
+
+def _is_spared(seen: Seen) -> bool:
+    """Whether the answer is that of a door keeper, who has not read the request."""
+    status = seen.http.status if seen.http is not None else None
+    return status is not None and (status in _SPARED or status >= 500)
+
+
+def _names_version(message: Response) -> bool:
+    raw = [frame.raw for frame in message.frames]
+    return any(revision.encode() in line for line in raw for revision in REVISIONS)
+
+
+def _keep(table: dict[Any, Any], key: object, value: object) -> None:
+    """Remember the latest; the oldest are forgotten first."""
+    table.pop(key, None)
+    table[key] = value
+    if len(table) > _KEPT:
+        del table[next(iter(table))]

@@ -1,0 +1,175 @@
+"""Declarations: which bodies the protocol knows, and the form of each in a revision.
+
+They stand in `declarations.json`, which `make declarations` makes from mcp-types (`official.py`): to load those types
+takes half a second, to load the table a millisecond.
+"""
+
+from functools import cache
+from math import inf
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+import orjson
+
+from analysis.protocol.revisions import MODERN
+from analysis.shapes.forms import Alternatives, Choice, Form, Json, List, Map, Member, Object, Scalar
+from analysis.shapes.since import (
+    ANYTHING,
+    ELSEWHERE,
+    LISTS_SINCE,
+    MEMBERS_SINCE,
+    NULLABLE,
+    RANK,
+    REQUIRED,
+    TYPES_SINCE,
+    Kind,
+    format_of,
+)
+
+TABLE: Final = Path(__file__).with_name("declarations.json")
+
+Part: TypeAlias = Literal["params", "result", "notification"]
+Answer: TypeAlias = Literal["complete", "input_required", "task"]
+"""What kind of result, where the protocol has several."""
+Declaration: TypeAlias = str | dict[str, Any]
+"""A scalar, `any` and `json` by their words, an object by its era and name; else one of array, map, choice, any of."""
+
+
+class Body(NamedTuple):
+    """One body of the protocol."""
+
+    part: Part
+    """What it is; of a notification, its params."""
+    method: str
+    """Of the request or notification."""
+    rank: int
+    """Of the revision."""
+    answer: Answer = "complete"
+
+    @property
+    def row(self) -> str:
+        """Of the table: it has the declarations of all revisions."""
+        return f"{self.part} {self.method} {self.answer}"
+
+
+INTERIM: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Methods that an interim result may answer (2026-07-28)."""
+TASKS: Final = RANK["2025-11-25"]
+"""The revision that has tasks in its core."""
+_TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
+
+
+def body_of(part: Part, method: str, rank: int, value: object, request_params: object = None) -> Body | None:
+    """Which body a value should be; None where that is not known, or the revision has no such method.
+
+    Args:
+        part: as `Body` has it, and so are the next two.
+        method: of the message.
+        rank: of the revision.
+        value: a result may say what kind of one it is.
+        request_params: those of the request that a result answers.
+    """
+    answer = _answer(method, rank, value, request_params) if part == "result" else "complete"
+    if answer is None:
+        return None
+    body = Body(part, method, rank, answer)
+    return body if _declaration(body) is not None else None
+
+
+def _answer(method: str, rank: int, value: object, request_params: object) -> Answer | None:
+    body = value if isinstance(value, dict) else {}
+    if rank >= MODERN:
+        if body.get("inputRequests") is not None and method in INTERIM:
+            return "input_required"  # it is meant so, whatever it says
+        kind = body.get("resultType", "complete")
+        kind = kind if isinstance(kind, str) else "complete"
+        return cast("Answer", kind) if kind in ("complete", "input_required") else None
+    if rank == TASKS:
+        asked = request_params.get("task") if isinstance(request_params, dict) else None
+        if isinstance(asked, dict) and method in _TASK_METHODS and "task" in body:
+            return "task"
+    return "complete"
+
+
+@cache
+def form_of(body: Body) -> Form:
+    """The form of a body that the revision has."""
+    declaration = _declaration(body)
+    form = None if declaration is None else _form(declaration, body.rank)
+    return form if form is not None else Object("", {}, frozenset())
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return cast("dict[str, Any]", orjson.loads(TABLE.read_bytes()))
+
+
+def _declaration(body: Body) -> Declaration | None:
+    row = _table()["bodies"].get(body.row)
+    return None if row is None else row[body.rank]
+
+
+# ---- forms from declarations
+
+_TYPES: Final[dict[str, type]] = {"string": str, "integer": int, "number": float, "boolean": bool}
+
+
+def _form(
+    declared: Declaration, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
+) -> Form | None:
+    """What is declared; None where anything goes."""
+    if isinstance(declared, str):
+        if declared == "any":
+            return None
+        if "/" in declared:
+            return _object(declared, rank)
+        return Json() if declared == "json" else Scalar(frozenset({_TYPES[declared]}), format_, low, high)
+    ((word, inner),) = declared.items()
+    if word == "any of":
+        return _form_of_arms(inner, rank)
+    if word == "choice":
+        return Choice(tuple(inner))
+    return List(_form(inner, rank)) if word == "array" else Map(_form(inner, rank))
+
+
+def _form_of_arms(arms: list[Declaration], rank: int) -> Form | None:
+    scalars = frozenset(_TYPES[arm] for arm in arms if isinstance(arm, str) and arm in _TYPES)
+    forms: list[Form] = [Scalar(scalars)] if scalars else []
+    has_objects = any(isinstance(arm, str) and "/" in arm for arm in arms)
+    for arm in arms:
+        if isinstance(arm, str):
+            is_absent = arm in _TYPES or rank < TYPES_SINCE.get(_name(arm), 0)
+        else:
+            is_absent = rank < LISTS_SINCE and has_objects and "array" in arm
+        form = None if is_absent else _form(arm, rank)
+        if form is not None:
+            forms.append(form)
+    return forms[0] if len(forms) == 1 and scalars else Alternatives(forms)
+
+
+def _name(key: str) -> str:
+    """The name of a type, of what the table calls it: both eras have most names."""
+    return key.partition("/")[2]
+
+
+def _object(type_: str, rank: int) -> Form:
+    name, members, required = _name(type_), {}, set[str]()
+    for member, declared in _table()["objects"][type_].items():
+        key = name, member
+        if rank < MEMBERS_SINCE.get(key, 0):
+            continue
+        must = "required" in declared or (key in REQUIRED and rank < MODERN)
+        low, high = declared.get("least", -inf), declared.get("most", inf)
+        form = None if key in ANYTHING else _form(declared["is"], rank, format_of(name, member), low, high)
+        is_nullable = form is None or isinstance(form, Json) or key in NULLABLE
+        is_elsewhere = (
+            rank >= MODERN and must and member in ELSEWHERE and (member != "_meta" or name.endswith("Params"))
+        )
+        plain = _ANY if form is None else form.plain
+        members[member] = Member(form, not must and not is_nullable, is_elsewhere, plain)
+        if must:
+            required.add(member)
+    return Object(name, members, frozenset(required))
+
+
+_ANY: Final = frozenset({str, int, float, bool, list, dict})

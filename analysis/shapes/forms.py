@@ -1,0 +1,451 @@
+"""Forms: what a body should be in one revision, to be looked along; `declarations.py` makes them.
+
+A form finds what the types themselves take although no schema does: null for an optional member, scalars of another
+type, URIs and base64 that are none, kinds of content that came later. Of a body that is all that it declares it says
+so, and then the types need not be asked. It looks at no more than `ELEMENTS` items, keeps no more than `MOST` problems,
+and quotes no value.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from copy import copy
+from math import inf
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from analysis.conversation.message import MISSING
+from analysis.protocol.json_pointer import step
+from analysis.shapes.since import REQUIRED, Kind
+
+ELEMENTS: Final = 10_000
+"""Items of arrays and maps that are looked at in one body."""
+MOST: Final = 20
+"""Problems told of one message."""
+Path: TypeAlias = "tuple[Any, str | int] | None"
+"""A place: the one around it, and the member or item. Made at every step down, so it must be cheap."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong."""
+
+    pointer: str
+    """Where, in the message: a JSON Pointer."""
+    text: str
+    """What, in words without values."""
+    kind: Kind = "shape"
+    """Which rule it is for; `shape` is what does not fit the schema."""
+
+
+# ---- the first pass
+
+
+class Look:
+    """What the first pass has found, and how far it may still go."""
+
+    def __init__(self, at: str) -> None:
+        self.at = at
+        self.left = ELEMENTS
+        self.has_json = False
+        """Whether there is JSON of any depth in a place that the types descend into."""
+        self.found: list[Problem] = []
+
+    def tell(self, path: Path, text: str, kind: Kind) -> None:
+        """Something is wrong at a place."""
+        if len(self.found) < MOST:
+            self.found.append(Problem(pointer_of(self.at, path), text, kind))
+
+
+class Budget:
+    """How many items a copy may still have."""
+
+    def __init__(self) -> None:
+        self.left = ELEMENTS
+
+
+class Form:
+    """What a value should be. A place where anything goes has None."""
+
+    words = "something else"
+    plain: frozenset[type] = frozenset()
+    """Types of which every value is right, so that nobody has to look."""
+
+    def proves(self, value: Any) -> bool:
+        """Whether all of a value is of the declared type, format and range, so that neither pass can refuse it."""
+        raise NotImplementedError
+
+    def look(self, value: Any, path: Path, look: Look) -> None:
+        """The first pass over a value."""
+
+    def cut(self, value: Any, _budget: Budget) -> Any:
+        """The declared part of a value, up to a number of items."""
+        return value
+
+    def is_meant(self, _step: str | int) -> bool:
+        """Whether mcp-types means this arm of a union by a step of a location."""
+        return False
+
+
+class Scalar(Form):
+    """A string, number or boolean, perhaps of a format."""
+
+    def __init__(
+        self, types: frozenset[type], format_: Kind | None = None, low: float = -inf, high: float = inf
+    ) -> None:
+        self.types, self.format, self.low, self.high = types, format_, low, high
+        self.exact = frozenset({*types, int}) if float in types else types
+        self.plain = frozenset() if format_ or (low, high) != (-inf, inf) else self.exact
+        self.words = _listed([_WORDS[type_] for type_ in _WORDS if type_ in types - {int if float in types else None}])
+
+    def proves(self, value: Any) -> bool:
+        type_ = type(value)
+        if type_ not in self.exact:
+            return False
+        return self._wrong(value) is None if type_ is str else self.low <= value <= self.high
+
+    def _wrong(self, value: str) -> str | None:
+        """What is wrong with a string of its format."""
+        if self.format is None:
+            return None
+        return _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
+
+    def look(self, value: Any, path: Path, look: Look) -> None:
+        type_ = type(value)
+        if type_ in self.exact:
+            text = self._wrong(value) if type_ is str else None
+            if text is not None and self.format is not None:
+                look.tell(path, f"{name_of(path)} {text}", self.format)
+            return
+        if _is_lax(value, type_, self.types):
+            look.tell(path, f"{name_of(path)} is {_WORDS.get(type_, 'a number')} and should be {self.words}", "scalar")
+
+    def is_meant(self, step: str | int) -> bool:
+        return isinstance(step, str) and not step.startswith(("list[", "dict["))
+
+
+class Choice(Form):
+    """One of some constants."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = frozenset(value for value in values if isinstance(value, str))
+        self.words = _listed([f'"{value}"' for value in values])
+
+    def proves(self, value: Any) -> bool:
+        return type(value) is str and value in self.values
+
+
+class Json(Form):
+    """Any JSON, of which mcp-types looks at every level: it gets null instead."""
+
+    def proves(self, value: Any) -> bool:
+        return value is not None
+
+    def look(self, value: Any, _path: Path, look: Look) -> None:
+        look.has_json = look.has_json or isinstance(value, dict | list)
+
+    def cut(self, _value: Any, _budget: Budget) -> Any:
+        return None
+
+
+class List(Form):
+    """An array of items of one form."""
+
+    words = "an array"
+
+    def __init__(self, item: Form | None) -> None:
+        self.item = item
+
+    def proves(self, value: Any) -> bool:
+        if type(value) is not list or len(value) > ELEMENTS:
+            return False
+        return self.item is None or _are_proved(self.item, value)
+
+    def look(self, value: Any, path: Path, look: Look) -> None:
+        if not isinstance(value, list):
+            return
+        if self.item is None:
+            look.left -= len(value)
+            return
+        plain = self.item.plain
+        for index, one in enumerate(value):
+            look.left -= 1
+            if look.left < 0:
+                return
+            if type(one) not in plain:
+                self.item.look(one, (path, index), look)
+
+    def cut(self, value: Any, budget: Budget) -> Any:
+        if not isinstance(value, list):
+            return value
+        kept = []
+        for one in value:
+            if budget.left <= 0:
+                break
+            budget.left -= 1
+            kept.append(one if self.item is None else self.item.cut(one, budget))
+        return kept
+
+    def is_meant(self, step: str | int) -> bool:
+        return isinstance(step, str) and step.startswith("list[")
+
+
+def _are_proved(form: Form, values: Iterable[Any]) -> bool:
+    plain = form.plain
+    for value in values:  # noqa: SIM110 - a generator for each of millions of lists costs more than what it does
+        if type(value) not in plain and not form.proves(value):
+            return False
+    return True
+
+
+class Map(Form):
+    """An object whose members have any names and one form."""
+
+    words = "an object"
+
+    def __init__(self, item: Form | None) -> None:
+        self.item = item
+
+    def proves(self, value: Any) -> bool:
+        if type(value) is not dict or len(value) > ELEMENTS:
+            return False
+        return self.item is None or _are_proved(self.item, value.values())
+
+    def look(self, value: Any, path: Path, look: Look) -> None:
+        if self.item is None or not isinstance(value, dict):
+            return
+        plain = self.item.plain
+        for name, one in value.items():
+            look.left -= 1
+            if look.left < 0:
+                return
+            if type(one) not in plain:
+                self.item.look(one, (path, name), look)
+
+    def cut(self, value: Any, budget: Budget) -> Any:
+        if self.item is None or not isinstance(value, dict):
+            return value
+        kept = {}
+        for name, one in value.items():
+            if budget.left <= 0:
+                break
+            budget.left -= 1
+            kept[name] = self.item.cut(one, budget)
+        return kept
+
+    def is_meant(self, step: str | int) -> bool:
+        return isinstance(step, str) and step.startswith("dict[")
+
+
+class Member(NamedTuple):
+    """A member that a revision declares."""
+
+    form: Form | None
+    is_optional: bool
+    """Whether it may be absent, and null is not one of its values."""
+    is_elsewhere: bool
+    """Whether rules of their own tell that it is missing."""
+    plain: frozenset[type]
+    """Types of which every value is right."""
+
+
+class Object(Form):
+    """An object with declared members; others may stand in it, and mean nothing."""
+
+    words = "an object"
+
+    def __init__(self, name: str, members: dict[str, Member], required: frozenset[str]) -> None:
+        self.name, self.members, self.required = name, members, required
+        self.ours = tuple(member for member in required if (name, member) in REQUIRED)
+        self.open = {name: (member.form, member.plain) for name, member in members.items() if member.form is not None}
+
+    def likeness(self, value: dict[str, Any]) -> float:
+        """How much of what this requires a value has, from 0 to 1."""
+        return sum(name in value for name in self.required) / (len(self.required) or 1)
+
+    def proves(self, value: Any) -> bool:
+        if type(value) is not dict or not self.required <= value.keys():
+            return False
+        open_ = self.open
+        for name, inner in value.items():
+            if name in open_:
+                form, plain = open_[name]
+                if type(inner) not in plain and not form.proves(inner):
+                    return False
+        return not self.ours or all(value[name] is not None for name in self.ours)
+
+    def sparing(self, name: str, known: frozenset[str]) -> "Object":
+        """The same, but for `proves`, which does not look at some members of the member `name`: they are right."""
+        form, plain = self.open.get(name, (None, frozenset()))
+        if not isinstance(form, Object):
+            return self
+        inner, outer = copy(form), copy(self)
+        inner.open = {name: one for name, one in form.open.items() if name not in known}
+        outer.open = {**self.open, name: (inner, plain)}
+        return outer
+
+    def look(self, value: Any, path: Path, look: Look) -> None:
+        if not isinstance(value, dict):
+            return
+        members = self.members
+        for name, inner in value.items():
+            member = members.get(name)
+            if member is None or type(inner) in member.plain:
+                continue
+            if inner is None:
+                if member.is_optional:
+                    look.tell((path, name), f"{name} is null: leave it out", "null")
+                elif isinstance(member.form, Alternatives):
+                    member.form.look(None, (path, name), look)
+            elif member.form is not None:
+                member.form.look(inner, (path, name), look)
+        for name in self.ours:
+            if value.get(name) is None:
+                look.tell((path, name), f"{name} is missing", "shape")
+
+    def cut(self, value: Any, budget: Budget) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: value[name] if member.form is None else member.form.cut(value[name], budget)
+            for name, member in self.members.items()
+            if name in value
+        }
+
+    def is_meant(self, step: str | int) -> bool:
+        return step == self.name
+
+
+class Alternatives(Form):
+    """One of several; which, is told by a member with a constant, else by what is there."""
+
+    def __init__(self, arms: list[Form]) -> None:
+        self.objects = [arm for arm in arms if isinstance(arm, Object)]
+        self.map = next((arm for arm in arms if isinstance(arm, Map)), None)
+        self.list = next((arm for arm in arms if isinstance(arm, List)), None)
+        self.scalar = next((arm for arm in arms if isinstance(arm, Scalar)), None)
+        self.tag = next((tag for tag in ("type", "method", "mode") if self._tells(tag)), None)
+        self.untagged = next((arm for arm in self.objects if self.tag not in arm.required), None)
+        self.tagged = {value: arm for arm in self.objects for value in self._constants(arm)}
+        self.has_both = any(arm.name == "TextResourceContents" for arm in self.objects)
+        self.words = _listed([*dict.fromkeys(arm.words for arm in arms)])
+
+    def _tells(self, tag: str) -> bool:
+        forms = [arm.members[tag].form if tag in arm.members else None for arm in self.objects]
+        return bool(forms) and all(isinstance(form, Choice) for form in forms)
+
+    def _constants(self, arm: Object) -> frozenset[str]:
+        form = arm.members[self.tag].form if self.tag is not None else None
+        return form.values if isinstance(form, Choice) else frozenset()
+
+    def pick(self, value: Any) -> Form | None:
+        """The arm that a value is meant to be; None where it fits none."""
+        if isinstance(value, list):
+            return self.list
+        if not isinstance(value, dict):
+            return self.scalar
+        if not self.objects:
+            return self.map
+        if self.tag is None:
+            return max(self.objects, key=lambda arm: arm.likeness(value))
+        tag = value.get(self.tag, MISSING)
+        if tag is MISSING:
+            return self.untagged
+        return self.tagged.get(tag) if isinstance(tag, str) else None
+
+    def proves(self, value: Any) -> bool:
+        arm = self.pick(value)
+        if arm is None or not arm.proves(value):
+            return False
+        return not self.has_both or value.get("text") is None or value.get("blob") is None
+
+    def look(self, value: Any, path: Path, look: Look) -> None:
+        arm = self.pick(value)
+        if arm is not None:
+            arm.look(value, path, look)
+            if self.has_both and value.get("text") is not None and value.get("blob") is not None:
+                look.tell(path, "a content has both text and blob", "both")
+        elif not isinstance(value, dict) or self.tag is None:
+            look.tell(path, f"{name_of(path)} should be {self.words}", "shape")
+        elif self.tag in value:
+            known = _listed([f'"{one}"' for one in self.tagged])
+            look.tell((path, self.tag), f"{self.tag} should be {known}", "shape")
+        else:
+            look.tell((path, self.tag), f"{self.tag} is missing", "shape")
+
+    def cut(self, value: Any, budget: Budget) -> Any:
+        arm = self.pick(value)
+        return None if arm is None else arm.cut(value, budget)
+
+
+# ---- words and scalars
+
+_WORDS: Final[dict[Any, str]] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
+_NUMBER: Final = re.compile(r"\s*[+-]?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?\s*", re.ASCII).fullmatch
+_BOOLEANS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0"})
+_LONGEST_NUMBER: Final = 100
+_LONGEST_STEP: Final = 60
+
+
+def _is_lax(value: Any, type_: type, wanted: frozenset[type]) -> bool:
+    """Whether a lenient parser takes a scalar for one of another type."""
+    wants_number = int in wanted or float in wanted
+    if type_ is bool:
+        return wants_number
+    if type_ is str:
+        if len(value) > _LONGEST_NUMBER:
+            return False
+        return (wants_number and _NUMBER(value) is not None) or (bool in wanted and value.lower() in _BOOLEANS)
+    return isinstance(value, int | float) and bool in wanted and value in (0, 1)
+
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII).match
+_OUTSIDE: Final = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|%(?![0-9A-Fa-f]{2})", re.ASCII).search
+
+
+def _wrong_uri(value: str) -> str | None:
+    if _SCHEME(value) is None:
+        return "is no absolute URI: it has no scheme"
+    return None if _OUTSIDE(value) is None else "is no URI: it has characters that are to be percent-encoded"
+
+
+_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def _wrong_base64(value: str) -> str | None:
+    raw = value.encode("utf-8", "surrogatepass")
+    if not raw:
+        return None
+    rest = raw.translate(None, _ALPHABET)
+    if rest == raw[len(raw) - len(rest) :] and rest in (b"", b"=", b"=="):
+        return None if len(raw) % 4 == 0 else "is base64 of a wrong length"
+    odd = set(rest) - {0x3D}
+    if odd and odd <= set(b" \t\r\n"):
+        return "is base64 with white space in it"
+    if odd and odd <= set(b"-_"):
+        return "is base64 in the alphabet for URLs"
+    return "is not base64"
+
+
+def _listed(words: list[str]) -> str:
+    *rest, last = words or ["something else"]
+    return f"{', '.join(rest)} or {last}" if rest else str(last)
+
+
+def name_of(path: Path) -> str:
+    """What stands at a place, in a word: the name of the member, where a schema gave it."""
+    if path is None:
+        return "the body"
+    name = path[1]
+    return name if isinstance(name, str) and len(name) <= _LONGEST_STEP else "an item"
+
+
+def _steps(path: Path) -> Iterator[str]:
+    while path is not None:
+        path, inner = path
+        text = str(inner)
+        if len(text) > _LONGEST_STEP:
+            text = f"{text[: _LONGEST_STEP - 1]}…"
+        yield step(text)
+
+
+def pointer_of(at: str, path: Path) -> str:
+    """The JSON Pointer (RFC 6901) of a place in the params or the result."""
+    return "/".join(["", at, *reversed([*_steps(path)])])

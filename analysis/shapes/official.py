@@ -1,0 +1,193 @@
+"""Official: the types of mcp-types, and which of them each body has.
+
+They judge what the forms cannot prove (`shapes.py`), and the forms are made from their declarations:
+
+    python -m analysis.shapes.official analysis/shapes/declarations.json
+
+writes them down anew. Importing this module takes half a second.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+import orjson
+from mcp_types import methods
+from pydantic import Field, TypeAdapter, create_model
+
+from analysis.protocol.revisions import MODERN, REVISIONS
+from analysis.shapes.declarations import INTERIM, TASKS, Body, Declaration, Part
+
+
+def validator(body: Body) -> Callable[..., object]:
+    """What raises ValueError, with `errors()` as pydantic has them, for a value that the types refuse."""
+    return TypeAdapter(type_of(body)).validator.validate_python
+
+
+@cache
+def type_of(body: Body) -> Any:
+    """The type of a body; None where the revision has no such method, or no such answer to it."""
+    if body.part != "result":
+        return _params(body.part, body.method, body.rank)
+    if body.rank >= MODERN:
+        return _modern_result(body)
+    if body.answer == "task":
+        return _tasks()["result", "task"] if body.rank == TASKS else None
+    return _handshake_result(body.method, body.rank) if body.answer == "complete" else None
+
+
+def _params(part: Part, method: str, rank: int) -> Any:
+    maps = (
+        (methods.CLIENT_NOTIFICATIONS, methods.SERVER_NOTIFICATIONS)
+        if part == "notification"
+        else (methods.CLIENT_REQUESTS, methods.SERVER_REQUESTS)
+    )
+    for known in maps:
+        model = known.get((method, REVISIONS[rank]))
+        if model is not None:
+            arms = _arms(model.model_fields["params"].annotation)
+            if method == "elicitation/create" and rank < TASKS:
+                return next(arm for arm in arms if arm.__name__ == "ElicitRequestFormParams")
+            return arms[0] if len(arms) == 1 else Union[tuple(arms)]  # noqa: UP007 - of a computed tuple
+    return _tasks().get((part, method)) if rank == TASKS else None
+
+
+def _modern_result(body: Body) -> Any:
+    arms = _arms(methods.SERVER_RESULTS.get((body.method, REVISIONS[body.rank])))
+    if len(arms) < 2:
+        return arms[0] if arms and body.answer == "complete" else None
+    is_interim = body.answer == "input_required"
+    return next((arm for arm in arms if (arm.__name__ == "InputRequiredResult") is is_interim), None)
+
+
+def _handshake_result(method: str, rank: int) -> Any:
+    key = method, REVISIONS[rank]
+    own = _tasks().get(("result", method)) if rank == TASKS else None
+    return methods.SERVER_RESULTS.get(key) or methods.CLIENT_RESULTS.get(key) or own
+
+
+@cache
+def _tasks() -> dict[tuple[str, str], Any]:
+    """The types of tasks in 2025-11-25, which mcp-types leaves out."""
+    make: Any = create_model
+    status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+    meta = {"meta": (dict[str, Any] | None, Field(default=None, alias="_meta"))}
+    task = {
+        "taskId": (str, ...),
+        "status": (status, ...),
+        "statusMessage": (str | None, None),
+        "createdAt": (str, ...),
+        "lastUpdatedAt": (str, ...),
+        "ttl": (int | None, ...),
+        "pollInterval": (int | None, None),
+    }
+    one: Any = make("Task", **task)
+    named = make("TaskParams", taskId=(str, ...), **meta)
+    state = make("TaskState", **task, **meta)
+    page = make("ListTasksParams", cursor=(str | None, None), **meta)
+    listed = make("ListTasksResult", tasks=(list[one], ...), nextCursor=(str | None, None), **meta)
+    return {
+        ("params", "tasks/get"): named,
+        ("params", "tasks/result"): named,
+        ("params", "tasks/cancel"): named,
+        ("params", "tasks/list"): page,
+        ("result", "tasks/get"): state,
+        ("result", "tasks/cancel"): state,
+        ("result", "tasks/list"): listed,
+        ("result", "task"): make("CreateTaskResult", task=(one, ...), **meta),
+        ("notification", "notifications/tasks/status"): state,
+    }
+
+
+# ---- the table
+
+
+def table() -> dict[str, Any]:
+    """What `declarations.json` holds: of each body its declaration in each revision, and the objects that they name."""
+    objects: dict[str, dict[str, Any]] = {}
+    known: dict[str, Any] = {}
+    bodies: dict[str, list[Declaration | None]] = {}
+    for body in _bodies():
+        type_ = type_of(body)
+        if type_ is not None:
+            row = bodies.setdefault(body.row, [None] * len(REVISIONS))
+            row[body.rank] = _declared(type_, "modern" if body.rank >= MODERN else "handshake", objects, known)
+    return {
+        "mcp-types": version("mcp-types"),
+        "bodies": dict(sorted(bodies.items())),
+        "objects": dict(sorted(objects.items())),
+    }
+
+
+def _bodies() -> list[Body]:
+    names: dict[Part, set[str]] = {
+        "params": {method for method, _ in (*methods.CLIENT_REQUESTS, *methods.SERVER_REQUESTS)},
+        "notification": {method for method, _ in (*methods.CLIENT_NOTIFICATIONS, *methods.SERVER_NOTIFICATIONS)},
+        "result": {method for method, _ in (*methods.SERVER_RESULTS, *methods.CLIENT_RESULTS)},
+    }
+    names["params"] |= {method for part, method in _tasks() if part == "params"}
+    names["notification"] |= {method for part, method in _tasks() if part == "notification"}
+    names["result"] |= {method for part, method in _tasks() if part == "result" and method != "task"}
+    ranks = range(len(REVISIONS))
+    found = [Body(part, method, rank) for part, all_ in names.items() for method in all_ for rank in ranks]
+    found += [Body("result", method, MODERN, "input_required") for method in INTERIM]
+    return found + [Body("result", method, TASKS, "task") for method in names["result"]]
+
+
+_WORDS: Final[dict[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean", Any: "any"}
+
+
+def _arms(annotation: Any) -> list[Any]:
+    """The types that an annotation admits, null left out."""
+    if annotation is None:
+        return []
+    if get_origin(annotation) in (Union, UnionType):
+        return [arm for arm in get_args(annotation) if arm is not type(None)]
+    return [annotation]
+
+
+def _declared(annotation: Any, era: str, objects: dict[str, dict[str, Any]], known: dict[str, Any]) -> Declaration:
+    arms = _arms(annotation)
+    if Any in arms:
+        return "any"
+    if len(arms) > 1:
+        return {"any of": [_declared(arm, era, objects, known) for arm in arms]}
+    (arm,) = arms
+    origin = get_origin(arm)
+    if origin is Literal:
+        return {"choice": [*get_args(arm)]}
+    if arm in _WORDS:
+        return _WORDS[arm]
+    if origin is list:
+        return {"array": _declared(get_args(arm)[0], era, objects, known)}
+    if origin is dict:
+        return {"map": _declared(get_args(arm)[1], era, objects, known)}
+    if not hasattr(arm, "model_fields"):
+        return "json"
+    key = f"{era}/{arm.__name__}"
+    if known.setdefault(key, arm) is not arm:
+        raise ValueError(f"two types are called {key}")
+    if key not in objects:
+        objects[key] = members = {}
+        for name, field in arm.model_fields.items():
+            members[field.alias or name] = {
+                "is": _declared(field.annotation, era, objects, known),
+                **({"required": True} if field.is_required() else {}),
+                **_range(field.metadata),
+            }
+    return key
+
+
+def _range(metadata: list[Any]) -> dict[str, float]:
+    """The least and the greatest number that a declaration allows; of how long a list may be, a rule tells."""
+    lows = [one.ge for one in metadata if hasattr(one, "ge")]
+    highs = [one.le for one in metadata if hasattr(one, "le")]
+    return {**({"least": max(lows)} if lows else {}), **({"most": min(highs)} if highs else {})}
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_bytes(orjson.dumps(table(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

@@ -1,0 +1,235 @@
+"""Filling: the files of the cache that are wanting, made side by side, one process for each processor.
+
+To load a capture keeps one core busy, and captures have nothing to do with each other. Workers are processes of their
+own, told on stdin what to make and answering on stdout, a line of JSON each; they end with us, as their stdin ends, or
+when they are through with what they were making. One that dies costs nothing but time: its capture, and all that nobody
+took, are left for whoever asked.
+"""
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from analysis.store import cache
+from captures.errors import CaptureError
+
+WORTH: Final = 16 << 20
+"""Bytes of captures that are worth a second process: it takes a third of a second to start, and loads 6 MB in that."""
+SHARE: Final = 128_000_000
+"""Bytes that DuckDB has in each of several processes at least; where there are fewer, so are the processes."""
+
+_BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.store.cache_workers import main; main()"
+_STEP: Final = 1 << 20
+"""Bytes of a capture between two words about progress."""
+
+
+class Task(NamedTuple):
+    """A file to make."""
+
+    path: Path
+    """The capture."""
+    id: str
+    """What its rows have in the column `capture`."""
+    size: int
+    """Its bytes."""
+
+
+class Made(NamedTuple):
+    """What became of it."""
+
+    task: Task
+    file: Path | None
+    """None where the cache has no room for it, or it cannot be read."""
+    refused: str | None
+    """Why it cannot be read."""
+
+
+def held(memory: int, processes: int = 1) -> int:
+    """Bytes that DuckDB may hold in each process that makes files.
+
+    Half of what there is, as DuckDB takes more than its limit while it writes, and rows wait beside it.
+
+    Args:
+        memory: bytes for all of them.
+        processes: how many make files at once.
+    """
+    return min(cache.MEMORY, memory // 2 // processes)
+
+
+def processes(tasks: list[Task], memory: int) -> int:
+    """How many processes are worth starting: none where one alone is as quick, or takes all the memory.
+
+    Args:
+        tasks: what to make.
+        memory: bytes for all of them.
+    """
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    worth = sum(task.size for task in tasks) // WORTH + 1
+    count = min(usable, len(tasks), worth, memory // 2 // SHARE)
+    return count if count > 1 else 0
+
+
+def fill(
+    tasks: Iterable[Task],
+    count: int,
+    *,
+    findings: bool,
+    keep: Iterable[Path],
+    told: Callable[[int], None],
+    memory: int,
+) -> Iterator[Made]:
+    """Make files by several processes.
+
+    Args:
+        tasks: what to make.
+        count: how many processes.
+        findings: whether to run the checker, too.
+        keep: files that are about to be used, and stay when room is made.
+        told: is told how many bytes of all tasks have been read.
+        memory: bytes that DuckDB may hold in each process.
+
+    Yields:
+        What was made, as it is; nothing about a task whose worker died.
+    """
+    # The largest first, so that none of them is still under way when all others are done.
+    left = sorted(tasks, key=lambda task: task.size)
+    stay = [os.fspath(path) for path in keep]
+    done = 0
+    with _Crew(count) as crew:
+        for worker in crew.workers:
+            worker.give(left.pop() if left else None, findings=findings, keep=stay, memory=memory)
+        for worker, message in crew.messages():
+            if "read" in message:
+                worker.read = int(message["read"])
+            elif worker.task is not None:
+                done, worker.read = done + worker.task.size, 0
+                file = None if message["made"] is None else Path(message["made"])
+                yield Made(worker.task, file, message["refused"])
+                worker.give(left.pop() if left else None, findings=findings, keep=stay, memory=memory)
+            told(done + sum(worker.read for worker in crew.workers))
+
+
+class _Worker:
+    """One process."""
+
+    def __init__(self) -> None:
+        places = [str(Path(__file__).parents[2]), *(os.path.abspath(place) for place in sys.path if place)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, *dict.fromkeys(places)],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for us
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._stdin, self.stdout = self.process.stdin, self.process.stdout
+        self._heard = b""
+        self.task: Task | None = None
+        """What it is making."""
+        self.read = 0
+        """How many bytes of that it has read."""
+
+    def give(self, task: Task | None, **how: object) -> None:
+        """Have it make a file; None where there is no more to do."""
+        self.task = task
+        with suppress(OSError):  # it is dead, which its stdout tells
+            if task is None:
+                self._stdin.close()
+            else:
+                asked = {"path": os.path.abspath(task.path), "id": task.id, **how}
+                self._stdin.write(json.dumps(asked).encode() + b"\n")
+
+    def heard(self) -> list[dict[str, Any]] | None:
+        """What it has said; None where it has ended."""
+        data = os.read(self.stdout.fileno(), 1 << 16)
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        return [json.loads(line) for line in lines] if data else None
+
+
+class _Crew:
+    """Several workers; use it with `with`, and none is left."""
+
+    def __init__(self, count: int) -> None:
+        self.workers: list[_Worker] = []
+        self._count = count
+
+    def __enter__(self) -> Self:
+        try:
+            for _ in range(self._count):
+                self.workers.append(_Worker())
+        except OSError:
+            pass  # those that could be started do the work
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.process.kill()
+            with worker.process:  # closes its pipes, and waits for it
+                pass
+
+    def messages(self) -> Iterator[tuple[_Worker, dict[str, Any]]]:
+        """What the workers say, until all have ended."""
+        with selectors.DefaultSelector() as selector:
+            for worker in self.workers:
+                selector.register(worker.stdout, selectors.EVENT_READ, worker)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    heard = key.data.heard()
+                    if heard is None:
+                        key.data.task, key.data.read = None, 0
+                        selector.unregister(key.fileobj)
+                    for message in heard or ():
+                        yield key.data, message
+
+
+def main() -> None:
+    """A worker: make what stdin names until it ends."""
+    # What `python -c` runs DuckDB takes for a prompt: while a statement is slow, it draws a bar on stdout.
+    answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        for line in sys.stdin.buffer:
+            asked = json.loads(line)
+            progress = _Progress(answers)
+            made, refused = None, None
+            try:
+                made = cache.store(
+                    Path(asked["path"]),
+                    asked["id"],
+                    findings=asked["findings"],
+                    keep=[Path(one) for one in asked["keep"]],
+                    progress=progress.tell,
+                    memory=asked["memory"],
+                )
+            except CaptureError as error:
+                refused = str(error)
+            _say(answers, made=made and os.fspath(made), refused=refused)
+    except BrokenPipeError:
+        os._exit(0)  # nobody wants it any more
+
+
+class _Progress:
+    """Tells how far a worker is, once a megabyte."""
+
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
+        self._next = _STEP
+
+    def tell(self, read: int) -> None:
+        if read >= self._next:
+            self._next = read + _STEP
+            _say(self._answers, read=read)
+
+
+def _say(answers: int, **message: object) -> None:
+    left = json.dumps(message).encode() + b"\n"
+    while left:
+        left = left[os.write(answers, left) :]

@@ -1,0 +1,108 @@
+"""Account: what the table `captures` tells of a capture: whose it is, how it ended, what was lost of it."""
+
+import shlex
+import time
+
+from analysis.conversation.fold import Fold
+from analysis.store.tables import Row
+from analysis.store.values import integer, text
+from captures.reader import Capture
+from captures.record import Record
+
+
+class Account:
+    """What a load counts beside what the fold knows."""
+
+    def __init__(self) -> None:
+        """Nothing was read yet."""
+        self.frames = self.bytes = self.damage = 0
+        self.lost = 0
+        """Records known to be lost, but for numbers that no record has."""
+        self.records = 0
+        self.last = -1
+        """Number of the last record."""
+        self.last_ns = 0
+        self._first = 0
+        self._spawned_ns: int | None = None
+        self._ended: Record | None = None
+        self._close: Record | None = None
+
+    def catch_up(self, expected: int, last_ns: int) -> None:
+        """Count the frames that came in order since the last record that was counted.
+
+        Args:
+            expected: the number that the next record should have.
+            last_ns: the stamp of the last one.
+        """
+        self.records += expected - 1 - self.last
+        self.last, self.last_ns = expected - 1, last_ns
+
+    def note(self, record: Record) -> None:
+        """Count a record."""
+        members = record.members
+        if self.last < 0:
+            segment = members.get("segment") if record.rec == "header" else None
+            # The ring has dropped what was before.
+            self._first = record.seq if type(segment) is int and segment > 1 else 0
+        if record.seq > self.last:
+            self.records += 1
+            self.last = record.seq
+        self.last_ns = max(self.last_ns, record.t_ns)
+        if record.rec == "process":
+            if members.get("event") == "spawned" and self._spawned_ns is None:
+                self._spawned_ns = record.t_ns
+            elif members.get("event") == "ended":
+                self._ended = record
+        elif record.rec == "close" and members.get("ending") != "segment":
+            self._close = record
+        elif record.rec == "gap" and members.get("reason") == "damage":
+            self.lost += 1  # it stands in the place of a lost record
+        elif record.rec == "header" and members.get("substitute") is True:
+            self.lost += 1
+
+    def row(self, capture: Capture, fold: Fold, *, is_growing: bool) -> Row:
+        """The row of the capture."""
+        header = capture.header.members
+        ended = self._ended.members if self._ended is not None else {}
+        close = self._close.members if self._close is not None else {}
+        host_pid, host = _host(header.get("parents"))
+        status = integer(ended.get("status", close.get("status")))
+        return (
+            text(header.get("name")),
+            text(str(capture.path.resolve()), None),
+            text(header.get("transport")),
+            _command(header.get("argv")),
+            text(header.get("upstream"), 4096),
+            integer(header.get("format")),
+            text(header.get("tool")),
+            integer(max(self.last_ns, time.time_ns() - fold.wall_ns) if is_growing and fold.wall_ns else self.last_ns),
+            header.get("observed_start") is True,
+            host_pid,
+            host,
+            integer(self._spawned_ns),
+            None if self._ended is None else integer(self._ended.t_ns),
+            text(fold.ending),
+            status if status is not None and abs(status) < 2**31 else None,
+            text(ended.get("signal", close.get("signal"))),
+            is_growing,
+            self.frames,
+            self.bytes,
+            fold.routing.count,
+            self.lost + max(0, self.last + 1 - self._first - self.records),
+            fold.unjudged,
+            self.damage,
+            sum(one.times for one in fold.forgotten),
+        )
+
+
+def _host(parents: object) -> tuple[int | None, str | None]:
+    """The program that started the recorder."""
+    first = parents[0] if isinstance(parents, list) and parents else None
+    return (integer(first.get("pid")), text(first.get("exe"))) if isinstance(first, dict) else (None, None)
+
+
+def _command(argv: object) -> str | None:
+    """What was run, as a shell would take it."""
+    if not isinstance(argv, list):
+        return None
+    return text(shlex.join([word for word in argv if isinstance(word, str)]), 4096)

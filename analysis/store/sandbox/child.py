@@ -1,0 +1,294 @@
+"""The child of the jail: a connection that has the captures and can reach nothing else.
+
+`open.prepare` attaches and loads; then DuckDB locks itself by its own settings, and the kernel by its limits: no new
+descriptor, no byte into a file, no more memory than granted, no endless use of processors. Without the settings the
+kernel's limits still keep every file as it is and unread, and the other way round. The settings were attacked one by
+one, and only these held, in this order.
+"""
+
+import os
+import re
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final, NoReturn
+
+import duckdb
+import orjson
+
+from analysis.store.open import Source, prepare
+from analysis.store.sandbox.protocol import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders, read, write
+
+THREADS: Final = 4
+BATCH: Final = 256 << 10
+"""Bytes of rows in one message, but for a row that is larger by itself."""
+ROWS: Final = 2048
+"""Rows in one message."""
+TEXT_LIMIT: Final = 4000
+"""Characters of an error; some repeat the statement."""
+NEAREST: Final = 3
+"""Names that are offered for one that is not known."""
+
+_LONGEST_MS: Final = 3_600_000
+_OVERHEAD: Final = 1 << 30
+"""Address space of the process itself where the system does not tell; on Linux 800 MB, most of it never touched."""
+_REPORT: Final = 1 << 20
+"""Bytes between two messages about progress."""
+
+
+def main() -> NoReturn:
+    """Take the sources from stdin, lock up, answer what is asked until stdin ends."""
+    # Nothing that DuckDB prints may look like an answer, and no SQL can read what is asked.
+    requests, answers, nowhere = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(nowhere, fd)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    setup = read(requests)
+    if setup is not None:
+        try:
+            child = Child(setup, answers)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the parent is to hear of it
+            _reply(answers, {"error": _told(error)})
+            os._exit(1)
+        child.serve(requests)
+    os._exit(0)
+
+
+class Child:
+    """A locked connection and the two pipes."""
+
+    def __init__(self, setup: dict[str, Any], answers: int) -> None:
+        """Load, attach, lock."""
+        self._answers = answers
+        self._memory: int = setup["memory"]
+        self._by_resident: bool = setup["by_resident"]
+        self._processor_s = int(setup["timeout_s"] * THREADS) + 10
+        self._asked: SimpleQueue[str] = SimpleQueue()
+        self._told_of = 0
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_FSIZE, 0)
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "allow_community_extensions": False,
+                "allow_persistent_secrets": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "memory_limit": f"{self._memory // 1000}KB",
+                "python_enable_replacements": False,
+                "temp_directory": "",
+                "threads": min(THREADS, os.cpu_count() or 1),
+            },
+        )
+        self._connection.execute("set timezone = 'UTC'")
+        found = [Source(_path(path), id_, database and _path(database)) for path, id_, database in setup["sources"]]
+        refused = prepare(self._connection, found, findings=setup["findings"], progress=self._report)
+        self._refused = [
+            [os.fsencode(path).hex(), str(error).encode("utf-8", "backslashreplace").decode()]
+            for path, error in refused
+        ]
+        _lock(self._connection)
+        if self._by_resident:
+            self._most = _resident() + self._memory
+        else:
+            _limit(resource.RLIMIT_AS, _address_space() + self._memory)
+        # Descriptors that are open stay open, and there can be no other: no file, no socket, no pipe.
+        _limit(resource.RLIMIT_NOFILE, 0)
+
+    def serve(self, requests: int) -> NoReturn:
+        """Answer until stdin ends."""
+        Thread(target=self._listen, args=(requests,), daemon=True).start()
+        if self._by_resident:
+            Thread(target=self._watch, daemon=True).start()
+        _reply(self._answers, {"ready": self._refused})
+        while True:
+            sql = self._asked.get()
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + self._processor_s, for_good=False)
+            try:
+                self._answer(sql)
+                _reply(self._answers, {"done": True})
+            except Exception as error:  # noqa: BLE001 - whatever a statement makes DuckDB raise is an answer
+                _reply(self._answers, {"error": {**_told(error), "nearest": self._nearest(error)}})
+
+    def _listen(self, requests: int) -> None:
+        """Hear requests while a query runs. The end of stdin is the end of us, whatever runs."""
+        while (request := read(requests)) is not None:
+            if "sql" in request:
+                self._asked.put(request["sql"])
+            else:
+                self._connection.interrupt()
+        os._exit(0)
+
+    def _watch(self) -> None:
+        while _resident() <= self._most:
+            time.sleep(0.05)
+        os._exit(OVER_MEMORY)
+
+    def _report(self, done: int, total: int) -> None:
+        if done - self._told_of >= _REPORT:
+            self._told_of = done
+            _reply(self._answers, {"progress": [done, total]})
+
+    def _answer(self, sql: str) -> None:
+        statements = self._connection.extract_statements(sql)
+        if not statements:
+            raise QueryError("empty", "there is no SQL to run")
+        for statement in statements[:-1]:
+            self._connection.execute(statement)
+        columns, cursor = self._run(statements[-1])
+        _reply(self._answers, {"columns": [list(column) for column in columns]})
+        if columns:
+            for batch in _batches(cursor, encoders(columns)):
+                write(self._answers, b'{"rows":[' + b",".join(batch) + b"]}")
+
+    def _run(self, statement: duckdb.Statement) -> tuple[list[Column], duckdb.DuckDBPyConnection]:
+        """Start a statement: its columns, and where to fetch its rows.
+
+        Python's times have no nanoseconds, and those with a zone need a package of their own. So DuckDB writes such
+        columns as text, by a SELECT around the statement. What cannot stand in one runs as it is.
+        """
+        connection, text = self._connection, _bare(statement.query)
+        if str(statement.type).endswith(".SELECT"):
+            try:
+                columns = [Column(row[0], row[1]) for row in connection.execute(f"describe {text}").fetchall()]
+                around = _around(text, columns)
+                if around is not None:
+                    return columns, connection.execute(around)
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error:
+                # Run as it is, it says what is wrong with it in its own words.
+                pass
+        cursor = connection.execute(statement)
+        return [Column(column[0], str(column[1])) for column in cursor.description or ()], cursor
+
+    def _nearest(self, error: Exception) -> list[str]:
+        """Names of ours near to the one that an error is about: DuckDB's own guesses favour its system tables."""
+        missing = _MISSING.search(str(error)[:TEXT_LIMIT])
+        if missing is None:
+            return []
+        try:
+            names = self._connection.execute(_NAMES).fetchall()
+        except (duckdb.Error, MemoryError):
+            return []
+        column = missing["column"] or missing["member"]
+        near_to = (column or missing["relation"]).rpartition(".")[2].lower()
+        own = dict.fromkeys(str(row[1 if column else 0]).lower() for row in names)
+        return get_close_matches(near_to, own, NEAREST, 0.65)
+
+
+_MISSING: Final = re.compile(
+    r'Referenced (?:update )?column "?(?P<column>[^"\s]+)|does not have a column named "(?P<member>[^"]+)"'
+    r'|(?:Table|View)(?: Function)? with name "?(?P<relation>[^"\s]+)'
+)
+_NAMES: Final = """
+select table_name, column_name from duckdb_columns() where not internal and database_name in ('memory', 'temp')
+"""
+
+
+def _lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Take away all that SQL could reach. The order matters: each setting would be refused after the next."""
+    # The parent's clock is stricter. This one also counts the time in which nobody fetches rows.
+    connection.execute(f"set max_execution_time = {_LONGEST_MS}")
+    connection.execute("set enable_external_access = false")
+    # A file that is attached stays on DuckDB's list of those allowed, and could be attached again to be written.
+    connection.execute("set disabled_filesystems = 'LocalFileSystem'")
+    connection.execute("set lock_configuration = true")
+
+
+def _limit(which: int, wanted: int, *, for_good: bool = True) -> None:
+    """Lower a limit of the kernel, or one that was lower all along stays."""
+    most = resource.getrlimit(which)[1]
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    resource.setrlimit(which, (wanted, wanted if for_good else most))
+
+
+def _address_space() -> int:
+    """Bytes of address space that we take."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except (OSError, ValueError):
+        return _OVERHEAD
+
+
+def _resident() -> int:
+    """The most memory that we ever took."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most << 10
+
+
+def _bare(text: str) -> str:
+    """A statement without the comments and semicolons behind it."""
+    raw = text.encode()
+    end = len(raw)
+    for offset, kind in reversed(duckdb.tokenize(text)):
+        if kind != duckdb.token_type.comment and raw[offset : offset + 1] != b";":
+            break
+        end = offset
+    return raw[:end].decode()
+
+
+def _around(text: str, columns: list[Column]) -> str | None:
+    """A statement that gives the rows of another with times and nested values as text; None where there are none."""
+    casts = {"time": "{}::varchar", "json": "to_json({})::varchar"}
+    names = [f"c{number}" for number in range(len(columns))]
+    given = [
+        name if column.type == "JSON" else casts.get(column.kind, "{}").format(name)
+        for name, column in zip(names, columns, strict=True)
+    ]
+    if given == names:
+        return None
+    return f"select {', '.join(given)} from (\n{text}\n) as _answer({', '.join(names)})"  # noqa: S608 - foreign it is
+
+
+def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], Cells]]) -> Iterator[list[bytes]]:
+    """The rows as JSON, so many at a time as make a message, and hardly more fetched at once than that."""
+    count = 1
+    while rows := cursor.fetchmany(count):
+        batch: list[bytes] = []
+        size = total = 0
+        cells = [to(column) for to, column in zip(encode, zip(*rows, strict=True), strict=True)]
+        for row in zip(*cells, strict=True):
+            line = orjson.dumps(row)
+            if len(line) > ROW_LIMIT:
+                what = f"a row of more than {ROW_LIMIT >> 20} MiB; take a part of it, as with left(text, 1000)"
+                raise QueryError("row size", what)
+            if batch and size + len(line) > BATCH:
+                yield batch
+                batch, size = [], 0
+            batch.append(line)
+            size, total = size + len(line), total + len(line)
+        yield batch
+        count = max(1, min(ROWS, BATCH * len(rows) // total))
+
+
+def _told(error: Exception) -> dict[str, Any]:
+    """An error in words."""
+    if isinstance(error, QueryError):
+        return {"kind": error.kind, "text": str(error)}
+    name = "OutOfMemory" if isinstance(error, MemoryError) else type(error).__name__.removesuffix("Exception")
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    kind = {"out of memory": "memory", "interrupt": "interrupted"}.get(kind, kind)
+    text = str(error)[:TEXT_LIMIT]
+    if isinstance(error, ValueError) and "StatementType" in text:
+        # CONNECT: the library has no name for its kind, and refuses it before it runs.
+        return {"kind": "permission", "text": "this kind of statement is not for queries"}
+    return {"kind": kind, "text": text}
+
+
+def _path(digits: str) -> Path:
+    return Path(os.fsdecode(bytes.fromhex(digits)))
+
+
+def _reply(fd: int, message: dict[str, Any]) -> None:
+    write(fd, orjson.dumps(message))

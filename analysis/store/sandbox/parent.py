@@ -1,0 +1,325 @@
+"""SQL of anybody → rows, from a process that can do nothing else.
+
+DuckDB is made to read and write files, load code and fetch from the network, and a statement can be anything. So it
+runs in a child (`confined.py`), which is given the captures, locks itself and then answers. Here is what is done about
+it from outside: it starts with no environment and no open file of ours, in a process group of its own; it is told to
+stop a query that takes too long, and killed when it does not.
+
+The child is not believed: one that was taken over can lie about rows, but neither fill our memory nor run anything
+here. Rows come as they are taken, a few hundred kilobytes at a time, so both sides can do with little memory for a
+result of any size. The time that the reader takes for them is not counted unless that is asked for: a pager does not
+run a query out of it. The child dies with us, as its stdin ends.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
+
+import orjson
+
+from analysis.store.sandbox.protocol import (
+    MESSAGE_LIMIT,
+    OVER_MEMORY,
+    Cells,
+    Column,
+    QueryError,
+    Value,
+    decoders,
+    write,
+)
+
+if TYPE_CHECKING:
+    from analysis.store.open import Progress, Source
+
+MEMORY: Final = 2 << 30
+"""Bytes that the captures and a query may take, beside what the process itself needs."""
+TIMEOUT_S: Final = 60.0
+"""Seconds to wait for one query, all its rows together."""
+GRACE_S: Final = 1.0
+"""A query that is told to stop has so long to obey; then its process is killed."""
+
+_BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.store.sandbox.child import main; main()"
+_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Variables without which some interpreters do not start."""
+_ENDS: Final[dict[int, str]] = {signal.SIGXCPU: "timeout", signal.SIGKILL: "memory", signal.SIGABRT: "memory"}
+"""What a child has run into, by the signal that ended it: SIGKILL is the system's when its memory is at an end."""
+
+
+class Limits(NamedTuple):
+    """What one query may take."""
+
+    memory: int = MEMORY
+    timeout_s: float = TIMEOUT_S
+
+
+class Answer:
+    """The rows of one statement, as they come; to be iterated once."""
+
+    def __init__(self, columns: list[Column], rows: Iterator[tuple[Value, ...]], until_s: float) -> None:
+        """Made by `Jail.ask`."""
+        self.columns = columns
+        """None where the statement has no rows to give."""
+        self.until_s = until_s
+        """When, by the monotonic clock, it will have taken too long; later where the reader's time is not counted."""
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[tuple[Value, ...]]:
+        """The rows.
+
+        Raises:
+            QueryError: the statement failed after it had begun to answer.
+        """
+        return self._rows
+
+
+class Jail:
+    """A child process that answers SQL about some captures. Close it, or use it with `with`."""
+
+    def __init__(
+        self,
+        found: "Iterable[Source]",
+        *,
+        findings: bool = False,
+        limits: Limits | None = None,
+        progress: "Progress | None" = None,
+        by_resident: bool = sys.platform == "darwin",
+    ) -> None:
+        """Start the child, and wait until it has everything and is locked.
+
+        Args:
+            found: where the rows are, as `analysis.store.open.sources` found them.
+            findings: whether the table `findings` is filled.
+            limits: what a query may take.
+            progress: is told how far the child is with what it has to load by itself.
+            by_resident: have the child watch its resident memory, where the kernel limits no address space.
+
+        Raises:
+            QueryError: it could not be set up.
+        """
+        self.refused: list[tuple[Path, str]] = []
+        """Captures that cannot be read any more, and why."""
+        self._limits = limits or Limits()
+        self._until_s: float | None = None
+        """When the query will have taken too long; later by as much as the reader of its rows takes for himself."""
+        self._counts_reader = False
+        self._turn = 0
+        self._is_busy = False
+        self._heard = bytearray()
+        places = [str(Path(__file__).parents[3]), *(os.path.abspath(place) for place in sys.path if place)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, *dict.fromkeys(places)],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            # glibc reserves 64 MiB of address space for each thread that allocates, unless it is told not to.
+            env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"},
+            # Ctrl-C on a terminal is for us; the child is told by a message.
+            process_group=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests = self._process.stdin.fileno()
+        self._answers = self._process.stdout.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._answers, select.POLLIN)
+        setup = {
+            # The child stands elsewhere: a path that is relative to us leads it to nothing. In digits, as the bytes of
+            # a path need be no UTF-8.
+            "sources": [[_digits(one.path), one.id, one.database and _digits(one.database)] for one in found],
+            "findings": findings,
+            "memory": self._limits.memory,
+            "timeout_s": self._limits.timeout_s,
+            "by_resident": by_resident,
+        }
+        try:
+            self._send(setup)
+            self._wait_for_start(progress)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the child."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked: a query that had to be killed takes the child with it."""
+        return self._process.poll() is None
+
+    def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
+        """Run statements; the answer is that of the last. A query that is still being answered is stopped first.
+
+        Args:
+            sql: the statements.
+            counts_reader: whether the time counts in which its rows are used: where no person reads them.
+
+        Raises:
+            QueryError: it was refused, failed, or took more than it may.
+        """
+        self.stop()
+        self._turn += 1
+        self._counts_reader = counts_reader
+        self._until_s = time.monotonic() + self._limits.timeout_s
+        self._send({"sql": sql})
+        self._is_busy = True
+        try:
+            columns = [Column(str(name), str(type_)) for name, type_ in self._next("columns")]
+        except (TypeError, ValueError):
+            self._refuse()
+        return Answer(columns, self._rows(decoders(columns)), self._until_s)
+
+    def stop(self) -> None:
+        """Stop the query that is being answered, if any; the child survives it where it obeys in time."""
+        if not self._is_busy:
+            return
+        self._is_busy = False
+        try:
+            self._send({"stop": True})
+            self._until_s = time.monotonic() + GRACE_S
+            while not {"done", "error"} & set(self._message()):
+                pass
+        except (QueryError, TimeoutError):
+            self.close()
+
+    def close(self) -> None:
+        """End the child, whatever it does."""
+        self._process.kill()
+        # Their numbers will be those of other files.
+        self._requests = self._answers = -1
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._process.wait()
+
+    # ---- messages
+
+    def _wait_for_start(self, progress: "Progress | None") -> None:
+        while "ready" not in (message := self._message()):
+            if "progress" not in message:
+                raise self._error(message)
+            try:
+                done, total = map(int, message["progress"])
+            except (TypeError, ValueError):
+                self._refuse()
+            if progress is not None:
+                progress(done, total)
+        try:
+            self.refused = [(Path(os.fsdecode(bytes.fromhex(path))), str(why)) for path, why in message["ready"]]
+        except (TypeError, ValueError):
+            self._refuse()
+
+    def _rows(self, decode: "list[Callable[[Cells], Sequence[Value]]]") -> Iterator[tuple[Value, ...]]:
+        turn = self._turn
+        while self._is_busy and turn == self._turn and (rows := self._next("rows")) is not None:
+            try:
+                cells = [to(column) for to, column in zip(decode, zip(*rows, strict=True), strict=True)]
+                batch = zip(*cells, strict=True)
+            except (TypeError, ValueError, ArithmeticError):
+                self._refuse()
+            paused_s = time.monotonic()
+            yield from batch
+            if turn == self._turn and self._until_s is not None and not self._counts_reader:
+                self._until_s += time.monotonic() - paused_s
+
+    def _next(self, wanted: str) -> Any:
+        """What the next message holds under that name; None at the end of the answer."""
+        try:
+            message = self._message()
+        except TimeoutError:
+            self.stop()
+            text = f"stopped after {self._limits.timeout_s:g} s, which is the limit of a query"
+            raise QueryError("timeout", text) from None
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        if wanted in message:
+            return message[wanted]
+        self._is_busy = False
+        if "done" in message:
+            return None
+        raise self._error(message)
+
+    def _error(self, message: dict[str, Any]) -> QueryError:
+        error = message.get("error")
+        if not isinstance(error, dict):
+            self._refuse()
+        nearest = error.get("nearest")
+        kind, text = str(error.get("kind")), str(error.get("text"))
+        return QueryError(
+            kind,
+            self._over_memory() if kind == "memory" else text,
+            map(str, nearest) if isinstance(nearest, list) else (),
+        )
+
+    def _message(self) -> dict[str, Any]:
+        """The next message. What is read of it stays where Ctrl-C comes in between."""
+        self._hear(4)
+        size = 4 + int.from_bytes(self._heard[:4])
+        if size > MESSAGE_LIMIT:
+            self._refuse()
+        self._hear(size)
+        body, self._heard = self._heard[4:size], self._heard[size:]
+        try:
+            message = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            self._refuse()
+        if not isinstance(message, dict):
+            self._refuse()
+        return message
+
+    def _hear(self, size: int) -> None:
+        while len(self._heard) < size:
+            left_s = None if self._until_s is None else max(0.0, self._until_s - time.monotonic())
+            if left_s == 0 or not self._poll.poll(None if left_s is None else left_s * 1000):
+                raise TimeoutError
+            piece = b"" if self._answers < 0 else os.read(self._answers, 1 << 18)
+            if not piece:
+                self._say_how_it_died()
+            self._heard += piece
+
+    def _send(self, request: dict[str, Any]) -> None:
+        try:
+            write(self._requests, orjson.dumps(request))
+        except TypeError:
+            raise QueryError("parser", "the statement is no UTF-8") from None
+        except OSError:
+            self._say_how_it_died()
+
+    def _say_how_it_died(self) -> NoReturn:
+        self.close()
+        code = self._process.wait()
+        kind = "memory" if code == OVER_MEMORY else _ENDS.get(-code, "died")
+        if kind == "memory":
+            raise QueryError(kind, self._over_memory())
+        if kind == "timeout":
+            raise QueryError(kind, f"stopped after {self._limits.timeout_s:g} s of each processor")
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise QueryError(kind, f"the process that answers queries has ended ({how})")
+
+    def _over_memory(self) -> str:
+        return f"stopped: it takes more than {self._limits.memory >> 20:,} MiB of memory"
+
+    def _refuse(self) -> NoReturn:
+        """Hear no more of a child that does not speak as it should."""
+        self.close()
+        raise QueryError("jail", "the process that answers queries said what makes no sense, and was ended")
+
+
+def _digits(path: Path) -> str:
+    return os.fsencode(os.path.abspath(path)).hex()

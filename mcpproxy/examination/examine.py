@@ -1,0 +1,180 @@
+"""Examination: the items of one capture become findings, with all that a report tells beside them.
+
+With the rules that are wanted run those that take findings of theirs away: one says better what another one says, and
+a choice must not bring that back. No others run.
+Memory is bounded by the records of the capture (8 bytes each) and by what the checker holds.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from analysis.checking.baseline import Baseline, fingerprint
+from analysis.checking.checker import Checker
+from analysis.checking.profile import Costs
+from analysis.conversation.session import Seen
+from analysis.filter import Facts, Filter, facts_of
+from analysis.rules.finding import Finding
+from analysis.rules.registry import rules_for
+from captures.frame import Frame
+from captures.reader import Damage, FrameAssembler
+from captures.record import Record
+from mcpproxy.examination.result import Ended, Found
+from mcpproxy.report.sites import Sites
+
+_FACTS_KEPT: Final = 10_000
+_FACTS_BYTES: Final = 8 << 20
+
+
+def is_any(_rule: str) -> bool:
+    """Wants every rule."""
+    return True
+
+
+class Wanted(NamedTuple):
+    """Which findings are wanted."""
+
+    picks: Callable[[str], bool] = is_any
+    """Whether a rule is, by its id."""
+    baseline: Baseline = Baseline()
+    """What was accepted."""
+    only: Filter | None = None
+    """Selects messages; None for all."""
+    costs: Costs | None = None
+    """Takes down what the rules cost; None where nobody asks."""
+
+
+class Examination:
+    """Examines one capture."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self.frames = 0
+        self.is_damaged = False
+        """Whether bytes of it are no record; an unfinished record at the end is ordinary."""
+        self.missing = 0
+        """Records that are gone without a word, by the numbers of those that are there."""
+        self.path = path
+        self._from_server = 0
+        """Frames that the server sent."""
+        self._has_findings = False
+        self._wanted = wanted
+        self._sites = Sites(path)
+        self._assembler = FrameAssembler()
+        self._onlooker = _Onlooker()
+        shown = self._onlooker.look if wanted.only is not None else None
+        self._checker = Checker(rules_for(wanted.picks), shown=shown, costs=wanted.costs)
+
+    @property
+    def sessions(self) -> int:
+        """How many there were so far."""
+        return self._checker.fold.routing.count
+
+    def feed(self, item: Record | Damage) -> Iterable[Found]:
+        """The next item of the capture."""
+        self._sites.note(item)
+        if isinstance(item, Damage):
+            self.is_damaged = self.is_damaged or item.cause != "torn"
+        elif item.skipped or self.missing:
+            self.missing += item.skipped
+            if item.rec == "gap":
+                self._count_accounted(item)
+        assembled = self._assembler.feed(item)
+        return self._feed(assembled) if assembled is not None else ()
+
+    def finish(self, *, still_open: bool) -> Iterator[Found]:
+        """No more will come, at least not now.
+
+        Args:
+            still_open: whether it is still being recorded.
+        """
+        for item in self._assembler.end():
+            yield from self._feed(item)
+        fold = self._checker.fold
+        for exchange in fold.finish() if self._wanted.only is not None else ():
+            if exchange.session is not None:
+                seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
+                self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(seen, exchange)
+        yield from self._told(
+            self._checker.finish("open" if still_open else "closed" if fold.ending is not None else "killed")
+        )
+
+    @property
+    def ended(self) -> Ended:
+        """What is known at the end."""
+        damaged = self.is_damaged or self.missing > 0
+        checker = self._checker
+        forgotten = checker.fold.forgotten
+        return Ended(self.path, checker.counts, checker.faults, damaged, self._nothing_to_check(), forgotten)
+
+    def _nothing_to_check(self) -> str:
+        """Why no finding means nothing here; empty where it does mean something, and where there are findings."""
+        if self._has_findings:
+            return ""
+        if not self.frames:
+            return "it holds no frames"
+        if self._checker.fold.failed and not self._from_server:
+            return "every HTTP exchange in it failed"
+        return ""
+
+    def proven(self, found: Found, most: int) -> Found:
+        """The same with the places of other records that prove it: so many of them at most."""
+        places = ((seq, self._sites.place(seq)) for seq in found.finding.related[:most])
+        return found._replace(proofs=tuple((seq, place) for seq, place in places if place is not None))
+
+    def _count_accounted(self, gap: Record) -> None:
+        """A gap may account for records before it."""
+        first, last = gap.members.get("first"), gap.members.get("last")
+        if type(first) is int and type(last) is int and first <= last < gap.seq - 1:
+            self.missing -= min(self.missing, last - first + 1)
+
+    def _feed(self, item: Frame | Record | Damage) -> Iterable[Found]:
+        if isinstance(item, Frame):
+            self.frames += 1
+            self._from_server += item.dir == "s2c"
+        findings = self._checker.feed(item)
+        return self._told(findings) if findings else ()
+
+    def _told(self, findings: Iterable[Finding]) -> Iterator[Found]:
+        for finding in findings:
+            if self._wanted.picks(finding.rule) and self._is_selected(finding):
+                self._has_findings = True
+                yield self._found(finding)
+
+    def _is_selected(self, finding: Finding) -> bool:
+        if self._wanted.only is None:
+            return True
+        facts = self._onlooker.facts.get(
+            (finding.frame, finding.item), Facts(session=finding.session, frames=(finding.frame, finding.frame))
+        )
+        return self._wanted.only.matches(replace(facts, rules=(finding.rule,), level=str(finding.level)))
+
+    def _found(self, finding: Finding) -> Found:
+        mark = fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
+        return Found(
+            finding,
+            self.path,
+            self._checker.fold.wall_ns,
+            self._sites.place(finding.frame),
+            mark,
+            mark in self._wanted.baseline,
+            forgotten=self._checker.fold.forgotten,
+        )
+
+
+class _Onlooker:
+    """Remembers of the last messages what a filter may ask."""
+
+    def __init__(self) -> None:
+        self.facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
+        self._bytes = 0
+
+    def look(self, seen: Seen) -> None:
+        """The next message."""
+        facts = facts_of(seen)
+        self.facts[seen.message.seq, seen.message.index] = facts
+        self._bytes += len(facts.raw)
+        while len(self.facts) > 1 and (len(self.facts) > _FACTS_KEPT or self._bytes > _FACTS_BYTES):
+            _, oldest = self.facts.popitem(last=False)
+            self._bytes -= len(oldest.raw)

@@ -1,0 +1,1 @@
+"""What is recorded of a session: the relay's bytes become records of a capture."""

@@ -1,0 +1,526 @@
+"""One exchange of HTTP and its two bodies, as they become records.
+
+Which body is kept is decided here: JSON-RPC, the events of a stream and `.well-known` documents; of everything else
+only size and hash. A body is a copy that has been handed on already, so nothing here can hold up traffic.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin, urlsplit
+
+from orjson import dumps
+
+from captures.envelope import judge_in_passing
+from captures.frame import UNJUDGED, Direction, Unit
+from captures.limits import LONGEST
+from captures.loss import Entry
+from captures.record import MAX_RAW, frame_members, members, part_members
+from mcpproxy.wire import http1, response
+from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
+from mcpproxy.wire.framing import Fields
+from mcpproxy.wire.lines import character_border
+from mcpproxy.wire.portions import portions
+from mcpproxy.wire.sse import Event, EventSplitter
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.http import Conversation
+
+METADATA_BYTES: Final = 64 << 10
+ENDPOINTS: Final = 2
+"""Addresses announced on a stream that are told of: the first counts, a second one is a mistake."""
+LONGEST_ENDPOINT: Final = 8192
+STREAM_BYTES: Final = 1 << 40
+"""What a stream with a content coding may come to."""
+SNIFFED: Final = b'"jsonrpc"'
+LONGEST_SNIFFED: Final = 1 << 20
+_WELL_KNOWN: Final = b"/.well-known/"
+_STREAM: Final = b"text/event-stream"
+_FAILURE: Final = 400
+_METADATA: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
+_JSON: Final = (b"application/json", b"application/json-rpc", b"")
+
+
+class Exchange:
+    """One request and its response."""
+
+    def __init__(self, conversation: "Conversation", number: int) -> None:
+        self.recorder = conversation.recorder
+        self.conversation = conversation
+        self.conn = conversation.number
+        self.number = number
+        self.is_asking = True
+        self._is_announced = False
+        self._endpoints: list[str] = []
+        self._outcome: tuple[str, str | None] | None = None
+        self.flags: list[str] = []
+        self.uri_key: str | None = None
+        self.metadata: str | None = None
+        self._request = b',"peer":%b' % dumps(conversation.peer)
+        self._response = b""
+        self._times: dict[str, int] = {"request_head": conversation.at_ns}
+        self._target = b""
+        self._host = ""
+        self._sent: BodyRecorder | None = None
+        self._received: BodyRecorder | None = None
+        self._error: str | None = None
+        self._is_told = True
+
+    def ask(self, head: http1.Head) -> None:
+        """The request's head went on."""
+        self._target = head.target
+        self._host = b"".join(head.headers.values_of(b"host")[:1]).decode("latin-1").lower()
+        recorder = self.recorder
+        self._request = b',"request":{"method":%b,"target":%b,"version":%b,"headers":%b}%b' % (
+            dumps(_text(head.method)),
+            dumps(recorder.clean(head.target)),
+            dumps(_text(head.version)),
+            recorder.redacted(head.headers),
+            self._request,
+        )
+        if head.method == b"POST":
+            self.uri_key = recorder.uri_key(head.target)
+        self._sent = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
+        self._tell("request")
+
+    def ask_more(self, payload: bytes) -> Iterator[None] | None:
+        """A piece of the request's content went on; returns the work that is left on it, if any."""
+        return self._sent.feed(payload) if self._sent is not None else None
+
+    def asked(self) -> None:
+        """The request is complete."""
+        self.is_asking = False
+        self._times["request_end"] = self.conversation.at_ns
+        if self._sent is not None:
+            self._sent.end(whole=True)
+        if self._outcome is not None:
+            self.end(*self._outcome)
+
+    def answer(self, head: response.ResponseHead) -> None:
+        """The response's head went on."""
+        self._times["response_head"] = self.conversation.at_ns
+        self._response = b',"response":{"status":%d,"reason":%b,"version":%b,"headers":%b}' % (
+            head.status,
+            dumps(_text(head.reason)),
+            dumps(_text(head.version)),
+            self.recorder.redacted(head.headers),
+        )
+        self._look_around(head)
+        opened = self._sent.last_event_id if self._sent is not None else None
+        self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, status=head.status)
+        if self._received.is_stream:
+            self._tell("response")
+            self._received.begin()
+        else:
+            self._is_told = False
+
+    def tell_response(self) -> None:
+        """Record the response's head, where that has not been done."""
+        if not self._is_told:
+            self._is_told = True
+            self._tell("response")
+
+    def answer_more(self, payload: bytes) -> Iterator[None] | None:
+        """A piece of the response's content went on; returns the work that is left on it, if any."""
+        self._times.setdefault("first_byte", self.conversation.at_ns)
+        return self._received.feed(payload) if self._received is not None else None
+
+    def answer_ourselves(self, status: int, reason: str) -> None:
+        """We refused the request, or could not reach the upstream."""
+        self._response = members(response={"status": status, "reason": reason, "by": "proxy"})
+        self.end("proxy", reason)
+
+    def respond(self, by: str, error: str | None) -> None:
+        """The response is over, complete or broken off; the rest of the request may still be to come."""
+        self._end_response(by)
+        if self.is_asking:
+            self._outcome = by, error
+            self.tell_response()
+        else:
+            self.end(by, error)
+
+    def _end_response(self, by: str) -> None:
+        if self._received is not None:
+            self._received.end(whole=by == "complete", ended_by=by)
+        self._times.setdefault("response_end", self.conversation.at_ns)
+
+    def end(self, by: str, error: str | None) -> None:
+        """The exchange is over."""
+        self._end_response(by)
+        if self._outcome is not None and self._outcome[0] != "complete":
+            by, error = self._outcome  # what came first is the cause
+        if self.is_asking and self._sent is not None:
+            self._sent.end(whole=False)
+        self.is_asking = False
+        self._error = error
+        self._is_told = True
+        self._tell("end", ended_by=by)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the response was over before the request."""
+        return self._outcome is not None
+
+    def is_endpoint(self) -> bool:
+        """Whether the request goes to the URL that `serve` was given: what is said there is MCP."""
+        return self._target.partition(b"?")[0] == self.recorder.endpoint
+
+    def is_metadata(self) -> bool:
+        """Whether it asks for a document that describes the server (RFC 8615)."""
+        return self._target.startswith(_WELL_KNOWN)
+
+    def flag(self, name: str, where: str) -> None:
+        """Something leads the client around us."""
+        if name not in self.flags:
+            self.flags.append(name)
+        self.recorder.warn(name, where)
+
+    def announce(self, endpoint: bytes) -> None:
+        """A legacy `endpoint` event: where the client is to POST."""
+        is_news = len(self._endpoints) < ENDPOINTS  # telling of each would repeat the head each time
+        if is_news:
+            self._endpoints.append(self.recorder.clean(endpoint[:LONGEST_ENDPOINT]))
+        if self.takes_address(endpoint.decode("utf-8", "replace")) or is_news:
+            # Now and not at the end of the stream: answers on it are found by this key.
+            self._tell("response")
+
+    def takes_address(self, text: str) -> bool:
+        """Whether an announced address is the one that a client goes to, which is the first."""
+        if self._is_announced:
+            return False
+        try:
+            address = urljoin(self.recorder.address(self._target), text)
+        except ValueError:  # no address: nobody can POST there
+            return False
+        self._is_announced = True
+        self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
+        if self._leads_away(text):
+            self.flag("bypass/endpoint", _origin(address))
+        return True
+
+    def _leads_away(self, address: str) -> bool:
+        """Whether an address that the server tells names a host, and not the one where the client found us."""
+        try:
+            parts = urlsplit(address)
+        except ValueError:  # no address: nobody can go there
+            return False
+        return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
+
+    def _look_around(self, head: response.ResponseHead) -> None:
+        for name in (b"location", b"content-location"):
+            for value in head.headers.values_of(name):
+                address = value.decode("latin-1")
+                if self._leads_away(address):
+                    self.flag(f"bypass/{name.decode()}", _origin(address))
+        for value in head.headers.values_of(b"set-cookie"):
+            attributes = [word.strip().lower() for word in value.split(b";")[1:]]
+            if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
+                self.flag("bypass/cookie", "Secure, or for a domain")
+        for value in head.headers.values_of(b"www-authenticate"):
+            named = _METADATA(value)
+            if named and self._leads_away(named[1].decode("latin-1")):
+                self.flag("bypass/challenge", _origin(named[1].decode("latin-1")))
+
+    def look_at_metadata(self, body: bytes) -> None:
+        """A `.well-known` document: kept, and compared with the URL that the client was given."""
+        from orjson import JSONDecodeError, loads
+
+        try:
+            read = loads(body)
+        except JSONDecodeError:  # not JSON, whatever its media type says: only size and hash are kept
+            return
+        if not isinstance(read, dict):
+            return
+        self.metadata = self.recorder.clean_document(read)[:METADATA_BYTES].decode("utf-8", "replace")
+        resource = read.get("resource")
+        if isinstance(resource, str) and self._leads_away(resource):
+            self.flag("bypass/resource", _origin(resource))
+
+    def _tell(self, stage: str, ended_by: str | None = None) -> None:
+        # The request's head is not told again with the response: it is most of what an exchange takes in a capture.
+        told = self._response if stage == "response" else self._request + self._response
+        rest = members(
+            times=self._times,
+            request_size=self._sent.size if self._sent is not None and not self.is_asking else None,
+            response_size=self._received.size if self._received is not None and ended_by else None,
+            ended_by=ended_by,
+            error=self._error,
+            flags=self.flags or None,
+            uri_key=self.uri_key,
+            endpoints=self._endpoints or None,
+            body_hash=self._hashes() if ended_by else None,
+            metadata=self.metadata,
+        )
+        place = b',"conn":%d,"exchange":%d,"stage":"%b"' % (self.conn, self.number, stage.encode())
+        self.conversation.entries.append(Entry("exchange", place + told + rest))
+
+    def _hashes(self) -> dict[str, object] | None:
+        bodies = {"request": self._sent, "response": self._received}
+        found: dict[str, object] = {}
+        for name, body in bodies.items():
+            if body is not None and (unstored := body.unstored()):
+                found[name] = unstored
+        return found or None
+
+
+class BodyRecorder:
+    """What one body of an exchange leaves in the capture: frames, or its size and hash."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        direction: Direction,
+        fields: Fields,
+        *,
+        last_event_id: str | None,
+        status: int | None = None,
+    ) -> None:
+        self.size = 0
+        self.last_event_id = last_event_id
+        self._exchange = exchange
+        self._dir: Direction = direction
+        self._media = fields.media_type
+        codings = fields.values_of(b"content-encoding")
+        # A stream may go on for days; what it makes of few bytes is bounded all the same.
+        total = STREAM_BYTES if self._media == _STREAM else MAX_TOTAL
+        self._decoder: Decoder | None = decoder(codings, total) if codings else None
+        self._is_opaque = bool(codings) and self._decoder is None
+        self._is_broken = False
+        self._events = EventSplitter(MAX_RAW) if status is not None and self._media == _STREAM else None
+        self._event_count = 0
+        self._event_id: str | None = None
+        self._framed_id: str | None = None
+        """The id in force for the last event that is a frame."""
+        self._retry: int | None = None
+        self._held = bytearray()
+        self._parts = 0
+        self._parts_size = 0
+        self._event_parts_size = 0
+        is_json = self._media in _JSON or self._media.endswith(b"+json")
+        # Errors of OAuth and of gateways are JSON as well, and no messages.
+        self._is_kept = is_json and exchange.is_endpoint() and (status is None or status < _FAILURE)
+        # Of what is certain to be in the capture itself, no hash is needed.
+        self._hash = None if self._is_kept and not codings else hashlib.sha256()
+        self._has_frames = False
+        self._metadata_size = 0
+        self._is_over = False
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events."""
+        return self._events is not None
+
+    def begin(self) -> None:
+        """The stream of events may begin."""
+        self._place("stream", event="opened", last_event_id=self.last_event_id)
+
+    def feed(self, payload: bytes) -> Iterator[None] | None:
+        """Take a piece of the body, as transferred.
+
+        Returns:
+            For a body with a content coding, the work that is left on the piece, in small steps; else None.
+        """
+        self.size += len(payload)
+        self._exchange.recorder.bytes[self._dir] += len(payload)
+        if self._hash is not None:
+            self._hash.update(payload)
+        if self._decoder is not None:
+            return self._decode(self._decoder, payload)
+        self._take(payload)
+        return None
+
+    def _decode(self, coding: Decoder, payload: bytes) -> Iterator[None]:
+        """Decode a piece and take its content, one portion in each step of the iterator.
+
+        From a stream, takes all that can be decoded; from other bodies, nothing of a piece that is damaged or expands
+        out of proportion.
+        """
+        made = bytearray()
+        try:
+            for decoded in coding.slices(payload):
+                for content in portions(decoded) if self.is_stream else ():
+                    self._take(content)
+                    yield
+                if not self.is_stream:
+                    made += decoded
+                    yield
+        except Undecodable:
+            made.clear()
+            self._decoder = None
+            self._is_opaque = self._is_broken = True
+            if not self._parts:
+                self._let_go()
+        for at in range(0, len(made), MAX_RAW):
+            self._take(bytes(made[at : at + MAX_RAW]))
+            yield
+
+    def _take(self, payload: bytes) -> None:
+        """Take a piece of the decoded content."""
+        if self._is_opaque or not payload:
+            return
+        if self._events is not None:
+            for event in self._events.feed(payload):
+                self._record_event(event)
+            return
+        self._held += payload
+        while len(self._held) > MAX_RAW:
+            if not self._parts and not self._is_stored():
+                self._let_go()
+                return
+            piece = bytes(self._held[: MAX_RAW + 1])
+            cut = character_border(piece, MAX_RAW)
+            self._place_part(piece[:cut])
+            del self._held[:cut]
+
+    def _let_go(self) -> None:
+        """Keep nothing of it but size and hash."""
+        self._held = bytearray()
+        self._is_opaque = True
+
+    def end(self, *, whole: bool, ended_by: str | None = None) -> None:
+        """The body is over."""
+        if self._is_over:
+            return
+        self._is_over = True
+        whole = whole and not self._is_broken
+        if self._decoder is not None:
+            try:
+                self._decoder.end()
+            except Undecodable:
+                whole = False
+        if self._events is not None:
+            for event in self._events.end():
+                self._record_event(event)
+            told = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
+            self._place("stream", event="ended", **told, ended_by=ended_by)
+        elif self._parts:
+            if self._held:
+                self._place_part(bytes(self._held))
+            self._place_frame(b"", whole=whole, parts=(self._parts, self._parts_size))
+        elif self._held and self._exchange.is_metadata() and self._dir == "s2c":
+            self._metadata_size = len(self._held)
+            self._exchange.look_at_metadata(bytes(self._held))
+        elif self._held and self._is_stored():
+            self._place_frame(bytes(self._held), whole=whole)
+        self._held = bytearray()
+
+    def _is_stored(self) -> bool:
+        """Whether it is JSON-RPC: sent as JSON to the server's URL, or a message under any other media type."""
+        return self._is_kept or (SNIFFED in self._held and _is_message(bytes(self._held)))
+
+    def unstored(self) -> dict[str, object] | None:
+        """Size and hash of a body of which no frame is in the capture."""
+        metadata = self._exchange.metadata if self._dir == "s2c" else None
+        is_metadata = metadata is not None and self._metadata_size <= METADATA_BYTES
+        if not self.size or self._has_frames or self._hash is None or is_metadata:
+            return None
+        return {"size": self.size, "sha256": self._hash.hexdigest()}
+
+    def _record_event(self, event: Event) -> None:
+        self._event_count += event.last
+        # A giant id stays in force: with each small event it would be stored again.
+        event_id = None if event.id is None or len(event.id) > LONGEST else event.id.decode("utf-8", "replace")
+        if event.last:
+            self._event_id, self._retry = event_id, self._retry if event.retry is None else event.retry
+        if event.event == b"endpoint" and event.data is not None:
+            self._exchange.announce(event.data)
+            return
+        if event.data is None:
+            return
+        if event.part:
+            self._event_parts_size += len(event.data)
+            self._place_part(event.data, event.part)
+            if event.last:
+                parts = (event.part, self._event_parts_size)
+                self._event_parts_size = 0
+                self._place_frame(b"", event=event, event_id=event_id, parts=parts)
+        else:
+            self._place_frame(event.data, event=event, event_id=event_id)
+
+    def _place_frame(
+        self,
+        raw: bytes,
+        *,
+        whole: bool = True,
+        event: Event | None = None,
+        event_id: str | None = None,
+        parts: tuple[int, int] | None = None,
+    ) -> None:
+        recorder, exchange = self._exchange.recorder, self._exchange
+        unit: Unit = "http_body" if event is None else "sse_event"
+        whole = whole if event is None else event.whole
+        # Readers of MCP listen to the type `message` alone; this one keeps its type, as far as that is not giant.
+        other = None if event is None or event.event in (b"", b"message") else _text(event.event[:LONGEST])
+        id_again = event is not None and event.has_id and event_id is not None and event_id == self._framed_id
+        self._framed_id = event_id
+        verdict, fault = UNJUDGED, None
+        try:
+            if not (parts or other):
+                verdict = judge_in_passing(raw, self._dir, unit, whole=whole)
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+            fault = type(error).__name__
+            recorder.faults.in_verdict(error)
+        self._has_frames = True
+        recorder.frames[self._dir] += 1
+        text = frame_members(
+            self._dir,
+            raw,
+            verdict,
+            whole=whole,
+            parts=parts,
+            conn=exchange.conn,
+            exchange=exchange.number,
+            unit=unit,
+            event_id=event_id,
+            event=other,
+            id_again=id_again,
+            fault=fault,
+        )
+        exchange.conversation.entries.append(Entry("frame", text, self._dir, len(raw)))
+
+    def _place_part(self, raw: bytes, number: int = 0) -> None:
+        if not number:
+            self._parts += 1
+            self._parts_size += len(raw)
+        exchange = self._exchange
+        text = part_members(self._dir, number or self._parts, raw, conn=exchange.conn, exchange=exchange.number)
+        exchange.conversation.entries.append(Entry("part", text, self._dir, len(raw)))
+
+    def _place(self, rec: str, **fields: object) -> None:
+        exchange = self._exchange
+        text = members(conn=exchange.conn, exchange=exchange.number, dir=self._dir, **fields)
+        exchange.conversation.entries.append(Entry(rec, text))
+
+
+def _is_message(body: bytes) -> bool:
+    """Whether a body of an unusual media type is nothing but one message of JSON-RPC, or a batch."""
+    from orjson import JSONDecodeError, loads
+
+    if len(body) > LONGEST_SNIFFED:
+        return False
+    try:
+        read = loads(body)
+    except JSONDecodeError:
+        return False
+    messages = read if isinstance(read, list) else [read]
+    return bool(messages) and all(isinstance(message, dict) and message.get("jsonrpc") == "2.0" for message in messages)
+
+
+def _last_event_id(head: http1.Head) -> str | None:
+    found = head.headers.values_of(b"last-event-id")
+    return _text(found[0]) if found else None
+
+
+def _origin(address: str) -> str:
+    """Where an address leads, without what may be secret in it."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "another address"
+    return f"{parts.scheme or 'http'}://{parts.hostname}{port}"
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

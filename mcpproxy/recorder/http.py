@@ -1,0 +1,375 @@
+"""The recorder of HTTP: what the relay shows on one side, a capture on the other.
+
+    bytes handed on ─→ Conversation ─→ Exchange ─→ BodyRecorder ─→ Writer.place ─→ (at most 10 ms) ─→ in the kernel
+
+Forward first: records have the stamp of the callback that has handed the bytes on, and are numbered in that order as
+soon as the turn of the loop is over, so their order is the one in which things happened; one task writes what has come
+together, through aiofiles, so that no disk holds up the loop. After a kill at most the last 10 ms are missing.
+Loss is counted and told as on stdio: it is the same writer.
+"""
+
+import asyncio
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from aiofiles.os import wrap
+from orjson import dumps
+
+from captures.addresses import clean_address
+from captures.errors import CannotCreate
+from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
+from captures.frame import Direction
+from captures.loss import Entry
+from captures.places import captures_root, config_directory, safe_name
+from captures.record import members, use_orjson
+from captures.redact import Redactor, load_key
+from captures.writer import Writer
+from mcpproxy.recorder.capture_header import Header
+from mcpproxy.recorder.exchange import Exchange
+from mcpproxy.recorder.faults import Faults
+from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
+from mcpproxy.relay.observer import EndedBy
+from mcpproxy.wire import http1, response
+from mcpproxy.wire.framing import Body
+from mcpproxy.wire.response import Event as ResponseEvent
+
+GATHER_S: Final = 0.005
+"""How long records may wait for others to be written with them."""
+STUCK_S: Final = 1.0
+"""How long a write may take before records are only queued, within bounds."""
+WAITING_BYTES: Final = 16 << 20
+"""What may wait for one; beyond, the same. Under load a write waits for the interpreter and not for the disk."""
+
+TARGETS: Final = 256
+"""How many request targets are remembered, redacted and hashed: most clients know one."""
+
+AROUND: Final = {
+    "bypass/location": "an answer sends the client to {} itself",
+    "bypass/content-location": "an answer names {} itself as its place",
+    "bypass/endpoint": "the server's endpoint event names {} itself: the client will refuse it or go there",
+    "bypass/resource": "the server's OAuth metadata is for {}: a client that compares it with our URL stops",
+    "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
+    "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
+}
+"""What leads the client around the recorder, and what stderr says of it, once each."""
+MENDED: Final = dict.fromkeys(
+    ("bypass/location", "bypass/content-location", "bypass/endpoint"), "; --rewrite-location makes it relative"
+)
+"""What is done about it on request."""
+
+
+class HttpRecorder:
+    """One capture of the traffic of one listener. Also the relay's observer."""
+
+    def __init__(
+        self,
+        url: str,
+        tell: Callable[[str], None],
+        *,
+        name: str | None = None,
+        capture: str | None = None,
+        listen: str | None = None,
+        via: str | None = None,
+        opt_outs: list[str] | None = None,
+        keep_path: Sequence[str] = (),
+    ) -> None:
+        """Create the capture and write its header.
+
+        Args:
+            url: of the upstream.
+            tell: says one line to the user.
+            name: of the server; its host, and its port where it names one, where it is None.
+            capture: a new file, or a directory; None for the usual place.
+            listen: where clients reach us.
+            via: the HTTP proxy on the way to the upstream.
+            opt_outs: what the user switched off.
+            keep_path: segments of paths that the user wants stored in clear.
+
+        Raises:
+            CaptureError: there is no place for a capture, or it cannot be created.
+        """
+        use_orjson()
+        parts = urlsplit(url)
+        self.origin = f"{parts.scheme}://{parts.netloc}"
+        self.endpoint = (parts.path or "/").encode()
+        own = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
+        self.name = safe_name(name or own or "server")
+        self.tell = tell
+        self.told: set[str] = set()
+        self.rewrites = "rewrite-location" in (opt_outs or ())
+        redactor = Redactor(load_key(config_directory(), tell))
+        self.hash = redactor.hash
+        kept = frozenset(segment.encode() for segment in keep_path)
+        self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash, kept))
+        self.redacted = FieldRedactor(redactor.hash, self.clean)
+        self.uri_key = lru_cache(TARGETS)(self._uri_key)
+        wall_ns = time.time_ns()
+        default = "" if capture is not None else os.path.join(captures_root(), self.name)
+        path = choose_path(capture, default, wall_ns, tell)
+        redactions = ["headers", "path", "query"] if redactor.lasting else ["headers", "path", "query", "key-not-kept"]
+        upstream = self.clean(url.encode())
+        header = Header(
+            "http", wall_ns, redactions, opt_outs or [], name=self.name, upstream=upstream, listen=listen, via=via
+        )
+        self._file = CaptureFile(path, segment_bytes=min(SEGMENT_BYTES, RING_BYTES // 4), ring_bytes=RING_BYTES)
+        try:
+            self.writer = Writer(self._file, header.middle, tell)
+        except AppendError as error:
+            os.unlink(path)
+            raise CannotCreate(
+                f"cannot write to the capture {path}: {error}; name another place with --capture"
+            ) from error
+        self.writer.start()
+        self.path = self._file.path
+        self.frames = {"c2s": 0, "s2c": 0}
+        self.bytes = {"c2s": 0, "s2c": 0}
+        self.exchanges = 0
+        self.faults = Faults(self.writer, tell)
+        self._connections = 0
+        self._dirty = asyncio.Event()
+        self._waiting_bytes = 0
+        self._writing: asyncio.Task[None] | None = None
+        # Its own, for those of asyncio may all be looking for the address of an upstream.
+        self._threads = ThreadPoolExecutor(1, "capture")
+
+    def start(self) -> None:
+        """Begin to write, beside the traffic; a loop must run."""
+        self._writing = asyncio.get_running_loop().create_task(self._write_behind())
+
+    async def _write_behind(self) -> None:
+        write = wrap(self.writer.write)
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(GATHER_S)
+            self._dirty.clear()
+            self._waiting_bytes = 0
+            written = asyncio.ensure_future(write(executor=self._threads))
+            done, _ = await asyncio.wait({written}, timeout=STUCK_S)
+            if not done:
+                self.writer.degrade()
+            await written
+
+    def place(self, entries: Sequence[Entry], at_ns: int) -> None:
+        """Number records of what happened then; they are written soon."""
+        self.writer.place(entries, at_ns)
+        for entry in entries:
+            self._waiting_bytes += len(entry.middle)
+        if self._waiting_bytes > WAITING_BYTES:
+            self.writer.degrade()
+            self._waiting_bytes = 0
+        self._dirty.set()
+
+    def _uri_key(self, target: bytes) -> str:
+        """What the URI of a request's target, or of a relative address, is known by."""
+        return self.hash(self.address(target).encode())
+
+    def address(self, target: bytes) -> str:
+        """The whole URI of a request's target."""
+        return self.origin + target.decode("latin-1")
+
+    # --- what the relay tells ---
+
+    def connected(self, peer: str) -> "Conversation":
+        """A client has connected."""
+        self._connections += 1
+        return Conversation(self, self._connections, peer)
+
+    def failed(self, error: Exception) -> "Unrecorded":
+        """A bug of ours: one connection is recorded no more, and what crosses on it is counted."""
+        self.faults.in_recording("a connection", error)
+        return Unrecorded(self.faults)
+
+    def clean_document(self, document: dict[str, Any]) -> bytes:
+        """A JSON document with each URL in it cleaned."""
+        return dumps(clean_document(document, self.clean))
+
+    def warn(self, flag: str, where: str) -> None:
+        """Say what leads the client around us: once for each kind."""
+        if flag not in self.told and not (self.rewrites and flag in MENDED):
+            self.told.add(flag)
+            self.tell(f"{AROUND[flag].format(where)} ({flag}); what goes there is not recorded{MENDED.get(flag, '')}")
+
+    async def finish(self, ending: str) -> None:
+        """Record the end and close the capture."""
+        if self._writing is not None:
+            self._writing.cancel()
+
+        self.faults.write_off()
+
+        def closing() -> Entry:
+            lost = self.writer.lost
+            totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
+            lost_in_all = {"records": lost.records, "bytes": lost.bytes}
+            text = members(ending=ending, totals=totals | {"lost": lost_in_all}, durable_seq=self.writer.durable_seq)
+            return Entry("close", text)
+
+        # In the loop: all else is over by now, and it waits no longer than the end may take.
+        self.writer.close(closing)
+
+
+class Unrecorded:
+    """Counts what crosses on a connection whose recording has ended: messages of HTTP, and bytes of their content."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._missed = faults.missed
+
+    is_behind = False
+
+    def catch_up(self) -> None:
+        """Do nothing: no work is ever left."""
+
+    def request(self, _at_ns: int, events: Sequence[http1.Event]) -> None:
+        """Pieces of requests went on."""
+        self._count("c2s", events, http1.Head)
+
+    def response(self, _at_ns: int, events: Sequence[response.Event]) -> None:
+        """Pieces of responses went on."""
+        self._count("s2c", events, response.ResponseHead)
+
+    def _count(self, direction: Direction, events: Sequence[object], head: type) -> None:
+        missed = self._missed[direction]
+        for event in events:
+            missed.frames += isinstance(event, head)
+            missed.bytes += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
+
+    def answered(self, _at_ns: int, _status: int, _reason: str) -> None:
+        """We ourselves answered."""
+
+    def ended(self, _at_ns: int, _by: EndedBy, _error: str | None) -> None:
+        """The connection is over."""
+
+
+class Conversation:
+    """What crosses on one connection of a client: exchanges, one after another."""
+
+    def __init__(self, recorder: HttpRecorder, number: int, peer: str) -> None:
+        self.recorder = recorder
+        self.number = number
+        self.peer = peer
+        self.at_ns = 0
+        """When what is being told happened, on the clock of the capture: all that came with one read has one time."""
+        self.entries: list[Entry] = []
+        """The records of what is being told."""
+        self._asking: Exchange | None = None
+        self._open: deque[Exchange] = deque()
+        self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether any work is left."""
+        return bool(self._work)
+
+    def catch_up(self) -> None:
+        """Do a piece of the work that is left."""
+        while self._work:
+            for _ in self._work[0]:
+                self._place()
+                return
+            del self._work[0]
+
+    def _do(self, work: Iterator[None]) -> None:
+        """Begin work if none waits before it; the rest is done piece by piece, in the order in which it came."""
+        self._work.append(work)
+        if len(self._work) == 1:
+            self.catch_up()
+
+    def _begin(self) -> Exchange:
+        self.recorder.exchanges += 1
+        self._open.append(Exchange(self, self.recorder.exchanges))
+        return self._open[-1]
+
+    def _begin_at(self, at_ns: int) -> None:
+        self.at_ns = at_ns - self.recorder.writer.origin_ns
+
+    def _place(self) -> None:
+        entries, self.entries = self.entries, []
+        if entries:
+            self.recorder.place(entries, self.at_ns)
+
+    def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
+        """Pieces of requests went on, or were refused."""
+        self._do(self._went_on(at_ns, events))
+
+    def _went_on(self, at_ns: int, events: Sequence[http1.Event]) -> Iterator[None]:
+        self._begin_at(at_ns)
+        for event in events:
+            if rest := self._asked(event):
+                yield from rest
+        self._place()
+
+    def _asked(self, event: http1.Event) -> Iterator[None] | None:
+        if isinstance(event, http1.Head):
+            self._asking = self._begin()
+            self._asking.ask(event)
+        elif isinstance(event, http1.Refusal):
+            if self._asking is None or not self._asking.is_asking:
+                self._asking = self._begin()
+        elif self._asking is not None:
+            if isinstance(event, Body):
+                return self._asking.ask_more(event.payload)
+            self._asking.asked()
+        return None
+
+    def response(self, at_ns: int, events: Sequence[response.Event]) -> None:
+        """Pieces of responses went on."""
+        self._do(self._came_back(at_ns, events))
+
+    def _came_back(self, at_ns: int, events: Sequence[ResponseEvent]) -> Iterator[None]:
+        self._begin_at(at_ns)
+        for event in events:
+            if rest := self._answered(event):
+                yield from rest
+        if self._open:
+            # Most answers are complete in the chunk that begins them; then their end tells of both.
+            self._open[0].tell_response()
+        self._place()
+
+    def _answered(self, event: ResponseEvent) -> Iterator[None] | None:
+        if not self._open:
+            return None
+        exchange = self._open[0]
+        if isinstance(event, response.ResponseBody):
+            return exchange.answer_more(event.payload)
+        if isinstance(event, response.ResponseHead):
+            if not event.informational:
+                exchange.answer(event)
+        elif isinstance(event, response.ResponseEnd):
+            self._open.popleft().respond("complete", None)
+        elif isinstance(event, response.ResponseAborted):
+            self._open.popleft().respond("server", event.reason)
+        else:
+            for left in self._open:
+                left.respond("error", f"not followed any further: {event.reason}")
+            self._open.clear()
+        return None
+
+    def answered(self, at_ns: int, status: int, reason: str) -> None:
+        """We ourselves answered."""
+        self._do(self._answered_ourselves(at_ns, status, reason))
+
+    def _answered_ourselves(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
+        self._begin_at(at_ns)
+        exchange = self._open.popleft() if self._open else Exchange(self, 0)
+        exchange.answer_ourselves(status, reason)
+        self._place()
+        yield from ()
+
+    def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
+        """The connection is over."""
+        self._do(self._ended(at_ns, by, error))
+
+    def _ended(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:
+        self._begin_at(at_ns)
+        if self._asking is not None and self._asking.is_answered and self._asking.is_asking:
+            self._asking.end(by, error)
+        for exchange in self._open:
+            exchange.end(by, error)
+        self._place()
+        self._open.clear()
+        yield from ()

@@ -1,0 +1,477 @@
+"""The recorder: the relay's taps on one side, a capture on the other. The hot path on one page.
+
+    chunk read ─→ Channel.chunk ─→ LineSplitter ─→ verdicts and middles ─→ Writer ─→ in the kernel ─→ chunk handed on
+
+Promises: before a chunk is handed on, the records of all frames that it completes are written, unless writing is in
+trouble; then the loss is counted, told and never hidden. Nothing here opens a database, and nothing that analysis
+knows is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from captures.early import judge_in_passing
+from captures.errors import CannotCreate
+from captures.file import RING_BYTES, SEGMENT_BYTES, AppendError, CaptureFile, choose_path
+from captures.frame import UNJUDGED, Direction, Envelope
+from captures.journal import Journal
+from captures.loss import Entry
+from captures.places import captures_root, config_directory, safe_name
+from captures.record import (
+    faulty_members,
+    frame_members,
+    line_members,
+    members,
+    part_members,
+    stderr_members,
+    use_orjson,
+)
+from captures.recovery import Recovery
+from captures.redact import Redactor, load_key, server_name
+from captures.writer import Fsync, Policy, RecordingStopped, Writer
+from mcpproxy.recorder.capture_header import Header, working_directory
+from mcpproxy.recorder.faults import Faults
+from mcpproxy.relay.pump import Cause, Ender, StopRelaying
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wire.lines import LineSplitter, Piece
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    Judge = Callable[..., Envelope]
+    Middles = Callable[[Direction, list[bytes]], list[bytes]]
+
+LINES_AT_ONCE: Final = 256
+STDERR_QUOTA: Final = 8 << 20
+STDERR_REFILL: Final = 64 << 10
+STDERR_PIECE: Final = 64 << 10
+
+
+def tell(message: str) -> None:
+    """One line on stderr, or none where stderr would make us wait.
+
+    A full pipe that nobody reads must not hold up a session.
+    """
+    poll = select.poll()
+    poll.register(2, select.POLLOUT)
+    try:
+        if any(what & select.POLLOUT for _, what in poll.poll(0)):
+            os.write(2, f"mcpproxy: {sanitise(message, None)}\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        return
+
+
+def first_lines(data: bytes) -> int:
+    """The bytes of the first lines of a chunk: as many lines as can be judged and written in a few milliseconds.
+
+    A chunk of 64 KiB may hold as many empty lines, and 64 Ki records take a second.
+    """
+    # `count` looks at each byte of a chunk, `replace` runs from newline to newline: a fifth of the time.
+    if len(data) - len(data.replace(b"\n", b"")) <= LINES_AT_ONCE:
+        return len(data)
+    at = -1
+    for _ in range(LINES_AT_ONCE):
+        at = data.find(b"\n", at + 1)
+    return at + 1
+
+
+def early_middles(direction: Direction, lines: list[bytes]) -> list[bytes]:
+    """What `captures.envelope.lines_members` makes, without orjson."""
+    return [line_members(direction, line, judge_in_passing(line, direction)) for line in lines]
+
+
+class Channel:
+    """The tap on one direction of frames."""
+
+    def __init__(self, recorder: Recorder, direction: Direction) -> None:
+        self.frames = 0
+        self.bytes = 0
+        self.missed = recorder.faults.missed[direction]
+        self._recorder = recorder
+        self._writer = recorder.writer
+        self._dir = direction
+        self._lines = LineSplitter()
+        self._parts_size = 0
+        self._latest: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+        self.waiting_since_ns = 0
+
+    def portion(self, data: bytes) -> int:
+        """How much of a chunk to take at once."""
+        return first_lines(data)
+
+    def chunk(self, data: bytes) -> None:
+        """Record the frames that `data` completes."""
+        self._latest = None
+        with self._lock:
+            self.bytes += len(data)
+            try:
+                lines = self._lines.plain(data)
+                pieces = self._lines.feed(data) if lines is None else []
+            except Exception as error:  # noqa: BLE001 - a fault of ours costs frames their verdict, never their record
+                lines, pieces = None, []
+                entries = self._uncut(data, error)
+            else:
+                entries = [entry for piece in pieces for entry in self._entries(piece)]
+                self.frames += len(lines or ())
+        if lines is None:
+            self._add(entries)
+        elif lines:
+            self._add_lines(lines)
+
+    def _add_lines(self, lines: list[bytes]) -> None:
+        """Record whole lines: quickly while nobody else writes, else through the queue."""
+        direction = self._dir
+        try:
+            middles = self._recorder.middles(direction, lines)
+        except Exception:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+            middles = [self._middle(line) for line in lines]
+        try:
+            first = self._writer.add_quickly("frame", middles, direction, map(len, lines), self)
+        except RecordingStopped:
+            self._recorder.stop()
+            raise StopRelaying from None
+        finally:
+            self.waiting_since_ns = 0
+        if first is None:
+            self._add(
+                [Entry("frame", middle, direction, len(line)) for middle, line in zip(middles, lines, strict=True)]
+            )
+        else:
+            self._latest = (first, first + len(lines) - 1)
+
+    def _middle(self, raw: bytes, *, delim: bytes = b"\n", whole: bool = True) -> bytes:
+        """The record of one frame but for number and stamp; with the name of the fault where judging it failed."""
+        try:
+            verdict = self._recorder.judge(raw, self._dir, whole=whole)
+            return frame_members(self._dir, raw, verdict, delim=delim, whole=whole)
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs a frame its verdict, never its record
+            self._recorder.faults.in_verdict(error)
+            return faulty_members(self._dir, raw, error, delim=delim, whole=whole)
+
+    def _uncut(self, data: bytes, error: Exception) -> list[Entry]:
+        """Cutting failed: what waited and what came are kept as they are, and the next chunk begins anew."""
+        self._recorder.faults.in_verdict(error)
+        pieces = [raw for raw in (self._lines.held, data) if raw]
+        self._lines = LineSplitter()
+        self.frames += len(pieces)
+        return [
+            Entry("frame", faulty_members(self._dir, raw, error, delim=b"", whole=False), self._dir, len(raw))
+            for raw in pieces
+        ]
+
+    def _add(self, entries: list[Entry]) -> None:
+        if not entries:
+            return
+        try:
+            first = self._writer.place(entries)
+            self._latest = (first, first + len(entries) - 1)
+            self.waiting_since_ns = time.monotonic_ns()
+            self._writer.write()
+        except RecordingStopped:
+            self._recorder.stop()
+            raise StopRelaying from None
+        finally:
+            self.waiting_since_ns = 0
+
+    def _entries(self, piece: Piece, *, whole: bool = True) -> list[Entry]:
+        raw, size = piece.raw, len(piece.raw)
+        if not piece.part:
+            self.frames += 1
+            return [Entry("frame", self._middle(raw, delim=piece.delim, whole=whole), self._dir, size)]
+        self._parts_size += size
+        entries = [Entry("part", part_members(self._dir, piece.part, raw), self._dir, size)]
+        if piece.last:
+            parts, self._parts_size = (piece.part, self._parts_size), 0
+            self.frames += 1
+            entries.append(
+                Entry(
+                    "frame",
+                    frame_members(self._dir, b"", UNJUDGED, delim=piece.delim, whole=whole, parts=parts),
+                    self._dir,
+                )
+            )
+        return entries
+
+    def stalled(self, waited_ns: int, cause: Cause) -> None:
+        """Record that the frames of the last chunk waited."""
+        if self._latest is None:
+            return
+        of, to = self._latest
+        stall = members(dir=self._dir, of=of, to=to if to != of else None, waited_ns=waited_ns, cause=cause)
+        self._add([Entry("stall", stall)])
+
+    def ended(self, by: Ender, error: int | None) -> None:
+        """Record the unfinished rest and the end of the direction."""
+        self._add([*self.rest(), Entry("eof", members(dir=self._dir, by=by, bytes=self.bytes, errno=_name(error)))])
+
+    def rest(self) -> list[Entry]:
+        """The frame that had no delimiter when the stream ended."""
+        with self._lock:
+            return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
+
+    def failed(self, error: Exception) -> None:
+        """A bug of the writer: this direction is recorded no more."""
+        self._recorder.faults.in_recording(self._dir, error)
+
+
+class StderrTap:
+    """The tap on the server's stderr: line by line, within a quota that refills; what it leaves out is counted."""
+
+    def __init__(self, writer: Writer, faults: Faults, quota: int = STDERR_QUOTA) -> None:
+        self.bytes = 0
+        self.recorded = 0
+        self.missed = faults.missed[None]
+        self._writer = writer
+        self._faults = faults
+        self._lines = LineSplitter(STDERR_PIECE)
+        self._quota = self._left = float(quota)
+        self._looked = time.monotonic()
+        self._skipped = 0
+        self._lock = threading.Lock()
+        self.waiting_since_ns = 0
+
+    def portion(self, data: bytes) -> int:
+        """How much of a chunk to take at once."""
+        return first_lines(data)
+
+    def chunk(self, data: bytes) -> None:
+        """Record the lines that `data` completes, as far as the quota allows."""
+        with self._lock:
+            self.bytes += len(data)
+            entries = [entry for piece in self._lines.feed(data) for entry in self._entries(piece)]
+        self._add(entries)
+
+    def _entries(self, piece: Piece, *, whole: bool = True) -> list[Entry]:
+        size = len(piece.raw)
+        now = time.monotonic()
+        self._left = min(self._quota, self._left + (now - self._looked) * STDERR_REFILL)
+        self._looked = now
+        if size > self._left:
+            self._skipped += size
+            return []
+        self._left -= size
+        self.recorded += size + len(piece.delim)
+        skipped, self._skipped = self._skipped, 0
+        return [Entry("stderr", stderr_members(piece.raw, delim=piece.delim, whole=whole, skipped=skipped), None, size)]
+
+    def _add(self, entries: list[Entry]) -> None:
+        if entries:
+            try:
+                self._writer.place(entries)
+                self.waiting_since_ns = time.monotonic_ns()
+                self._writer.write()
+            except RecordingStopped:
+                return
+            finally:
+                self.waiting_since_ns = 0
+
+    def stalled(self, waited_ns: int, cause: Cause) -> None:
+        """Nobody waits for stderr."""
+
+    def ended(self, by: Ender, error: int | None) -> None:  # noqa: ARG002 - the end of stderr says nothing
+        """Record the unfinished rest."""
+        self._add(self.rest())
+
+    def rest(self) -> list[Entry]:
+        """The line that had no delimiter when the stream ended."""
+        with self._lock:
+            return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
+
+    def failed(self, error: Exception) -> None:
+        """A bug of the writer: stderr is recorded no more."""
+        self._faults.in_recording("stderr", error)
+
+
+class Recorder:
+    """One capture of one stdio session. Also the relay's observer."""
+
+    def __init__(
+        self,
+        argv: list[bytes],
+        environment: Mapping[bytes, bytes],
+        *,
+        name: str | None = None,
+        capture: str | None = None,
+        ring_bytes: int = RING_BYTES,
+        fsync: Fsync = "1s",
+        policy: Policy = "pass",
+        keep_path: Sequence[str] = (),
+    ) -> None:
+        """Create the capture and write its header.
+
+        Args:
+            argv: what will be run; redacted before it is stored.
+            environment: what it will be run with; redacted likewise.
+            name: of the server; guessed from `argv` where it is None.
+            capture: a new file, or a directory; None for the usual place.
+            ring_bytes: how much a capture may hold before its oldest segments go.
+            fsync: when to sync.
+            policy: what to do when a record cannot be written.
+            keep_path: segments of paths of URLs that the user wants stored in clear.
+
+        Raises:
+            CaptureError: there is no place for a capture, or it cannot be created.
+        """
+        self.name = safe_name(name or server_name(argv))
+        self.judge: Judge = judge_in_passing
+        """Judges frames; without orjson until that is loaded."""
+        self.middles: Middles = early_middles
+        """Makes the records of whole lines but for number and stamp; likewise."""
+        self.on_stop: Callable[[], None] = lambda: None
+        self.on_segment: Callable[[int], None] = lambda _: None
+        """Called with the number of each further segment."""
+        wall_ns = time.time_ns()
+        default = "" if capture is not None else os.path.join(captures_root(), self.name)
+        path = choose_path(capture, default, wall_ns, tell)
+        redactor = Redactor(load_key(config_directory(), tell), keep_path)
+        header = Header(
+            "stdio",
+            wall_ns,
+            ["argv", "env"] if redactor.lasting else ["argv", "env", "key-not-kept"],
+            [*([] if fsync == "1s" else [f"fsync={fsync}"]), *(["keep-path"] if keep_path else [])],
+            name=self.name,
+            argv=redactor.command(argv),
+            cwd=working_directory(),
+            env=redactor.environment(environment),
+        )
+        segment_bytes = min(SEGMENT_BYTES, ring_bytes // 4)
+        self._file = CaptureFile(path, segment_bytes=segment_bytes, ring_bytes=ring_bytes)
+        try:
+            journal = Journal()
+            self.writer = Writer(
+                self._file,
+                header.middle,
+                tell,
+                policy=policy,
+                fsync=fsync,
+                journal=journal,
+                on_segment=lambda number: self.on_segment(number),
+            )
+        except (AppendError, RecordingStopped) as error:
+            os.unlink(path)
+            raise CannotCreate(
+                f"cannot write to the capture {path}: {error}; name another place with --capture"
+            ) from error
+        self.recovery = Recovery(self._file, journal)
+        """Completes the capture after our death, in the guard."""
+        self.faults = Faults(self.writer, tell)
+        self.client = Channel(self, "c2s")
+        self.server = Channel(self, "s2c")
+        self.stderr = StderrTap(self.writer, self.faults)
+
+    @property
+    def path(self) -> str:
+        """Where the capture lies."""
+        return self._file.path
+
+    @property
+    def taps(self) -> dict[int, Channel | StderrTap]:
+        """Which tap sees which descriptor."""
+        return {0: self.client, 1: self.server, 2: self.stderr}
+
+    def spawned(self, pid: int, start: str | None) -> None:
+        """Record it."""
+        started = int(start) if start and start.isdigit() else start
+        self.writer.start()
+        # Posted, not added: the main thread, which takes the signals, must never wait for a disk.
+        self.writer.post(Entry("process", members(event="spawned", pid=pid, start=started)))
+
+    def running(self) -> None:
+        """Load orjson beside the traffic: 25 ms of imports that no first answer has to wait for."""
+        try:
+            # First what needs no orjson, and judges in its place where it is missing.
+            import captures.exact  # noqa: F401
+            from captures.envelope import judge_in_passing as judge
+            from captures.envelope import lines_members
+
+            use_orjson()
+            self.judge, self.middles = judge, lines_members
+        except (ImportError, OSError) as error:  # an upgrade may take our files away at any time
+            tell(f"recording slowly, without orjson: {error}")
+
+    def received(self, signum: int, *, from_terminal: bool) -> None:
+        """Record a signal that arrived."""
+        origin = "terminal" if from_terminal else "process"
+        self.writer.post(Entry("signal", members(event="received", name=_signal_name(signum), origin=origin)))
+
+    def sent(self, signum: int, reason: str, pids: list[int]) -> None:
+        """Record a signal that was sent."""
+        self.writer.post(Entry("signal", members(event="sent", name=_signal_name(signum), reason=reason, pids=pids)))
+
+    def stuck(self) -> None:
+        """A write hangs."""
+        self.writer.degrade()
+
+    def stop(self) -> None:
+        """By the policy `stop`, the session must end."""
+        self.on_stop()
+
+    def launch_failed(self, code: int) -> None:
+        """Record that the command could not be run, and close."""
+        try:
+            self.writer.start()
+        except RuntimeError:  # no thread to be had is why it could not
+            return
+        self.writer.post(Entry("process", members(event="failed", errno=_name(code))))
+        self._close("failed", None, None)
+
+    def finish(self, cause: str, status: int | None, signum: int | None) -> bool:
+        """Record the end and close the capture; True where everything is in it."""
+        rest = [entry for tap in (self.client, self.server, self.stderr) for entry in _rest(tap)]
+        ended = Entry("process", members(event="ended", status=status, signal=_signal_name(signum)))
+        self.writer.post(*rest, ended)
+        return self._close(cause, status, signum)
+
+    def _close(self, ending: str, status: int | None, signum: int | None) -> bool:
+        self.faults.write_off()
+
+        def closing() -> Entry:
+            lost = self.writer.lost
+            totals = {
+                "c2s": {"frames": self.client.frames, "bytes": self.client.bytes},
+                "s2c": {"frames": self.server.frames, "bytes": self.server.bytes},
+                "stderr": {"bytes": self.stderr.bytes, "recorded": self.stderr.recorded},
+                "lost": {"records": lost.records, "bytes": lost.bytes},
+            }
+            text = members(
+                ending=ending,
+                status=status,
+                signal=_signal_name(signum),
+                totals=totals,
+                durable_seq=self.writer.durable_seq,
+            )
+            return Entry("close", text)
+
+        return self.writer.close(closing)
+
+
+def _rest(tap: Channel | StderrTap) -> list[Entry]:
+    try:
+        return tap.rest()
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
+        tap.failed(error)
+        return []
+
+
+def _name(code: int | None) -> str | None:
+    import errno
+
+    return None if code is None else errno.errorcode.get(code, str(code))
+
+
+def _signal_name(signum: int | None) -> str | None:
+    import signal
+
+    if signum is None:
+        return None
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"SIG{signum}"

@@ -1,0 +1,92 @@
+"""What all printing to stdout has in common: its width and encoding, and one JSON object a line.
+
+A stdout that is not UTF-8 ends no command. Text for people keeps its encoding, with something legible for what that
+does not have; what programs read is UTF-8 wherever it goes.
+"""
+
+import codecs
+import io
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from mcpproxy.report.json_lines import escaped, harmless
+from mcpproxy.report.text import WHOLE, cells
+from mcpproxy.sanitise import escape
+
+LEGIBLE: Final = "mcpproxy.legible"
+"""The name by which Python knows our way of writing what an encoding does not have."""
+
+# Of one cell each where something may be aligned with them.
+_INSTEAD: Final = {"→": ">", "←": "<", "…": "~", "·": "-", "●": "*", "○": "o", "✝": "+", "▲": "!", "■": "#", "✗": "x"}
+_INSTEAD.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "§": "section "})
+
+# What JSON allows in a string and nobody sees: controls, bidirectional signs, format characters and others that show
+# nothing, and lines that end where JSON ends none.
+_HIDDEN: Final = re.compile(
+    "[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
+def width_of_stdout(widest: int = WHOLE) -> int:
+    """Cells of a line; `WHOLE` where stdout is no terminal, and COLUMNS does not tell how wide to write.
+
+    Args:
+        widest: what a wider terminal counts as.
+    """
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").lstrip("0").isdecimal():
+        return min(widest, shutil.get_terminal_size().columns)
+    return WHOLE
+
+
+def set_up(form: str) -> None:
+    """Have stdout take all that will be printed in a form: `text`, or one that programs read."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors=LEGIBLE)
+
+
+def _legible(error: UnicodeError) -> tuple[str, int]:
+    """What is written in place of characters that stdout's encoding does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_INSTEAD.get(char) or escape(char) for char in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(LEGIBLE, _legible)
+
+
+def is_aligned(text: str, encoding: str) -> bool:
+    """Whether a text takes as many cells as it would in UTF-8, so that what stands below it stands where it should."""
+    return text.isascii() or cells(text.encode(encoding, LEGIBLE).decode(encoding)) == cells(text)
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """One object as a line of JSON.
+
+    Text that is no Unicode (a file's name, say) is written with escapes, and so is what a terminal that shows it later
+    could act on without a trace: to a program it means the same.
+    """
+    try:
+        return for_stdout(_HIDDEN.sub(_escaped, orjson.dumps(row, default=str).decode())) + "\n"
+    except (TypeError, orjson.JSONEncodeError):
+        import json
+
+        return json.dumps(row, default=str) + "\n"
+
+
+def for_stdout(line: str) -> str:
+    """One line of JSON, with escapes in place of all that could act on a terminal where stdout is one.
+
+    Programs get the text as it is.
+    """
+    return harmless(line) if sys.stdout.isatty() else line
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return escaped(found[0])

@@ -1,0 +1,180 @@
+"""Asker: SQL from the screens to the process that answers it, and what that says, taken in by a thread.
+
+There is one for the app. Its process (`mcpproxy.sql.worker`) starts when something is asked for the first time and ends
+with us, however we end; one that dies is told of, and the next question starts another. No database is loaded here.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import orjson
+
+GRACE_S: Final = 3.0
+"""A process that is told to stop a query has so long; then it is killed."""
+LONGEST: Final = 256 << 20
+"""Bytes of one message."""
+
+
+class Relation(NamedTuple):
+    """A view or a table."""
+
+    name: str
+    is_view: bool
+    row: str
+    """What a row of it is."""
+    example: str
+    columns: Sequence[tuple[str, str, str]]
+    """Name, type, meaning."""
+
+
+class Answer(NamedTuple):
+    """The rows of a query, as text."""
+
+    columns: Sequence[tuple[str, bool]]
+    """Name, and whether it holds numbers."""
+    rows: Sequence[Sequence[str | None]]
+    """None is NULL."""
+    is_cut: bool
+    """Whether there are more rows than these."""
+    took_s: float
+    has_grown: bool
+    """Whether a capture has grown since it was loaded."""
+
+
+class Asker:
+    """Asks one thing at a time. What came of it stands in its attributes; `hear` is called when they change."""
+
+    def __init__(self) -> None:
+        self.hear: Callable[[], None] | None = None
+        """Called from another thread."""
+        self.relations: Sequence[Relation] = ()
+        self.keywords: Sequence[str] = ()
+        self.is_busy = False
+        self.progress: tuple[int, int] | None = None
+        """Bytes loaded, of how many."""
+        self.notes: list[str] = []
+        """What is missing in the answers."""
+        self.answer: Answer | None = None
+        self.error: Sequence[str] = ()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._turn = 0
+
+    def start(self) -> None:
+        """Start the process: it tells what there is to ask."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._end()
+        # SIGINT is how it is told to stop, and Ctrl-C is for us alone.
+        self._process = subprocess.Popen(
+            [sys.executable, *([] if "" in sys.path else ["-P"]), "-m", "mcpproxy.sql.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        threading.Thread(target=self._listen, args=(self._process, self._process.stdout), daemon=True).start()
+
+    def ask(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
+        """Ask; what is being answered is stopped.
+
+        Args:
+            paths: the captures.
+            sql: statements, of which the last is answered.
+            anew: load again what has grown, however long that takes.
+        """
+        self.stop()
+        self._turn += 1
+        self.is_busy, self.progress, self.answer, self.error, self.notes = True, None, None, (), []
+        try:
+            self.start()
+            assert self._process is not None
+            assert self._process.stdin is not None
+            asked = {"turn": self._turn, "paths": [os.path.abspath(path) for path in paths], "sql": sql, "anew": anew}
+            # Not orjson: a path may hold bytes that are no UTF-8.
+            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            self._fail(f"cannot be asked: {error}")
+
+    def stop(self) -> bool:
+        """Stop what is being answered; False where nothing is."""
+        process, turn = self._process, self._turn
+        if not self.is_busy or process is None or process.poll() is not None:
+            return False
+
+        def insist() -> None:
+            if self.is_busy and self._turn == turn:
+                process.kill()
+
+        process.send_signal(2)
+        timer = threading.Timer(GRACE_S, insist)
+        timer.daemon = True
+        timer.start()
+        return True
+
+    def close(self) -> None:
+        """End the process."""
+        self.hear = None
+        self._end()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            assert process.stdin is not None
+            with suppress(OSError):
+                # What it did not take cannot be flushed; what it says is closed by who hears it.
+                process.stdin.close()
+
+    # ---- in a thread
+
+    def _listen(self, process: subprocess.Popen[bytes], answers: IO[bytes]) -> None:
+        with answers:
+            while (line := answers.readline(LONGEST)).endswith(b"\n"):
+                try:
+                    self._take(orjson.loads(line))
+                except (TypeError, ValueError, KeyError):
+                    process.kill()
+                self._tell()
+        process.wait()
+        if process is self._process and self.is_busy:
+            self._fail("the process that answers has ended; ask again to start another")
+            self._tell()
+
+    def _tell(self) -> None:
+        hear = self.hear
+        if hear is not None:
+            hear()
+
+    def _fail(self, reason: str) -> None:
+        self.error, self.is_busy = (reason,), False
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "relations" in message:
+            self.relations = [
+                Relation(**{**one, "columns": [tuple(c) for c in one["columns"]]}) for one in message["relations"]
+            ]
+            self.keywords = message["keywords"]
+        elif message["turn"] != self._turn:
+            return
+        elif "progress" in message:
+            done, total = message["progress"]
+            self.progress = done, total
+        elif "note" in message:
+            self.notes.append(message["note"])
+        elif "error" in message:
+            self.error, self.is_busy = message["error"], False
+        else:
+            told = message["answer"]
+            columns = [(name, right) for name, right in told["columns"]]
+            self.answer = Answer(columns, told["rows"], told["more"], told["took_s"], told["grown"])
+            self.is_busy = False

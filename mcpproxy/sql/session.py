@@ -1,0 +1,264 @@
+"""Captures that can be asked in SQL: found, loaded, and a jail over them that is made anew when it has to be."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from difflib import get_close_matches
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final, Self
+
+from analysis.store.open import Source, sources, weed
+from analysis.store.reference import Relation, relations, view_texts
+from analysis.store.sandbox.parent import Answer, Jail, Limits
+from analysis.store.sandbox.protocol import Column, QueryError, Value
+from analysis.store.stats import LOSSES, Loss
+from mcpproxy.cli.diagnostics import say
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
+
+_MAKING: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
+SILENT_S: Final = 0.5
+"""Loading that takes no longer is not worth a word."""
+ERROR_LINES: Final = 12
+
+
+class Asking:
+    """Some captures, and the process that answers about them."""
+
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        limits: Limits,
+        *,
+        hear: Callable[[str], None] = say,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Nothing is loaded before something is asked.
+
+        Args:
+            paths: the captures.
+            limits: what a query may take.
+            hear: is told what could not be read, and what is missing in the answers.
+            progress: is told how much is loaded; None for a line on a terminal.
+        """
+        self._paths = list(paths)
+        self._limits = limits
+        self._hear, self._progress = hear, progress
+        self._told: set[str] = set()
+        self._found: list[Source] = []
+        self._jail: Jail | None = None
+        self._has_findings = False
+        self._has_made = False
+        """Whether something may have been made in the jail, which goes with it."""
+        self.is_spoiled = False
+        """Whether a capture could not be read, or is damaged: both have been told."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._jail is not None:
+            self._jail.close()
+            self._jail = None
+
+    def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
+        """Run statements; the answer is that of the last.
+
+        The rules run when something is asked that needs findings, and not before.
+
+        Args:
+            sql: the statements.
+            counts_reader: whether the time counts in which its rows are used: where no person reads them.
+
+        Raises:
+            QueryError: it was refused, failed, or took more than it may.
+        """
+        findings = self._has_findings or bool(set(re.findall(r"\w+", sql.lower())) & self._of_findings)
+        try:
+            return self._asked(sql, findings=findings, counts_reader=counts_reader)
+        except QueryError as error:
+            if not self._weeds(error):
+                raise
+        return self._asked(sql, findings=findings, counts_reader=counts_reader)
+
+    def _asked(self, sql: str, *, findings: bool, counts_reader: bool) -> Answer:
+        if self._jail is None or not self._jail.is_alive or findings != self._has_findings:
+            if self._has_made:
+                self._hear("what was made so far (tables, views, macros) is gone: the captures are opened anew")
+                self._has_made = False
+            self.close()
+            self._jail = self._opened(findings=findings)
+            self._has_findings = findings
+        self._has_made = self._has_made or bool(_MAKING.search(sql))
+        answer = self._jail.ask(sql, counts_reader=counts_reader)
+        # A damaged file is mostly found out before the first row, and then the answer can begin anew.
+        rows = iter(answer)
+        first = list(islice(rows, 1))
+        return Answer(answer.columns, self._watched(chain(first, rows)), answer.until_s)
+
+    def _watched(self, rows: Iterator[tuple[Value, ...]]) -> Iterator[tuple[Value, ...]]:
+        try:
+            yield from rows
+        except QueryError as error:
+            if self._weeds(error):
+                raise QueryError("cache", "a damaged file of the cache was thrown away; ask again") from error
+            raise
+
+    def _weeds(self, error: QueryError) -> bool:
+        """Throw damaged files of the cache away, where an error says that one is; whether there were any."""
+        is_damaged = weed(self._found, error)
+        if is_damaged:
+            self.close()
+        return is_damaged
+
+    @cached_property
+    def _of_findings(self) -> set[str]:
+        """The names that make sense only when the rules have run."""
+        return {"findings"} | {name for name, text in view_texts().items() if re.search(r"\bfindings\b", text)}
+
+    def _opened(self, *, findings: bool) -> Jail:
+        shown = Progress()
+        tell = self._progress or shown.tell
+        with shown if self._progress is None else nullcontext():
+            found, refused, doubles = sources(self._paths, findings=findings, progress=tell, memory=self._limits.memory)
+            self._found = found
+            jail = Jail(found, findings=findings, limits=self._limits, progress=tell)
+        try:
+            reasons = [*(str(error) for _, error in refused), *(why for _, why in jail.refused)]
+            self.is_spoiled = bool(reasons)
+            for reason in (*of_cache_size(), *doubles, *reasons):
+                self._hear_once(reason)
+            if self._paths and len(found) == len(jail.refused):
+                raise QueryError("captures", "no capture could be read, so there is nothing to ask")
+            losses = [Loss(*row) for row in jail.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
+            self.is_spoiled = tell_of_losses(losses, "answers are about the rest", self._hear_once) or self.is_spoiled
+        except BaseException:
+            jail.close()
+            raise
+        return jail
+
+    def _hear_once(self, line: str) -> None:
+        """Tell of a capture what was not told before: at the prompt they are opened more than once."""
+        if line not in self._told:
+            self._told.add(line)
+            self._hear(line)
+
+
+def of_cache_size() -> list[str]:
+    """What is to be said of MCPPROXY_CACHE_SIZE: a line where it is no size, and the usual one is taken."""
+    text = os.environ.get("MCPPROXY_CACHE_SIZE", "").strip()
+    if not text or re.fullmatch(r"\d{1,15}[KMGT]?(?:i?B)?", text, re.IGNORECASE):
+        return []
+    return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is no size such as 500M, 10G or 0; 2G is taken"]
+
+
+def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:
+    """Say what is missing in each capture, and what was done with the rest; whether any of them is damaged."""
+    is_damaged = False
+    for path, damage, lost, forgotten in losses:
+        is_damaged = is_damaged or damage > 0
+        missing = [f"{size(damage)} are no records"] if damage else []
+        missing += [f"{count_text(lost, 'record')} lost"] if lost else []
+        missing += [f"{forgotten:,} requests or the like forgotten, as too many were open at once"] if forgotten else []
+        advice = "`mcpproxy verify` tells when" if lost else "`mcpproxy check` tells of what sort"
+        advice = "`mcpproxy repair` copies what is whole" if damage else advice
+        hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest} ({advice})")
+    return is_damaged
+
+
+class Progress:
+    """One line on stderr about loading, where that is a terminal and loading takes its time."""
+
+    def __init__(self) -> None:
+        self._is_seen = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._since = time.monotonic()
+        self._shown = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            sys.stderr.write("\r" + " " * len(self._shown) + "\r")
+            sys.stderr.flush()
+
+    def tell(self, done: int, total: int) -> None:
+        """So much of so much is loaded."""
+        if not self._is_seen or time.monotonic() - self._since < SILENT_S:
+            return
+        text = f"loading {min(100, 100 * done // max(total, 1))}% of {size(total)}"
+        if text != self._shown:
+            sys.stderr.write("\r" + text.ljust(len(self._shown)))
+            sys.stderr.flush()
+            self._shown = text
+
+
+Rows = list[tuple[str, ...]]
+
+
+def views() -> tuple[list[Column], Rows]:
+    """What there is to ask, as an answer."""
+    columns = [Column(name, "VARCHAR") for name in ("name", "kind", "what a row is")]
+    return columns, [(one.name, "view" if one.is_view else "table", one.row) for one in relations()]
+
+
+def schema(relation: Relation) -> tuple[list[Column], Rows]:
+    """The columns of a view or table, as an answer."""
+    columns = [Column(name, "VARCHAR") for name in ("column", "type", "meaning")]
+    return columns, [(column.name, column.type.lower(), column.meaning) for column in relation.columns]
+
+
+def relation_of(name: str, listed_by: str) -> Relation:
+    """The view or table of that name.
+
+    Args:
+        name: in any case.
+        listed_by: what tells all of them, for whoever mistypes one.
+
+    Raises:
+        QueryError: there is none.
+    """
+    found = {relation.name: relation for relation in relations()}
+    if name.lower() not in found:
+        text = f"there is no view or table {sanitise(name, 64)}; {listed_by} lists them"
+        raise QueryError("catalog", text, get_close_matches(name.lower(), found, 3))
+    return found[name.lower()]
+
+
+def tell(error: QueryError) -> None:
+    """Say why there is no answer."""
+    lines = lines_of(error)
+    kind = "permission" if _LOCKED.search(str(error)) else error.kind
+    if kind in _ADVICE:
+        lines = [*lines, _ADVICE[kind]] if kind == "permission" else [f"{lines[0]}; {_ADVICE[kind]}"]
+    for line in lines:
+        say(line)
+
+
+def lines_of(error: QueryError) -> list[str]:
+    """Why there is no answer: in DuckDB's words, with its mark under the place, and what may have been meant."""
+    lines = [sanitise(line, 200) for line in str(error).split("\n") if line.strip()][:ERROR_LINES]
+    # DuckDB has guesses of its own, good ones where the relation is known.
+    if error.nearest and f'"{error.nearest[0]}"' not in str(error):
+        lines.append(f"nearest names here: {', '.join(sanitise(name, 100) for name in error.nearest)}")
+    return lines
+
+
+# Not all that is refused is called so: secrets and functions of extensions are called unknown.
+_LOCKED: Final = re.compile(r"configuration has been locked|exists in the \w+ extension|non-existent secret")
+_ADVICE: Final = {
+    "permission": "a query reads captures and nothing else: it may SELECT, and make tables, views and macros in its "
+    "own memory, without files, network, settings, secrets and extensions; `-o FILE` writes its answer to a file",
+    "memory": "ask for less at once, or allow more with --memory",
+    "timeout": "ask for less at once, or allow more with --timeout",
+}

@@ -1,0 +1,115 @@
+"""What is text, name or comment in SQL: it decides where a statement ends, and what it is in one line.
+
+Nothing here understands SQL. It is as much of DuckDB's lexer as tells which semicolons and line ends are no more than
+characters of something quoted. All of it takes time in proportion to the text, whatever that is.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+_SIGN: Final = r"\s\x00-#%-/:-@\[-^`{-\x7f"
+"""What stands in no name: blanks and signs, but dollars."""
+_TOKEN: Final = re.compile(
+    rf"'|\"|--|/\*|[eE]'|\$(?:[^{_SIGN}0-9$][^{_SIGN}$]*)?\$|(?P<name>[^{_SIGN}0-9$][^{_SIGN}]*)"
+)
+"""What begins something quoted. A name may hold dollars, and then they begin nothing."""
+_OF_ESCAPES: Final = re.compile(r"''|\\.|'", re.DOTALL)
+_OF_COMMENTS: Final = re.compile(r"/\*|\*/")
+_LINE_END: Final = re.compile(r"[\r\n]")
+KEYWORDS: Final = (
+    "select from where group by order having limit offset join left inner full cross on using as distinct with "
+    "recursive union all except intersect case when then else end and or not in between like ilike is null true "
+    "false asc desc nulls first last filter over partition window qualify describe summarize pivot unpivot exclude "
+    "replace count sum avg min max median quantile_cont cast "
+)
+"""What prompt and screen complete besides names."""
+
+
+class _Piece(NamedTuple):
+    """A piece of a statement; all of them together are the statement."""
+
+    kind: Literal["bare", "quoted", "comment", "remark"]
+    """A remark is a comment that ends with its line."""
+    text: str
+    is_closed: bool = True
+
+
+def is_whole(text: str) -> bool:
+    """Whether a statement is complete: a semicolon ends it that stands in no text, name or comment."""
+    if ";" not in text:
+        return False
+    has_ended = False
+    for kind, piece, is_closed in _pieces(text):
+        if not is_closed:
+            return False
+        if kind == "quoted":
+            has_ended = False
+        elif kind == "bare" and (bare := piece.rstrip()):
+            has_ended = bare.endswith(";")
+    return has_ended
+
+
+def in_one_line(text: str) -> str | None:
+    """A statement in one line, without the comments that need the end of theirs.
+
+    Returns:
+        None where it would not be the same statement. That is so where a line ends inside of a text or a name, for
+        there is no other way to write it that is valid everywhere; and where a text goes on in another line, as
+        `'a'` and `'b'` below it are one text, and no SQL beside each other.
+    """
+    made: list[str] = []
+    outside, before = "", ""
+    for kind, piece, _ in _pieces(text):
+        if kind != "quoted":
+            outside += "" if kind == "remark" else piece
+            continue
+        goes_on = before.endswith("'") and piece.startswith("'") and outside.isspace() and _LINE_END.search(outside)
+        if goes_on or _LINE_END.search(piece):
+            return None
+        made += [_joined(outside), piece]
+        outside, before = "", piece
+    return "".join([*made, _joined(outside)]).strip()
+
+
+def _joined(text: str) -> str:
+    """Lines as one."""
+    return re.sub(r"\s+", lambda blanks: " " if _LINE_END.search(blanks[0]) else blanks[0], text)
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    done = at = 0
+    while token := _TOKEN.search(text, at):
+        if token["name"]:
+            at = token.end()
+            continue
+        if token.start() > done:
+            yield _Piece("bare", text[done : token.start()])
+        opening, end = token[0], _end(text, token)
+        done = at = len(text) if end is None else end
+        kind: Literal["quoted", "comment", "remark"] = (
+            "remark" if opening == "--" else "comment" if opening == "/*" else "quoted"
+        )
+        yield _Piece(kind, text[token.start() : at], end is not None)
+    if done < len(text):
+        yield _Piece("bare", text[done:])
+
+
+def _end(text: str, token: re.Match[str]) -> int | None:
+    """Where it ends what a token begins."""
+    opening, at = token[0], token.end()
+    if opening == "--":
+        found = _LINE_END.search(text, at)
+        return found.start() if found else len(text)
+    if opening == "/*":
+        depth = 1
+        for found in _OF_COMMENTS.finditer(text, at):
+            depth += 1 if found[0] == "/*" else -1
+            if not depth:
+                return found.end()
+        return None
+    if opening in ("e'", "E'"):
+        return next((found.end() for found in _OF_ESCAPES.finditer(text, at) if found[0] == "'"), None)
+    # A quote within quotes is written twice. That is the same here as two texts beside each other.
+    end = text.find(opening, at)
+    return end + len(opening) if end >= 0 else None

@@ -1,0 +1,190 @@
+"""The process that answers SQL for the screens: `python -m mcpproxy.sql.worker`, a line of JSON in, lines of JSON out.
+
+The screens never load a database, and never wait for one. What they ask goes to this process, which loads the captures
+and asks the jail, a child of its own. It ends when its stdin does, and the jail with it, so neither outlives the
+screens, however those end. SIGINT stops what is being answered; the next question finds all as it was.
+
+Asked:    `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` loads what has grown, however long that takes.
+Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress`
+          [done, total], `note` (a text), and at the end `answer` or `error` (lines). An answer is bounded: `more` tells
+          that rows are left out.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from analysis.store.reference import relations
+from analysis.store.sandbox.parent import Limits
+from analysis.store.sandbox.protocol import QueryError
+from captures.listing import segments
+from mcpproxy.report.answers import shower
+from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.session import Asking, lines_of
+from mcpproxy.sql.statements import KEYWORDS
+
+MOST_ROWS: Final = 10_000
+MOST_CHARS: Final = 8 << 20
+"""Of all cells of an answer together."""
+CELL: Final = 4000
+"""Characters of a cell."""
+QUICK_S: Final = 2.0
+"""What took no longer to load is loaded anew for each question, where a capture has grown."""
+TELL_S: Final = 0.1
+_STOPPED: Final = {"error": ["stopped"], "kind": "stopped"}
+
+
+def main() -> NoReturn:
+    """Answer until stdin ends."""
+    answers = os.dup(1)
+    # Nothing that a library prints may look like an answer.
+    os.dup2(2, 1)
+    Answering(answers).serve()
+
+
+class Answering:
+    """Some captures at a time, and what is asked about them."""
+
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
+        self._asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._asking: Asking | None = None
+        self._paths: list[Path] = []
+        self._loaded: list[tuple[str, int]] = []
+        """What was there when the captures were loaded."""
+        self._load_s = 0.0
+        self._told_s = 0.0
+        self._turn = 0
+        self._may_stop = False
+
+    def serve(self) -> NoReturn:
+        """Answer questions, one after the other."""
+        signal.signal(signal.SIGINT, self._interrupted)
+        Thread(target=self._listen, daemon=True).start()
+        known = [
+            {
+                "name": one.name,
+                "is_view": one.is_view,
+                "row": one.row,
+                "example": one.example,
+                "columns": [[column.name, column.type.lower(), column.meaning] for column in one.columns],
+            }
+            for one in relations()
+        ]
+        self._reply({"relations": known, "keywords": KEYWORDS.split()})
+        while True:
+            question = self._asked.get()
+            self._turn = question["turn"]
+            try:
+                reply = self._answered(question)
+            except KeyboardInterrupt:
+                # It came when the answer was there already.
+                reply = _STOPPED
+            self._reply(reply)
+
+    def _listen(self) -> NoReturn:
+        """Take questions. The end of stdin is the end of us, whatever is being answered."""
+        for line in sys.stdin.buffer:
+            # Not orjson: a path may hold bytes that are no UTF-8.
+            self._asked.put(json.loads(line))
+        os._exit(0)
+
+    def _interrupted(self, _number: int, _frame: FrameType | None) -> None:
+        if self._may_stop:
+            self._may_stop = False
+            raise KeyboardInterrupt
+
+    def _answered(self, question: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self._may_stop = True
+            return {"answer": self._ask(question)}
+        except QueryError as error:
+            return {"error": lines_of(error), "kind": error.kind}
+        except KeyboardInterrupt:
+            return _STOPPED
+        except Exception as error:  # noqa: BLE001 - whoever asked is to hear of it
+            return {"error": [sanitise(str(error), None) or type(error).__name__], "kind": "failed"}
+        finally:
+            self._may_stop = False
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        asking = self._about([Path(path) for path in question["paths"]], anew=question.get("anew") is True)
+        began_s = time.monotonic()
+        answer = asking.ask(question["sql"])
+        write = [shower(column, CELL) for column in answer.columns]
+        rows: list[list[str | None]] = []
+        room, is_more = MOST_CHARS, False
+        for row in answer:
+            cells = [None if cell is None else to(cell).text for to, cell in zip(write, row, strict=True)]
+            room -= sum(len(cell or "") + 4 for cell in cells)
+            is_more = len(rows) == MOST_ROWS or (room < 0 and bool(rows))
+            if is_more:
+                break
+            rows.append(cells)
+        is_number = [column.kind in ("decimal", "float", "integer") for column in answer.columns]
+        return {
+            "columns": [[column.name, right] for column, right in zip(answer.columns, is_number, strict=True)],
+            "rows": rows,
+            "more": is_more,
+            "took_s": time.monotonic() - began_s,
+            "grown": self._loaded != _state(self._paths),
+        }
+
+    def _about(self, paths: list[Path], *, anew: bool) -> Asking:
+        """The captures, loaded; those that have grown are loaded anew where that is quick or wanted."""
+        if self._asking is not None and paths == self._paths:
+            is_due = anew or self._load_s <= QUICK_S
+            if not is_due or self._loaded == _state(paths):
+                return self._asking
+        if self._asking is not None:
+            self._asking.close()
+        self._paths, self._asking = paths, None
+        loaded, began_s = _state(paths), time.monotonic()
+        asking = Asking(paths, Limits(), hear=self._note, progress=self._tell)
+        try:
+            for _ in asking.ask("select 1"):
+                pass
+        except BaseException:
+            asking.close()
+            raise
+        self._asking, self._loaded, self._load_s = asking, loaded, time.monotonic() - began_s
+        return asking
+
+    def _note(self, text: str) -> None:
+        self._reply({"note": sanitise(text, None)})
+
+    def _tell(self, done: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s >= TELL_S:
+            self._told_s = now_s
+            self._reply({"progress": [done, total]})
+
+    def _reply(self, message: dict[str, Any]) -> None:
+        # A line that is cut in two by a signal would be no answer.
+        may_stop, self._may_stop = self._may_stop, False
+        left = memoryview(orjson.dumps({"turn": self._turn, **message}) + b"\n")
+        try:
+            while left:
+                left = left[os.write(self._answers, left) :]
+        except OSError:
+            os._exit(0)
+        self._may_stop = may_stop
+
+
+def _state(paths: list[Path]) -> list[tuple[str, int]]:
+    """What grows when a capture does."""
+    files = [file for path in paths for file in segments(path)]
+    return [(str(file), file.stat().st_size) for file in files if file.exists()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Calls: which kinds of requests there are, each a side, a method and the name that it is about, under a small number.
+
+A capture has millions of requests and few kinds of them. A hostile one may have as many kinds as requests, so only so
+many are told apart, and long names only as far as they are kept.
+"""
+
+from typing import Final, NamedTuple
+
+from analysis.conversation.message import Request, Side
+from analysis.filter import name_in
+
+MOST: Final = 5000
+"""Kinds that are told apart; the rest of a side counts as one."""
+KEPT: Final = 256
+"""Characters of a method or name that are kept."""
+
+
+class Call(NamedTuple):
+    """A kind of request. Texts are foreign."""
+
+    side: Side
+    """Who asks."""
+    method: str
+    name: str | None
+    """The tool, prompt or resource; None where it names none."""
+    is_rest: bool = False
+    """Whether it stands for all kinds that were too many."""
+
+    @property
+    def text(self) -> str:
+        """How it is written in a list; not safe on a screen."""
+        arrow = "← " if self.side == "server" else ""
+        return f"{arrow}{self.method} {self.name}" if self.name is not None else arrow + self.method
+
+    @property
+    def filter(self) -> str | None:
+        """The expression that selects requests of this kind and their answers; None where there is none."""
+        if self.is_rest:
+            return None
+        name = "not name:*" if self.name is None else f"name:{_pattern(self.name)}"
+        return f"method:{_pattern(self.method)} {name}"
+
+
+_REST: Final[dict[Side, Call]] = {side: Call(side, "(all others)", None, is_rest=True) for side in ("client", "server")}
+
+
+class Calls:
+    """The kinds of requests of one capture, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.all: list[Call] = []
+        self._numbers: dict[Call, int] = {}
+
+    def number(self, request: Request) -> int:
+        """The number of the kind of a request."""
+        name = name_in(request.params)
+        call = Call(request.sender, request.method[:KEPT], None if name is None else name[:KEPT])
+        number = self._numbers.get(call)
+        return self._add(call) if number is None else number
+
+    def _add(self, call: Call) -> int:
+        if len(self.all) >= MOST:
+            call = _REST[call.side]
+            if call in self._numbers:
+                return self._numbers[call]
+        self.all.append(call)
+        self._numbers[call] = len(self.all) - 1
+        return len(self.all) - 1
+
+
+def _pattern(text: str) -> str:
+    """A value that fits the text, and where that was cut, all that begin with it.
+
+    What the box of the filter would show as an escape is any one character.
+    """
+    is_cut = len(text) >= KEPT
+    if text.isprintable() and not is_cut:
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        return text if text.replace("/", "").replace("_", "").isalnum() and text.isascii() else f'"{quoted}"'
+    plain = "".join(char if char.isalnum() and char.isascii() else "?" for char in text)
+    return plain + "*" if is_cut else plain

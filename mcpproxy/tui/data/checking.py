@@ -1,0 +1,214 @@
+"""Checking: the worker process that runs the rules (`worker.py`), and what it has told of each capture.
+
+It is started when the first capture is to be checked, and there is one for all. What it says is taken in by a thread.
+Where it dies, the captures that it was at say so, and nothing else happens: the next one that is to be checked starts
+another. It dies with us, as its stdin ends.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+from analysis.checking.tally import Tally
+from analysis.rules.finding import Finding, Level
+from mcpproxy.tui.data.findings import Findings
+
+LONGEST_LINE: Final = 1 << 20
+"""Bytes. The worker tells no longer ones."""
+
+_BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from mcpproxy.tui.data.worker import main; main()"
+
+
+class _Job(NamedTuple):
+    """A capture that is being checked, and by whom."""
+
+    findings: Findings
+    worker: "subprocess.Popen[bytes]"
+
+
+class Checking:
+    """Checks captures in a process of its own."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        """Nothing is started yet.
+
+        Args:
+            tell: is called from a thread when there is something new, some times a second and capture.
+        """
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._jobs: dict[int, _Job] = {}
+        self._number = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Of the worker; None where none runs."""
+        return self._worker.pid if self._worker is not None and self._worker.poll() is None else None
+
+    def check(self, path: Path, findings: Findings, *, in_full: bool = True) -> None:
+        """Check a capture from its beginning, and follow it.
+
+        Args:
+            path: the capture.
+            findings: is filled.
+            in_full: with findings, or with how many they are.
+        """
+        with self._lock:
+            self._number += 1
+            order = {"n": self._number, "path": os.fsencode(path.absolute()).hex(), "in_full": in_full}
+            try:
+                if self._worker is None or self._worker.poll() is not None:
+                    self._worker = _started()
+                    # Waits for what is said, so it is a thread of its own, and no step of a pulse.
+                    threading.Thread(target=self._hear, args=(self._worker,), name="findings", daemon=True).start()
+                self._jobs[self._number] = _Job(findings, self._worker)
+                self._say(order)
+            except BrokenPipeError:
+                # It has died just now, and the thread that hears it will say so.
+                pass
+            except OSError as error:
+                findings.trouble = f"the process that runs the rules cannot be started: {error.strerror}"
+
+    def drop(self, findings: Findings) -> None:
+        """Check a capture no longer."""
+        with self._lock:
+            for number, job in list(self._jobs.items()):
+                if job.findings is findings:
+                    del self._jobs[number]
+                    with suppress(OSError):
+                        self._say({"n": number})
+
+    def close(self) -> None:
+        """End the worker."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+            self._jobs.clear()
+        if worker is None:
+            return
+        # Closing its stdin would end it just as abruptly, but only once it has started: whoever quits would wait.
+        worker.kill()
+        worker.wait()
+        if worker.stdin is not None:
+            with suppress(OSError):
+                worker.stdin.close()
+
+    def _say(self, order: dict[str, object]) -> None:
+        if self._worker is not None and self._worker.stdin is not None:
+            self._worker.stdin.write(json.dumps(order).encode() + b"\n")
+            self._worker.stdin.flush()
+
+    # ---- in the thread
+
+    def _hear(self, worker: "subprocess.Popen[bytes]") -> None:
+        assert worker.stdout is not None
+        why = ""
+        try:
+            self._take_all(worker.stdout)
+        except (ValueError, TypeError, KeyError, OSError) as error:
+            why = f"it said what makes no sense ({type(error).__name__})"
+            worker.kill()
+        status = worker.wait()
+        worker.stdout.close()
+        with self._lock:
+            if worker.stdin is not None:
+                with suppress(OSError):
+                    worker.stdin.close()
+            left = {number: job for number, job in self._jobs.items() if job.worker is worker}
+            for number in left:
+                del self._jobs[number]
+            self._worker = None if self._worker is worker else self._worker
+        for job in left.values():
+            job.findings.trouble = f"the process that runs the rules has ended: {why or _ending(status)}"
+        if left:
+            self._tell()
+
+    def _take_all(self, said: IO[bytes]) -> None:
+        while line := said.readline(LONGEST_LINE):
+            told = json.loads(line)
+            job = self._jobs.get(told["n"])
+            if job is not None:
+                self._take(told, job.findings)
+
+    def _take(self, told: dict[str, Any], findings: Findings) -> None:
+        if "found" in told:
+            found = Finding(*told["found"])
+            findings.take(found._replace(level=Level(found.level), related=tuple(found.related)))
+        elif "more" in told:
+            rule, level, frame, count = told["more"]
+            findings.take_more(rule, Level(level), frame, count)
+        else:
+            findings.settle()
+            if "failed" in told:
+                findings.trouble = told["failed"]
+            else:
+                findings.tally, findings.faults = Tally(*told["tally"]), tuple(told["faults"])
+                findings.forgotten = tuple(map(str, told["forgotten"]))
+                findings.checked, findings.is_even = told["checked"], told["even"]
+                findings.has_ended = told["ended"]
+            if "failed" in told or findings.has_ended:
+                with self._lock:
+                    self._jobs.pop(told["n"], None)
+            self._tell()
+
+
+def _started() -> "subprocess.Popen[bytes]":
+    places = [str(Path(__file__).parents[3]), *(os.path.abspath(place) for place in sys.path if place)]
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, *dict.fromkeys(places)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # What it might say would be drawn across the screen.
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _ending(status: int) -> str:
+    if status < 0:
+        with suppress(ValueError):
+            return signal.Signals(-status).name
+    return f"status {status}"
+
+
+class Counting:
+    """Counts the findings of captures that nobody has opened: of one at a time, and of those that are live."""
+
+    def __init__(self, checking: Checking) -> None:
+        self._checking = checking
+        self._under_way: dict[Path, Findings] = {}
+
+    def findings(self, path: Path) -> Findings | None:
+        """What is known of a capture that is or was counted here."""
+        return self._under_way.get(path)
+
+    def want(self, live: list[Path], chosen: Path | None) -> None:
+        """Count those that are live, one after the other, and one that is not.
+
+        Args:
+            live: captures that are being recorded.
+            chosen: the one that somebody looks at, where nothing is known of it.
+        """
+        wanted = [*([chosen] if chosen is not None else []), *live]
+        for path in [path for path, found in self._under_way.items() if path not in wanted and not _is_done(found)]:
+            self._checking.drop(self._under_way.pop(path))
+        for path in wanted:
+            found = self._under_way.get(path)
+            if found is None:
+                self._begin(path)
+            if found is None or not (found.is_even or _is_done(found)):
+                return
+
+    def _begin(self, path: Path) -> None:
+        self._under_way[path] = findings = Findings()
+        self._checking.check(path, findings, in_full=False)
+
+
+def _is_done(findings: Findings) -> bool:
+    return findings.has_ended or bool(findings.trouble)

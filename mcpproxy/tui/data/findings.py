@@ -1,0 +1,155 @@
+"""Found: what the rules have found in one capture so far, by row and by rule; a thread fills it and the screen reads.
+
+The texts of some thousand findings are kept. Of all the others it is known which rule found them where: 4 bytes each,
+and one byte for each row up to the last with a finding.
+"""
+
+import re
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from typing import Final
+
+from analysis.checking.tally import Tally
+from analysis.rules.finding import Finding, Level
+from captures.index import Index
+from mcpproxy.report.text import Role
+
+MOST: Final = 25_000
+"""Findings that are kept with their text, whatever the worker tells."""
+MARKS: Final = 4_000_000
+"""Findings whose rows are kept."""
+WAITING: Final = 10_000
+"""Findings in rows that the index does not know yet."""
+COUNTED: Final = 63
+"""Findings in a row that are counted."""
+LEVELS: Final[dict[Level, Role]] = {Level.NOTE: "dim", Level.WARNING: "plain", Level.ERROR: "bad"}
+"""How each level is drawn."""
+SIGNS: Final = {Level.NOTE: "·", Level.WARNING: "!", Level.ERROR: "✗"}
+
+_WRONG: Final = re.compile(rb"[\x80-\xff]")
+_RIGHT: Final = bytes(range(0x80))
+
+
+class Findings:
+    """What was found in a capture."""
+
+    def __init__(self, index: Index | None = None) -> None:
+        """Nothing yet.
+
+        Args:
+            index: of the capture: knows in which row a record stands; None where findings are counted only.
+        """
+        self.kept: list[Finding] = []
+        """In the order in which they were found, and no more than `MOST`."""
+        self.counts: Counter[tuple[Level, str]] = Counter()
+        """All of them, by level and rule."""
+        self.tally = Tally()
+        """All of them, by level; those of a capture that is not looked at are counted only."""
+        self.checked = 0
+        """How many rows were checked."""
+        self.is_even = False
+        """Whether that was all there was, when the checker looked last."""
+        self.has_ended = False
+        """Whether all was checked, and no more will come."""
+        self.trouble = ""
+        """Why it does not go on, where it does not."""
+        self.faults: tuple[str, ...] = ()
+        """Rules that failed, which is a bug of ours."""
+        self.forgotten: tuple[str, ...] = ()
+        """What the rules had to do without, as too much was open at once: a sentence each."""
+        self.late = array("I")
+        """Rows that had been checked when something was found in them, in the order in which that was."""
+        self._index = index
+        self._worst = bytearray()
+        self._rows_of: dict[str, array[int]] = {}
+        self._kept_at: dict[int, list[Finding]] = {}
+        self._waiting: list[tuple[str, Level, int, Finding | None]] = []
+        self._marks = 0
+
+    def __len__(self) -> int:
+        return sum(self.tally)
+
+    # ---- what is there
+
+    def row(self, finding: Finding) -> int | None:
+        """The row at which it shows."""
+        return self._index.of_seq(finding.frame) if self._index is not None else None
+
+    def at(self, row: int) -> tuple[Level | None, int]:
+        """The worst level in a row, and how many findings, 63 at most."""
+        mark = self._worst[row] if row < len(self._worst) else 0
+        return (Level(mark >> 6), mark & COUNTED) if mark else (None, 0)
+
+    def rules_at(self, row: int) -> tuple[str, ...]:
+        """The rules that have findings in a row."""
+        if row >= len(self._worst) or not self._worst[row]:
+            return ()
+        return tuple(rule for rule, rows in list(self._rows_of.items()) if _holds(rows, row))
+
+    def kept_at(self, row: int) -> list[Finding]:
+        """The findings in a row whose texts are kept."""
+        return self._kept_at.get(row, [])
+
+    def next_wrong(self, row: int, by: int) -> int | None:
+        """The nearest row behind another, or before it, with a warning or an error.
+
+        Args:
+            row: the one from which to go; -1 from before the first.
+            by: 1 behind, -1 before.
+        """
+        if by > 0:
+            found = _WRONG.search(self._worst, row + 1)
+            return found.start() if found is not None else None
+        before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
+        return before if before >= 0 else None
+
+    # ---- what comes, from one thread
+
+    def take(self, finding: Finding) -> None:
+        """One more, with its text."""
+        is_kept = len(self.kept) < MOST
+        if is_kept:
+            self.kept.append(finding)
+        self.counts[finding.level, finding.rule] += finding.stands_for
+        self._mark(finding.rule, finding.level, finding.frame, finding if is_kept else None)
+
+    def take_more(self, rule: str, level: Level, frame: int, count: int = 1) -> None:
+        """So many more at one place, without."""
+        self.counts[level, rule] += count
+        self._mark(rule, level, frame, None)
+
+    def settle(self) -> None:
+        """Find the rows of what was found in rows that were not known."""
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            self._mark(*one)
+
+    def _mark(self, rule: str, level: Level, frame: int, kept: Finding | None) -> None:
+        index = self._index
+        row = index.of_seq(frame) if index is not None else None
+        if index is None or row is None:
+            if len(self._waiting) < WAITING and index is not None and not index.has_ended:
+                self._waiting.append((rule, level, frame, kept))
+            return
+        if self._marks >= MARKS:
+            return
+        self._marks += 1
+        if kept is not None:
+            self._kept_at.setdefault(row, []).append(kept)
+        rows = self._rows_of.setdefault(rule, array("I"))
+        if not rows or rows[-1] < row:
+            rows.append(row)
+        elif not _holds(rows, row):
+            rows.insert(bisect_left(rows, row), row)
+        if row >= len(self._worst):
+            self._worst.extend(bytes(row + 1 - len(self._worst)))
+        worst, count = self._worst[row] >> 6, self._worst[row] & COUNTED
+        self._worst[row] = max(worst, level) << 6 | min(count + 1, COUNTED)
+        if row < self.checked:
+            self.late.append(row)
+
+
+def _holds(rows: "array[int]", row: int) -> bool:
+    at = bisect_left(rows, row)
+    return at < len(rows) and rows[at] == row

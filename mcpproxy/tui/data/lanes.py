@@ -1,0 +1,305 @@
+"""Lanes: the captures of one client on one clock: what ran in a stretch of time, how much, and how each server began.
+
+The clock's 0 is where the capture that is open began. What is asked costs by what is shown and not by what there is:
+times are looked up by bisection, and of what began before a stretch only blocks in which something still ran are looked
+into.
+"""
+
+import time
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from analysis.conversation.exchange import Outcome
+from captures.errors import CaptureError
+from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.reading import NONE, OUTCOMES, ROWS, Reading
+from mcpproxy.tui.data.related import Kin
+
+BLOCK: Final = 256
+"""Exchanges whose ends are looked at together."""
+SETTLED_AT_ONCE: Final = 5000
+LOOKED_AT: Final = 5000
+"""Rows of the beginning in which its parts are looked for."""
+INSIDE: Final = 300
+"""Requests within an exchange that are looked at for how long it waited."""
+MOST_LANES: Final = 24
+"""Captures of one client that are shown; those that began nearest to the one that is open."""
+MOST_ENTRIES: Final = ROWS
+"""Entries of all of them that are held in memory; after that only the one that is open is read on."""
+FIND_S: Final = 2.0
+"""How often somebody looks for more captures."""
+
+_RESULT: Final = OUTCOMES.index(Outcome.RESULT)
+_FIRST: Final = frozenset(("initialize", "server/discover"))
+
+
+class Bar(NamedTuple):
+    """An exchange on the clock."""
+
+    start_ns: int
+    end_ns: int | None
+    """None where nothing has ended it."""
+    call: Call
+    outcome: Outcome | None
+    waits: tuple[tuple[int, int], ...] = ()
+    """When the side that is to answer itself waited for answers of the other."""
+    is_abandoned: bool = False
+
+
+class Startup(NamedTuple):
+    """How a server came up; what did not happen, or was not seen, is None. Times are on the clock."""
+
+    spawned_ns: int | None
+    awake_ns: int | None
+    """Its first frame or line of stderr."""
+    listed_ns: int | None
+    """The first list of its tools; before that, the answer to `initialize`."""
+
+    @property
+    def total_ns(self) -> int | None:
+        """How long it took."""
+        if self.spawned_ns is None:
+            return None
+        last = self.listed_ns if self.listed_ns is not None else self.awake_ns
+        return None if last is None else max(0, last - self.spawned_ns)
+
+
+class Lane:
+    """One capture. One thread steps; others ask."""
+
+    def __init__(self, reading: Reading, offset_ns: int) -> None:
+        """Nothing is known of ends yet.
+
+        Args:
+            reading: the capture.
+            offset_ns: how much later than the one of offset 0 it began; may be negative.
+        """
+        self.reading = reading
+        self.offset_ns = offset_ns
+        self.is_cut = False
+        """Whether it was not read to its end, as there is too much."""
+        self._ends = array("q")
+        """By block, when the last of its exchanges ended."""
+        self._open = array("I")
+        """By block, how many have not."""
+        self._has_ended = bytearray()
+        self._settled = 0
+        self._looked = 0
+        self._rows: dict[str, int] = {}
+
+    @property
+    def last_ns(self) -> int:
+        """The end of what there is, on the clock."""
+        return self.offset_ns + self.reading.index.last_ns
+
+    # ---- steps, in a thread
+
+    def step(self) -> bool:
+        """Note what has ended; False where there is nothing new."""
+        self._look()
+        exchanges = self.reading.exchanges
+        grown = len(exchanges) - len(self._has_ended)
+        for number in range(len(self._has_ended), len(self._has_ended) + min(grown, SETTLED_AT_ONCE)):
+            if number // BLOCK == len(self._ends):
+                self._ends.append(0)
+                self._open.append(0)
+            self._open[number // BLOCK] += 1
+            self._has_ended.append(0)
+        settled = exchanges.settled[self._settled : self._settled + SETTLED_AT_ONCE]
+        for number in settled:
+            if number >= len(self._has_ended):
+                break
+            self._settled += 1
+            row = exchanges.end[number]
+            if row == NONE:
+                continue
+            block = number // BLOCK
+            self._ends[block] = max(self._ends[block], self.reading.index.t_ns(row))
+            self._open[block] -= not self._has_ended[number]
+            self._has_ended[number] = 1
+        return bool(grown or settled)
+
+    def _look(self) -> None:
+        """Look for what tells of the start."""
+        index, rows = self.reading.index, self._rows
+        while self._looked < min(len(index), LOOKED_AT) and not {"spawned", "awake"} <= rows.keys():
+            entry = index.entry(self._looked)
+            if entry.sort == "process":
+                rows.setdefault("spawned", self._looked)
+            elif entry.dir == "s2c" or entry.sort == "stderr":
+                rows.setdefault("awake", self._looked)
+            self._looked += 1
+
+    # ---- what is asked
+
+    def startup(self) -> Startup:
+        """How the server came up."""
+        exchanges = self.reading.exchanges
+        found: dict[str, int] = {}
+        for number in range(min(len(exchanges), INSIDE)):
+            method = self.reading.calls.all[exchanges.call[number]].method
+            if exchanges.outcome[number] == _RESULT and (method in _FIRST or method == "tools/list"):
+                found.setdefault("list" if method == "tools/list" else "first", exchanges.end[number])
+        listed = found.get("list", found.get("first"))
+        return Startup(*(self._time(row) for row in (self._rows.get("spawned"), self._rows.get("awake"), listed)))
+
+    def _time(self, row: int | None) -> int | None:
+        return None if row is None or row == NONE else self.offset_ns + self.reading.index.t_ns(row)
+
+    def count(self, start_ns: int, end_ns: int) -> int:
+        """How many exchanges began in a stretch."""
+        return self._at(end_ns) - self._at(start_ns)
+
+    def counts(self, start_ns: int, end_ns: int, cells: int) -> list[int]:
+        """The same in equal parts of it."""
+        low = self._at(start_ns)
+        high = max(low, self._at(end_ns))
+        made, before = [], low
+        for cell in range(1, cells + 1):
+            at = high if cell == cells else self._at(start_ns + (end_ns - start_ns) * cell // cells, before, high)
+            made.append(at - before)
+            before = at
+        return made
+
+    def within(self, start_ns: int, end_ns: int, most: int) -> list[int] | None:
+        """The exchanges that ran in a stretch, in the order in which they began; None where they are too many."""
+        low, high = self._at(start_ns), self._at(end_ns)
+        if high - low > most:
+            return None
+        running: list[int] = []
+        exchanges, index = self.reading.exchanges, self.reading.index
+        wanted = start_ns - self.offset_ns
+        for block in range(min(len(self._ends), -(-low // BLOCK)) - 1, -1, -1):
+            if not self._open[block] and self._ends[block] < wanted:
+                continue
+            for number in range(min(low, (block + 1) * BLOCK) - 1, block * BLOCK - 1, -1):
+                row = exchanges.end[number]
+                if row == NONE or index.t_ns(row) >= wanted:
+                    running.append(number)
+            if len(running) + high - low > most:
+                return None
+        running.reverse()
+        return running + list(range(low, high))
+
+    def bar(self, number: int) -> Bar:
+        """One exchange."""
+        exchanges, index = self.reading.exchanges, self.reading.index
+        start, row = index.t_ns(exchanges.request[number]), exchanges.end[number]
+        end = None if row == NONE else index.t_ns(row)
+        call = self.reading.calls.all[exchanges.call[number]]
+        waits = [] if call.side == "server" else self._waits(number, end)
+        offset = self.offset_ns
+        return Bar(
+            offset + start,
+            None if end is None else offset + end,
+            call,
+            self.reading.outcome(number),
+            tuple((offset + one, offset + other) for one, other in waits),
+            is_abandoned=number in exchanges.abandoned_ns,
+        )
+
+    def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:
+        """When requests of the other side were open within an exchange."""
+        exchanges, index, calls = self.reading.exchanges, self.reading.index, self.reading.calls.all
+        made: list[tuple[int, int]] = []
+        for other in range(number + 1, min(len(exchanges), number + 1 + INSIDE)):
+            begun = index.t_ns(exchanges.request[other])
+            if end_ns is not None and begun > end_ns:
+                break
+            if calls[exchanges.call[other]].side == "server":
+                row = exchanges.end[other]
+                made.append(
+                    (begun, index.t_ns(row) if row != NONE else end_ns if end_ns is not None else index.last_ns)
+                )
+        return made
+
+    def _at(self, t_ns: int, low: int = 0, high: int | None = None) -> int:
+        """The first exchange that began at or after a moment."""
+        exchanges = self.reading.exchanges
+        end = len(exchanges) if high is None else high
+        return bisect_left(exchanges.request, t_ns - self.offset_ns, low, end, key=self.reading.index.t_ns)
+
+
+class Lanes:
+    """All captures of one client process. One thread steps; others read."""
+
+    def __init__(self, reading: Reading, listed: Callable[[], Iterable[Path]]) -> None:
+        """The one that is open, and nothing else so far.
+
+        Args:
+            reading: that one. Somebody else reads it on.
+            listed: captures that are known already.
+        """
+        self.own = Lane(reading, 0)
+        self.all: Sequence[Lane] = [self.own]
+        """By when they began."""
+        self.kin = Kin(reading.path, reading.index.header.members, listed)
+        self.has_looked = False
+        """Whether all of the client's captures are known."""
+        self._opened = 0
+        self._looked = -FIND_S
+
+    @property
+    def left_out(self) -> int:
+        """How many captures of the client are not here, as they are too many."""
+        return len(self.kin.found) - self._opened
+
+    def step(self) -> bool:
+        """Some milliseconds of work; False where there is none at present."""
+        if time.monotonic() - self._looked >= FIND_S:
+            self._looked = time.monotonic()
+            self.kin.look()
+        is_busy = self.kin.step()
+        if not is_busy:
+            self._open()
+            self.has_looked = True
+        held = sum(len(lane.reading.index) for lane in self.all)
+        for lane in self.all:
+            if lane is not self.own:
+                lane.is_cut = held > MOST_ENTRIES and not lane.reading.has_ended
+                is_busy = (not lane.is_cut and lane.reading.step()) or is_busy
+            is_busy = lane.step() or is_busy
+        return is_busy
+
+    def close(self) -> None:
+        """Close the files of the others."""
+        for lane in self.all:
+            if lane is not self.own:
+                lane.reading.close()
+
+    def span(self) -> tuple[int, int]:
+        """From where to where on the clock all of them reach."""
+        lanes = self.all
+        return min(lane.offset_ns for lane in lanes), max(lane.last_ns for lane in lanes)
+
+    def startup(self) -> tuple[int, int] | None:
+        """From when to when the servers came up; None where no start was seen."""
+        known = [(one.spawned_ns, one.total_ns) for one in (lane.startup() for lane in self.all)]
+        parts = [(begun, begun + took) for begun, took in known if begun is not None and took is not None]
+        return (min(begun for begun, _ in parts), max(end for _, end in parts)) if parts else None
+
+    def _open(self) -> None:
+        """Begin to read those that were found, the nearest in time first."""
+        known = {lane.reading.path for lane in self.all}
+        found = sorted((one for one in self.kin.found if one[0] not in known), key=lambda one: abs(one[1]))
+        for path, apart_ns in found[: max(0, MOST_LANES - len(known))]:
+            try:
+                lane = Lane(Reading(path), apart_ns)
+            except CaptureError:
+                self.kin.found.remove((path, apart_ns))
+                continue
+            self._opened += 1
+            self.all = sorted([*self.all, lane], key=lambda one: one.offset_ns)
+
+
+def cells_of(start_ns: int, end_ns: int, window: tuple[int, int], cells: int) -> range:
+    """The cells that a stretch takes in a window, at least one; none where it lies outside."""
+    low, high = window
+    if end_ns < low or start_ns > high or high <= low:
+        return range(0)
+    first = max(0, min(cells - 1, (start_ns - low) * cells // (high - low)))
+    last = max(first + 1, min(cells, -(-(end_ns - low) * cells // (high - low))))
+    return range(first, last)

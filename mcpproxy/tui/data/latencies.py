@@ -1,0 +1,184 @@
+"""Latencies: how long the answers to each kind of request took, counted in a thread from the columns of a reading.
+
+Counted is what the SQL views count: an answer counts where nobody had cancelled the request and it is no interim one;
+an error is a JSON-RPC error, the error of a tool, or an HTTP exchange that failed. What is counted once stays counted,
+so a capture that grows costs only what is new.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.histogram import Histogram
+from mcpproxy.report.blocks import shape
+from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.durations import Course
+from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
+
+SHAPE: Final = 10
+"""Cells of a distribution in a row."""
+ASKED_AT_ONCE: Final = 20_000
+SETTLED_AT_ONCE: Final = 3000
+"""Exchanges of one step: a few milliseconds."""
+TOLD_AT_ONCE: Final = 50
+"""Rows that one step writes."""
+TELL_S: Final = 0.25
+"""How often rows are written while there is more to count."""
+
+_ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.RESULT, Outcome.TOOL_ERROR, Outcome.ERROR))
+_ERRORS: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.TOOL_ERROR, Outcome.ERROR, Outcome.FAILED))
+
+
+class Figures(NamedTuple):
+    """One kind of request."""
+
+    number: int
+    call: Call
+    asked: int = 0
+    errors: int = 0
+    answered: int = 0
+    p50_ns: int | None = None
+    p90_ns: int | None = None
+    p95_ns: int | None = None
+    p99_ns: int | None = None
+    most_ns: int | None = None
+    shape: str = ""
+    abandoned: int = 0
+
+
+class Chosen(NamedTuple):
+    """More about one kind."""
+
+    number: int
+    octaves: dict[int, int]
+    slice_ns: int
+    p50_ns: Sequence[int | None]
+    """By slice of time."""
+    p95_ns: Sequence[int | None]
+    is_whole: bool
+    """Whether all that is counted is in it."""
+
+
+class Latencies:
+    """Counts. One thread steps; others read `rows` and `chosen`."""
+
+    def __init__(self, reading: Reading) -> None:
+        """Nothing is counted yet."""
+        self.rows: list[Figures] = []
+        """By the number of the kind."""
+        self.chosen: Chosen | None = None
+        """What is known of the kind that was chosen."""
+        self._reading = reading
+        self._wanted: int | None = None
+        self._asked = self._settled = self._traced = 0
+        self._calls: Counter[int] = Counter()
+        self._errors: Counter[int] = Counter()
+        self._abandoned: Counter[int] = Counter()
+        self._histograms: dict[int, Histogram] = {}
+        self._course: tuple[int | None, Course] = None, Course()
+        self._stale: set[int] = set()
+        self._wrote = 0.0
+
+    @property
+    def counted(self) -> int:
+        """How many exchanges are."""
+        return self._settled
+
+    def choose(self, number: int | None) -> None:
+        """Find out more about one kind."""
+        self._wanted = number
+
+    def step(self) -> bool:
+        """Some milliseconds of work; False where there is none at present."""
+        is_busy = self._count()
+        if not is_busy or time.monotonic() - self._wrote >= TELL_S:
+            is_busy = self._write() or is_busy
+        return self._trace() or is_busy
+
+    def _count(self) -> bool:
+        exchanges = self._reading.exchanges
+        asked = exchanges.call[self._asked : min(len(exchanges), self._asked + ASKED_AT_ONCE)]
+        self._asked += len(asked)
+        for call, count in Counter(asked).items():
+            self._calls[call] += count
+            self._stale.add(call)
+        for number in list(exchanges.abandoned_ns)[self._abandoned.total() :]:
+            self._abandoned[exchanges.call[number]] += 1
+            self._stale.add(exchanges.call[number])
+        settled = exchanges.settled[self._settled : self._settled + SETTLED_AT_ONCE]
+        self._settled += len(settled)
+        for number in settled:
+            if exchanges.is_cancelled[number]:
+                continue
+            call, outcome = exchanges.call[number], exchanges.outcome[number]
+            if outcome in _ANSWERED:
+                held = self._histograms.get(call)
+                if held is None:
+                    held = self._histograms[call] = Histogram()
+                held.add(exchanges.latency_ns[number])
+            if outcome in _ERRORS:
+                self._errors[call] += 1
+            self._stale.add(call)
+        return bool(asked or settled)
+
+    def _write(self) -> bool:
+        """Write some of the rows that are not what they should be."""
+        calls, rows = self._reading.calls.all, self.rows
+        while len(rows) < len(calls):
+            rows.append(Figures(len(rows), calls[len(rows)]))
+        some = [self._stale.pop() for _ in range(min(TOLD_AT_ONCE, len(self._stale)))]
+        for number in some:
+            held = self._histograms.get(number, _EMPTY)
+            p50, p90, p95, p99 = held.quantiles(0.5, 0.9, 0.95, 0.99)
+            most = held.most if held.count else None
+            known = self._calls[number], self._errors[number], held.count
+            rows[number] = Figures(
+                number,
+                calls[number],
+                *known,
+                p50,
+                p90,
+                p95,
+                p99,
+                most,
+                shape(held.octaves(), SHAPE),
+                self._abandoned[number],
+            )
+        if not self._stale:
+            self._wrote = time.monotonic()
+        return bool(some)
+
+    def _trace(self) -> bool:
+        """Go on with the course of what was chosen."""
+        wanted, exchanges = self._wanted, self._reading.exchanges
+        if wanted is None:
+            return False
+        if self._course[0] != wanted:
+            self._course, self._traced = (wanted, Course()), 0
+        course, end = self._course[1], min(self._settled, self._traced + ASKED_AT_ONCE)
+        if self._traced == end and self.chosen is not None and self.chosen.number == wanted and self.chosen.is_whole:
+            return False
+        for number in exchanges.settled[self._traced : end]:
+            if (
+                exchanges.call[number] == wanted
+                and exchanges.outcome[number] in _ANSWERED
+                and not exchanges.is_cancelled[number]
+                and exchanges.response[number] != NONE
+            ):
+                course.add(self._reading.index.t_ns(exchanges.response[number]), exchanges.latency_ns[number])
+        self._traced = end
+        octaves = self._histograms.get(wanted, _EMPTY).octaves()
+        is_whole = end == self._settled
+        if is_whole:
+            times = course.quantiles(0.5), course.quantiles(0.95)
+            self.chosen = Chosen(wanted, octaves, course.slice_ns, *times, is_whole=True)
+        elif self.chosen is None or self.chosen.number != wanted:
+            self.chosen = Chosen(wanted, octaves, course.slice_ns, (), (), is_whole=False)
+        else:
+            self.chosen = self.chosen._replace(is_whole=False)
+        return True
+
+
+_EMPTY: Final = Histogram()

@@ -1,0 +1,482 @@
+"""Reading: one opened capture, as it is read and understood step by step by a thread of its own.
+
+First where everything stands (`captures.index`), so that all rows can be looked at after a few seconds for a million;
+then what belongs together, by the fold, as everywhere. What the fold says is kept in arrays of some 25 bytes a frame:
+the request of an answer, the answer of a request, how long it took, and how it ended. The rest of a row is read again
+from the file when it is shown.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, Outcome, ProbableAnswer
+from analysis.conversation.fold import Fold
+from analysis.conversation.guesses import Meant
+from analysis.conversation.limited import Limited
+from analysis.conversation.message import Request, Response
+from analysis.conversation.session import Seen
+from captures.file import is_live
+from captures.frame import Frame
+from captures.index import Index
+from captures.listing import segments
+from captures.reader import Damage, FrameAssembler
+from captures.record import Record
+from captures.tail import STEP, Tail
+from mcpproxy.report.records import remark_on
+from mcpproxy.tui.data.calls import Calls
+from mcpproxy.tui.data.findings import Findings
+
+NONE: Final = (1 << 32) - 1
+"""No row, or no exchange."""
+INTRODUCED: Final = 500
+"""Rows that are understood at once: they tell who is talking."""
+STEP_UNDERSTOOD: Final = 64 << 10
+"""Bytes that are understood at a time: a few milliseconds."""
+OUTCOMES: Final = (*Outcome,)
+LOSSES: Final = 1000
+"""Stretches of missing records that are told apart."""
+ROWS: Final = 1_250_000
+"""Rows that a capture has here, and exchanges: with all columns some 75 bytes for each pair. What comes behind the last
+of them is counted."""
+SPANNING: Final = 100_000
+ABANDONED: Final = 100_000
+PROBABLE: Final = 20_000
+"""Messages that span lines, abandoned requests, and probable answers that are remembered."""
+BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
+"""Requests in batches that wait for their answers: as many as the fold remembers."""
+OPEN: Final = len(OUTCOMES)
+"""The code of an exchange whose end is not known."""
+
+_CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
+_FAILED: Final = _CODES[Outcome.FAILED]
+_BAD: Final = frozenset({Outcome.ERROR, Outcome.TOOL_ERROR})
+
+
+class Loss(NamedTuple):
+    """Records that are missing."""
+
+    first: int
+    last: int
+    """Their numbers, from here to there."""
+    missing: int
+
+
+class Exchanges:
+    """The exchanges of a capture, in the order of their requests, as columns."""
+
+    def __init__(self) -> None:
+        self.request = array("I")
+        """Row of the request."""
+        self.response = array("I")
+        """Row of the answer, or NONE."""
+        self.latency_ns = array("q")
+        """How long the answer took; -1 where there is none."""
+        self.outcome = array("B")
+        """Index into OUTCOMES, or OPEN."""
+        self.call = array("H")
+        """Number of its kind among `Reading.calls`."""
+        self.is_cancelled = array("B")
+        """Whether a cancellation has named it, answered since or not."""
+        self.abandoned_ns: dict[int, int] = {}
+        """How long those had waited that were abandoned then: cancelled as a limit of time was over, or that late."""
+        self.probable_answers: dict[int, ProbableAnswer] = {}
+        """Answers that fit no request, by the request without one that each was probably meant for."""
+        self.end = array("I")
+        """Row of what ended it, the answer or else the cancellation, or NONE."""
+        self.settled = array("I")
+        """Numbers in the order in which they were answered or cancelled, or at the end turned out to have no answer.
+        Twice where an answer came after the cancellation."""
+        self.left_out = 0
+        """Requests behind the last one that it may have."""
+
+    def __len__(self) -> int:
+        return len(self.outcome)
+
+    def add(self, row: int, call: int) -> int:
+        """A request was sent; its number."""
+        self.request.append(row)
+        self.response.append(NONE)
+        self.latency_ns.append(-1)
+        self.call.append(call)
+        self.is_cancelled.append(0)
+        self.end.append(NONE)
+        self.outcome.append(OPEN)
+        return len(self.outcome) - 1
+
+
+class Reading:
+    """One capture. A single thread steps; others read what is there."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it.
+
+        Raises:
+            NotACapture, NewerFormat: as `Capture`.
+        """
+        self.index = Index(path, ROWS)
+        self.findings = Findings(self.index)
+        """What the rules have found; a process of its own looks for it (`mcpproxy.tui.data.checking`)."""
+        self.fold = Fold()
+        self.exchanges = Exchanges()
+        self.calls = Calls()
+        """Which kinds of requests there are."""
+        self.stderr = array("I")
+        """Rows of what the server wrote to stderr."""
+        self.exchange_of = array("I")
+        """By row, for those that are understood: its exchange, or NONE."""
+        self.shown = array("I")
+        """The rows that are worth a line: all frames, and the records that say something."""
+        self.bad = array("I")
+        """Rows with something wrong: errors, and what is no message."""
+        self._begun = array("I")
+        """Over HTTP: the rows with which sessions begin, rising."""
+        self.losses: list[Loss] = []
+        """Where records are missing; the last of very many counts for all that follow."""
+        self.joined: dict[int, int] = {}
+        """Of messages that span lines: the first row and the last."""
+        self.continued: set[int] = set()
+        """The rows after those first ones."""
+        self.has_ended = False
+        """Whether all was read and understood, and no more will come."""
+        self._was_live = is_live(segments(path)[-1])
+        self._behind: Tail | None = Tail(path)
+        """What is to be understood, while that is behind the index."""
+        self._assembler = FrameAssembler()
+        self._batched: Limited[tuple[int, int], int] = Limited(BATCHED)
+        self._unnoted = 0
+        """Requests of which it was not noted that they were abandoned, or how they probably were answered."""
+        self._unjoined = 0
+        """Messages that span lines of which each line stands for itself."""
+        self._numbers = array("I")
+        """The numbers of those sessions."""
+        self._has_begun = bytearray(1)
+        """By the number of a session, whether it has."""
+        self._told: set[int] = set()
+        self._ended = False
+        self._reached = 0
+
+    @property
+    def path(self) -> Path:
+        """The capture."""
+        return self.index.path
+
+    @property
+    def understood(self) -> int:
+        """How many rows are."""
+        return len(self.exchange_of)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is being recorded."""
+        return self._was_live and not self.index.has_ended
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether all was read and nothing in it says that its recorder came to an end."""
+        return self.has_ended and self.fold.ending is None
+
+    @property
+    def forgotten(self) -> list[str]:
+        """What is not known of the capture because there is too much of it, in a sentence each."""
+        told = []
+        if self.index.left_out:
+            told.append(
+                f"{self.index.left_out:,} records behind the first {ROWS:,} are not here; "
+                "`mcpproxy show` and `mcpproxy query` have them"
+            )
+        if self.exchanges.left_out:
+            told.append(f"{self.exchanges.left_out:,} requests behind the first {ROWS:,} have no exchange here")
+        if self._unnoted:
+            told.append(f"{self._unnoted:,} requests were abandoned or probably answered, and do not say so here")
+        if self._unjoined:
+            told.append(f"{self._unjoined:,} messages span lines and read as lines: there are more than {SPANNING:,}")
+        return told + [one.text for one in self.fold.forgotten]
+
+    def step(self) -> bool:
+        """Some milliseconds of work; False where there was none at present, and it has not turned out to be the end."""
+        had_ended = self.has_ended
+        return self._step() or self.has_ended != had_ended
+
+    def _step(self) -> bool:
+        if self._behind is None:
+            return self._step_both()
+        if self.index.grow(STEP, self._note):
+            self._show_new()
+            if self.understood < INTRODUCED:
+                self._understand(self._behind)
+            return True
+        self._show_new()
+        is_busy = self._understand(self._behind)
+        there = self.index.tail
+        is_even = (self._behind.read_bytes, len(self._behind.segments)) == (there.read_bytes, len(there.segments))
+        if is_even and not (is_busy or self.has_ended):
+            # From here on both go together, and each record is decoded once.
+            self._behind.close()
+            self._behind = None
+        return is_busy
+
+    def _step_both(self) -> bool:
+        if self.has_ended:
+            return False
+        tail = self.index.tail
+        segment = len(tail.segments) - 1
+        items = tail.step(STEP_UNDERSTOOD)
+        self.index.take(items, segment, self._note)
+        self._show_new()
+        self._take_all(items, has_ended=tail.has_ended)
+        return bool(items) or not (tail.is_at_end or self.has_ended)
+
+    def close(self) -> None:
+        """Close the files."""
+        self.index.close()
+        if self._behind is not None:
+            self._behind.close()
+        self.has_ended = True
+
+    # ---- what belongs together
+
+    def exchange(self, row: int) -> int | None:
+        """The number of the exchange to which a row belongs."""
+        number = self.exchange_of[row] if row < len(self.exchange_of) else NONE
+        return None if number == NONE else number
+
+    def partner(self, row: int) -> int | None:
+        """The row of the answer to a request, or of the request that an answer answers."""
+        number = self.exchange(row)
+        if number is None:
+            return None
+        request, response = self.exchanges.request[number], self.exchanges.response[number]
+        other = response if row == request else request
+        return None if other in (NONE, row) else other
+
+    def outcome(self, number: int) -> Outcome | None:
+        """How an exchange ended; None while that is not known."""
+        code = self.exchanges.outcome[number]
+        return None if code == OPEN else OUTCOMES[code]
+
+    def session_at(self, row: int) -> int | None:
+        """The number of the session that begins in a row; of a pipe there is only one, and its process says so."""
+        at = bisect_left(self._begun, row)
+        return self._numbers[at] if at < len(self._numbers) and self._begun[at] == row else None
+
+    def next_wrong(self, row: int, by: int) -> int | None:
+        """The nearest row behind another, or before it, with an error or a warning of a rule.
+
+        Args:
+            row: the one from which to go; -1 from before the first.
+            by: 1 behind, -1 before.
+        """
+        at = bisect_right(self.bad, row) if by > 0 else bisect_left(self.bad, row) - 1
+        found = [self.findings.next_wrong(row, by), self.bad[at] if 0 <= at < len(self.bad) else None]
+        near = [one for one in found if one is not None]
+        return (min(near) if by > 0 else max(near)) if near else None
+
+    # ---- steps
+
+    def _note(self, row: int, item: Record | Damage) -> None:
+        remark = remark_on(item, ended=self._ended)
+        if remark is not None and not (isinstance(item, Record) and item.rec in ("stall", "header")):
+            self._told.add(row)
+            self._ended = self._ended or remark.is_end
+        if isinstance(item, Record) and item.rec == "stderr":
+            self.stderr.append(row)
+
+    def _show_new(self) -> None:
+        start, count = self._reached, len(self.index)
+        self._reached = count
+        if not self._told and self.index.are_frames(start, count):
+            self.shown.extend(range(start, count))
+            return
+        self.shown.extend([row for row in range(start, count) if self.index.is_frame(row) or row in self._told])
+        self._told.clear()
+
+    def _understand(self, tail: Tail) -> bool:
+        if self.has_ended:
+            return False
+        items = tail.step(STEP_UNDERSTOOD)
+        self._take_all(items, has_ended=tail.has_ended)
+        return bool(items) or not (tail.is_at_end or self.has_ended)
+
+    def _take_all(self, items: Iterable[Record | Damage], *, has_ended: bool) -> None:
+        for item in items:
+            found = self._assembler.feed(item)
+            if found is not None:
+                self._take(found)
+        if has_ended:
+            for found in self._assembler.end():
+                self._take(found)
+            self._finish()
+
+    def _take(self, found: Frame | Record | Damage) -> None:
+        row = len(self.exchange_of)
+        if row >= ROWS:
+            if isinstance(found, Record) and found.rec == "close":
+                self.fold.feed(found)
+            return
+        number = NONE
+        is_bad = isinstance(found, Damage)
+        for seen in self.fold.feed(found):
+            number, is_wrong = self._see(seen, row, number)
+            is_bad = is_bad or is_wrong
+        if isinstance(found, Frame):
+            is_bad = is_bad or found.verdict.problem is not None
+        elif isinstance(found, Record):
+            is_bad = is_bad or found.rec == "gap"
+            if found.rec == "exchange":
+                self._let_go(row)
+        if isinstance(found, Frame | Record) and (found.skipped or (isinstance(found, Record) and found.rec == "gap")):
+            self._lose(found)
+        if is_bad:
+            self.bad.append(row)
+        self.exchange_of.append(number)
+
+    def _lose(self, found: Frame | Record) -> None:
+        """Note which records are missing, by a gap that tells of them or by numbers that were skipped."""
+        first, last = found.seq - found.skipped, found.seq - 1
+        if isinstance(found, Record) and found.rec == "gap":
+            told = found.members.get("first"), found.members.get("last")
+            if type(told[0]) is not int or type(told[1]) is not int or not 0 <= told[0] <= told[1]:
+                return
+            first, last = told[0], told[1]
+            # It may come after records that were numbered later, whose numbers told of it first.
+            self.losses = [loss for loss in self.losses if not first <= loss.first <= loss.last <= last]
+        if len(self.losses) < LOSSES:
+            self.losses.append(Loss(first, last, last - first + 1))
+        else:
+            known = self.losses[-1]
+            self.losses[-1] = Loss(known.first, max(known.last, last), known.missing + last - first + 1)
+
+    def _see(self, seen: Seen, row: int, number: int) -> tuple[int, bool]:
+        """Take a message in: the exchange of its row, and whether something is wrong with it."""
+        message, last, is_wrong = seen.message, row, False
+        if len(message.frames) > 1:
+            found = self.index.of_seq(message.seq)
+            row = last if found is None or found >= len(self.exchange_of) else found
+        if message.frames[0].exchange is not None:
+            self._begin(seen.session.number, row)
+        if seen.cancels is not None:
+            self._cancel(seen.cancels, row, seen.cancelled)
+        if isinstance(message, Request):
+            if len(self.exchanges) >= ROWS:
+                self.exchanges.left_out += 1
+                return NONE, False
+            number = self.exchanges.add(row, self.calls.number(message))
+            if message.index is not None or len(message.frames) > 1:
+                self._batched.keep((message.seq, message.index or 0), number)
+        elif isinstance(message, Response):
+            if seen.exchange is None:
+                if seen.meant is not None:
+                    self._note_meant(seen.meant)
+                return number, True
+            number = self._answer(seen.exchange, row)
+            is_wrong = seen.exchange.outcome in _BAD or seen.is_converted
+        if row != last:
+            self._join(row, last)
+            self.exchange_of[row] = number
+        return number, is_wrong
+
+    def _join(self, first: int, last: int) -> None:
+        """Note that the rows from one to another are one message."""
+        if len(self.joined) >= SPANNING or len(self.continued) + last - first > 10 * SPANNING:
+            self._unjoined += 1
+            return
+        self.joined[first] = last
+        self.continued.update(range(first + 1, last + 1))
+
+    def _begin(self, session: int, row: int) -> None:
+        """Note a message of a session, of which only the first matters; one without messages has a number, too."""
+        self._has_begun.extend(bytes(max(0, session + 1 - len(self._has_begun))))
+        if not self._has_begun[session]:
+            self._has_begun[session] = 1
+            self._begun.append(max(row, self._begun[-1] if self._begun else 0))
+            self._numbers.append(session)
+
+    def _number_of(self, request: Request) -> int:
+        number = self._batched.pop((request.seq, request.index or 0), None) if self._batched else None
+        if number is not None:
+            return number
+        row = self.index.of_seq(request.seq)
+        return self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
+
+    def _answer(self, exchange: Exchange, row: int) -> int:
+        number = self._number_of(exchange.request)
+        if number != NONE:
+            self.exchanges.response[number] = row
+            self.exchanges.latency_ns[number] = min(exchange.duration_ns or 0, (1 << 63) - 1)
+            self.exchanges.outcome[number] = _CODES[exchange.outcome]
+            self.exchanges.end[number] = row
+            self.exchanges.settled.append(number)
+        return number
+
+    def _cancel(self, request: Request, by: int, cancelled: Exchange | None) -> None:
+        row = self.index.of_seq(request.seq)
+        number = self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
+        if number == NONE:
+            return
+        self.exchanges.is_cancelled[number] = True
+        self._note_abandoned(number, cancelled)
+        if self.exchanges.outcome[number] == OPEN:
+            self.exchanges.outcome[number] = _CODES[Outcome.CANCELLED]
+            self.exchanges.end[number] = by
+            self.exchanges.settled.append(number)
+
+    def _note_abandoned(self, number: int, exchange: Exchange | None) -> None:
+        if exchange is not None and exchange.outcome is Outcome.CANCELLED and exchange.abandoned_ns is not None:
+            if len(self.exchanges.abandoned_ns) < ABANDONED or number in self.exchanges.abandoned_ns:
+                self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
+            else:
+                self._unnoted += 1
+            self._add_bad(self.exchanges.request[number])
+
+    def _note_meant(self, meant: Meant) -> None:
+        number = self._number_of(meant.request)
+        if number == NONE or number in self.exchanges.probable_answers:
+            return
+        if len(self.exchanges.probable_answers) < PROBABLE:
+            self.exchanges.probable_answers[number] = meant.answer
+        else:
+            self._unnoted += 1
+
+    def _let_go(self, row: int) -> None:
+        """Requests that a row, at which an exchange of HTTP ended, took along."""
+        for exchange in self.fold.let_go:
+            outcome = exchange.outcome
+            number = self._number_of(exchange.request)
+            if number == NONE or self.exchanges.outcome[number] != OPEN:
+                continue
+            self.exchanges.outcome[number] = _CODES[outcome]
+            self.exchanges.is_cancelled[number] = outcome is Outcome.CANCELLED
+            self._note_abandoned(number, exchange)
+            self.exchanges.end[number] = row
+            self.exchanges.settled.append(number)
+            if outcome is not Outcome.CANCELLED:
+                self._add_bad(self.exchanges.request[number])
+
+    def _finish(self) -> None:
+        left = self.fold.finish()
+        is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
+        for table in self.fold.tables.values():
+            table.clear()  # nothing is asked of it any more, and a filter needs as much memory for its own
+        # Answers may be among what is left out, and nothing is known of the end of what was forgotten.
+        for exchange in left if not self.index.left_out else ():
+            number = self._number_of(exchange.request)
+            if number != NONE and self.exchanges.outcome[number] == OPEN:
+                self.exchanges.outcome[number] = _CODES[exchange.outcome]
+                self._add_bad(self.exchanges.request[number])
+                self.exchanges.settled.append(number)
+        for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():
+            if code == OPEN:
+                # The fold has let go of it before: what carried it has failed.
+                self.exchanges.outcome[number] = _FAILED
+                self._add_bad(self.exchanges.request[number])
+                self.exchanges.settled.append(number)
+        self.has_ended = True
+
+    def _add_bad(self, row: int) -> None:
+        at = bisect_left(self.bad, row)
+        if at == len(self.bad) or self.bad[at] != row:
+            self.bad.insert(at, row)

@@ -1,0 +1,233 @@
+"""Scan: the rows that a filter selects, found by a thread of its own while those found so far are shown.
+
+It asks the same facts as `show --filter` and `check --filter`, from a fold of its own, so the three select alike. A
+request can be asked what became of it, too. So it is asked when it comes, and once more when its answer does: then it
+may be selected after all, or no longer.
+
+A filter that asks what rules have found keeps behind those that run them, who may find something late: in a row that
+was checked long ago. Such a row is read and asked again.
+
+Only messages are asked, and what is marked: a filter that asks for marks finds any row that has one.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Container, Iterator
+from dataclasses import replace
+from typing import Final, TypedDict
+
+from analysis.conversation.exchange import Exchange
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request, Response, messages
+from analysis.conversation.session import Seen, Session
+from analysis.filter import Facts, Filter, facts_of, facts_of_batch, facts_of_record
+from captures.frame import Frame
+from captures.reader import Damage, FrameAssembler
+from captures.record import Record
+from captures.tail import Tail
+from mcpproxy.tui.data.reading import ROWS, STEP_UNDERSTOOD, Reading
+from mcpproxy.tui.rows import message_at, request_of
+
+LATE_AT_ONCE: Final = 200
+"""Rows that are read again in one step."""
+
+
+class _Found(TypedDict, total=False):
+    """What rules have found in a row, as `facts_of` takes it."""
+
+    rules: tuple[str, ...]
+    level: str | None
+
+
+class Scan:
+    """One filter over one capture."""
+
+    def __init__(self, reading: Reading, only: Filter, marks: Container[int] = ()) -> None:
+        """Nothing is selected yet.
+
+        Args:
+            reading: the capture, and where its rows are.
+            only: the filter.
+            marks: the numbers of the records that are marked.
+        """
+        self.only = only
+        self._marks = marks if "has:mark" in only.keys else None
+        self.rows = array("I")
+        """What it has selected, rising."""
+        self.has_ended = False
+        """Whether all was looked at, and no more will come."""
+        self._reading = reading
+        self._tail = Tail(reading.path)
+        self._assembler, self._fold = FrameAssembler(), Fold()
+        self._row = 0
+        self._held: deque[Frame | Record | Damage] = deque()
+        """What waits until the rules have been asked about it."""
+        self._is_read = self._is_settled = False
+        self._findings = reading.findings
+        self._late = 0
+
+    @property
+    def scanned(self) -> int:
+        """How many rows were looked at."""
+        return self._row
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it could go on, if the rules had been asked."""
+        return bool(self._held)
+
+    def step(self) -> bool:
+        """Some milliseconds of work; False where there is none at present."""
+        if self.has_ended:
+            return False
+        is_busy = False
+        if not (self._held or self._is_read):
+            items = self._tail.step(STEP_UNDERSTOOD)
+            self._held.extend(found for found in map(self._assembler.feed, items) if found is not None)
+            self._is_read = self._tail.has_ended
+            if self._is_read:
+                self._held.extend(self._assembler.end())
+            is_busy = bool(items) or not self._tail.is_at_end
+        while self._held and self._may_ask():
+            self._take(self._held.popleft())
+            is_busy = True
+        if self._is_read and not (self._held or self._is_settled):
+            # Behind the last row there may be answers.
+            for exchange in self._fold.finish() if self._row < ROWS else ():
+                self._ask(exchange.request.seq, exchange)
+            self._is_settled = is_busy = True
+        if self.only.needs_findings:
+            is_busy = self._ask_late() or is_busy
+        self.has_ended = self._is_settled and not self._may_be_late()
+        return is_busy
+
+    def close(self) -> None:
+        """Close the file."""
+        self._tail.close()
+        self.has_ended = True
+
+    def _take(self, found: Frame | Record | Damage) -> None:
+        row = self._row
+        if row >= ROWS:
+            return
+        for seen in self._fold.feed(found):
+            message = seen.message
+            at = row if len(message.frames) == 1 else self._row_of(message.seq)
+            if seen.exchange is not None:
+                self._ask(seen.exchange.request.seq, seen.exchange)
+            facts = facts_of(seen, **self._found_at(at))
+            if self._matches(facts, message.seq):
+                self._select(at)
+            for frame in message.frames[1:]:
+                if self._is_marked(frame.seq) and self._matches(facts, frame.seq):
+                    self._select(self._row_of(frame.seq))
+        if isinstance(found, Frame) and found.verdict.kind == "batch":
+            facts = facts_of_batch(found)
+            if self._matches(replace(facts, **self._found_at(row)) if self.only.needs_findings else facts, found.seq):
+                self._select(row)
+        elif isinstance(found, Record) and self._is_marked(found.seq):
+            facts = replace(facts_of_record(found), **self._found_at(row))
+            if self._matches(facts, found.seq):
+                self._select(row)
+        self._row += 1
+
+    def _ask(self, seq: int, exchange: Exchange) -> None:
+        """Ask a request once more, now that it is known what became of it."""
+        request = exchange.request
+        if exchange.session is None or not isinstance(request, Request):
+            return
+        row = self._row_of(seq)
+        if self._matches(facts_of(Seen(request, exchange.session), exchange, **self._found_at(row)), seq):
+            self._select(row)
+        elif request.index is None:
+            self._drop(row)
+
+    # ---- what rules have found
+
+    def _found_at(self, row: int) -> "_Found":
+        if not self.only.needs_findings:
+            return {}
+        level, _ = self._findings.at(row)
+        return {"rules": self._findings.rules_at(row), "level": None if level is None else str(level)}
+
+    def _may_ask(self) -> bool:
+        """Whether all is known that a filter may ask about the next row, but for what is found late."""
+        if self._row >= len(self._reading.index):
+            # It reads a live file by itself, and the list knows no such row yet, or never will.
+            return self._row >= ROWS
+        return not self.only.needs_findings or self._row < self._findings.checked or not self._may_be_late()
+
+    def _may_be_late(self) -> bool:
+        """Whether more may be found in rows that were asked."""
+        if not self.only.needs_findings:
+            return False
+        findings = self._findings
+        return self._late < len(findings.late) or not (findings.has_ended or findings.trouble)
+
+    def _ask_late(self) -> bool:
+        """Ask rows once more in which something was found after they had been asked."""
+        late, start = self._findings.late, self._late
+        while self._late < min(len(late), start + LATE_AT_ONCE):
+            row = late[self._late]
+            if row >= min(self._row, self._reading.understood):
+                break
+            self._late += 1
+            seq = self._reading.index.entry(row).seq
+            known = facts_at(self._reading, row, self._found_at(row), is_marked=self._is_marked(seq))
+            if any(self._matches(facts, seq) for facts in known):
+                self._select(row)
+            else:
+                self._drop(row)
+        return self._late > start
+
+    def _is_marked(self, seq: int) -> bool:
+        """Whether a filter that asks for marks finds one there."""
+        return self._marks is not None and seq in self._marks
+
+    def _matches(self, facts: Facts, seq: int) -> bool:
+        if self._marks is not None:
+            facts = replace(facts, is_marked=seq in self._marks)
+        return self.only.matches(facts)
+
+    def _row_of(self, seq: int) -> int:
+        row = self._reading.index.of_seq(seq)
+        return self._row if row is None else row
+
+    def _select(self, row: int) -> None:
+        rows = self.rows
+        if not rows or rows[-1] < row:
+            rows.append(row)
+            return
+        at = bisect_left(rows, row)
+        if rows[at] != row:
+            rows.insert(at, row)
+
+    def _drop(self, row: int) -> None:
+        at = bisect_left(self.rows, row)
+        if at < len(self.rows) and self.rows[at] == row:
+            self.rows.pop(at)
+
+
+def facts_at(reading: Reading, row: int, found: _Found, *, is_marked: bool) -> Iterator[Facts]:
+    """The facts of the messages in a row that is understood, or of the row itself where that is marked, read again."""
+    item = reading.index.item(row)
+    if isinstance(item, Record) and is_marked:
+        yield replace(facts_of_record(item), **found)
+    if not isinstance(item, Frame):
+        return
+    is_batch = item.verdict.kind == "batch"
+    if is_batch:
+        yield replace(facts_of_batch(item), **found)
+    told = reading.findings.kept_at(row)
+    number, request = reading.exchange(row), request_of(reading, row)
+    for message in messages(item) if is_batch else (message_at(reading, row, item),):
+        session = Session(told[0].session if told else 0, None, {}, 0)
+        facts = facts_of(Seen(message, session), **found)
+        if number is not None:
+            latency_ns = reading.exchanges.latency_ns[number]
+            facts = replace(facts, latency_ns=latency_ns if latency_ns >= 0 else None, is_answered=latency_ns >= 0)
+        if request is not None and isinstance(message, Response):
+            asked = facts_of(Seen(request, session))
+            facts = replace(facts, method=asked.method, name=asked.name)
+        yield facts

@@ -1,0 +1,106 @@
+"""Log: the lines that a server wrote to stderr, those with some words in them, and what crossed beside one of them."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+from captures.record import Record, raw_bytes
+from mcpproxy.report import units
+from mcpproxy.report.text import Span
+from mcpproxy.sanitise import sanitise_bytes
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.rows import Told, TrafficRows
+
+AT_ONCE: Final = 300
+"""Lines that one step looks into."""
+BESIDE: Final = 150
+"""Frames before a line, and after it, that stand beside."""
+LOOKED_AT: Final = 5000
+"""Rows among which they are looked for."""
+
+
+def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
+    """What a line says, safe on a screen, and how many bytes before it were not recorded; None where it is gone.
+
+    Args:
+        reading: the capture.
+        row: the entry.
+        limit: characters.
+    """
+    item = reading.index.item(row)
+    if not isinstance(item, Record) or item.rec != "stderr":
+        return None
+    skipped = item.members.get("skipped")
+    raw = raw_bytes(item.members) or b""
+    return sanitise_bytes(raw, limit), skipped if type(skipped) is int and skipped > 0 else 0
+
+
+class LogRows(TrafficRows):
+    """The rows: lines of stderr, read from the file when they are drawn."""
+
+    def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
+        """Show all of them.
+
+        Args:
+            reading: the capture.
+            ready: called from another thread when rows are there that were shown as `…`.
+        """
+        super().__init__(reading, ready)
+        self.view = reading.stderr
+
+    def _tell(self, row: int) -> Told:
+        found = text_of(self.reading, row, 1024)
+        if found is None:
+            return Told(
+                Span(""), (Span("gone: its recorder has deleted this part of the capture", "bad"),), is_wide=True
+            )
+        text, skipped = found
+        before = (Span(f"({units.size(skipped)} before it not recorded) ", "bad"),) if skipped else ()
+        return Told(Span(""), (*before, Span(text)), is_wide=True)
+
+
+class LogSearch:
+    """The lines in which all of some words stand, found step by step."""
+
+    def __init__(self, reading: Reading, words: str) -> None:
+        """Nothing is found yet.
+
+        Args:
+            reading: the capture.
+            words: with blanks between them; upper and lower case are the same.
+        """
+        self.words = words
+        self.rows = array("I")
+        """What it has found, rising."""
+        self.looked = 0
+        """How many lines it has looked into."""
+        self._reading = reading
+        self._wanted = words.lower().split()
+
+    def step(self) -> bool:
+        """Some milliseconds of work; False where there is none at present."""
+        some = self._reading.stderr[self.looked : self.looked + AT_ONCE]
+        for row in some:
+            found = text_of(self._reading, row)
+            if found is not None and all(word in found[0].lower() for word in self._wanted):
+                self.rows.append(row)
+        self.looked += len(some)
+        return bool(some)
+
+
+def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
+    """The rows of the traffic around a line of stderr, without others of its kind; the place of the first after it."""
+    shown = reading.shown
+    at = bisect_left(shown, row)
+    before = _others(reading, range(at - 1, max(-1, at - 1 - LOOKED_AT), -1))
+    before.reverse()
+    after = _others(reading, range(at, min(len(shown), at + LOOKED_AT)))
+    return before + after, len(before)
+
+
+def _others(reading: Reading, places: range) -> list[int]:
+    """The first rows at places of the traffic that are no lines of stderr."""
+    shown, index = reading.shown, reading.index
+    return list(islice((shown[place] for place in places if index.sort(shown[place]) != "stderr"), BESIDE))

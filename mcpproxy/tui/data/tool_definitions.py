@@ -1,0 +1,183 @@
+"""Tools: every definition that a capture tells, what it costs, how often it was called, and whether it was changed.
+
+Lists are read again from the file, one in a step, when their answers come; of a definition only its size, its hash and
+its place are kept, and its text is read when somebody wants to see it.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.message import Response, messages
+from analysis.store.definitions import Definition, definitions_in
+from captures.frame import Frame
+from mcpproxy.tui.data.calls import KEPT
+from mcpproxy.tui.data.latencies import Latencies
+from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
+from mcpproxy.tui.rows import message_at
+from mcpproxy.tui.widgets.tree import Tree, branches, parse
+
+MOST: Final = 5000
+"""Tools that are told apart."""
+VERSIONS: Final = 50
+"""Definitions of one tool that are told apart; of more only their number is known."""
+LISTS_AT_ONCE: Final = 2000
+"""Exchanges that are looked at for a list in one step."""
+
+_RESULT: Final = OUTCOMES.index(Outcome.RESULT)
+
+
+class Version(NamedTuple):
+    """One definition, and where it stands."""
+
+    row: int
+    """Of the first list that told it."""
+    place: int
+    """In that list."""
+    hash: str
+    size: int
+    tokens_estimate: int
+
+
+class Tool(NamedTuple):
+    """One tool. Its name is foreign, and cut."""
+
+    name: str
+    versions: tuple[Version, ...] = ()
+    """Definitions that differ, in the order in which they came; none where it was called and never told of."""
+    last: Version | None = None
+    """The one that was told last."""
+    calls: int = 0
+    errors: int = 0
+    p95_ns: int | None = None
+    number: int | None = None
+    """Of its calls among the kinds of requests."""
+
+
+class Shown(NamedTuple):
+    """A definition to look at."""
+
+    name: str
+    version: int
+    """Which one, from 0."""
+    tree: Tree | None
+    """None where it is gone."""
+    changed: tuple[str, ...]
+    """The members in which it differs from the one before. Foreign text."""
+
+
+class Tools:
+    """Counts. One thread steps; others read `rows` and `shown`."""
+
+    def __init__(self, reading: Reading) -> None:
+        """Nothing is known yet."""
+        self.rows: list[Tool] = []
+        """In the order in which they were told of or called."""
+        self.shown: Shown | None = None
+        self.left_out = 0
+        """Definitions of tools that are too many."""
+        self._reading = reading
+        self._latencies = Latencies(reading)
+        self._settled = 0
+        self._lists: list[int] = []
+        self._numbers: dict[str, int] = {}
+        self._wanted: tuple[str, int] | None = None
+
+    def choose(self, name: str, version: int) -> None:
+        """Read one definition of a tool."""
+        self._wanted = name, version
+
+    def step(self) -> bool:
+        """Some milliseconds of work; False where there is none at present."""
+        is_busy = self._show()
+        if self._lists:
+            self._take(self._lists.pop(0))
+            return True
+        return self._find() or self._count() or is_busy
+
+    # ---- lists
+
+    def _find(self) -> bool:
+        exchanges, calls = self._reading.exchanges, self._reading.calls.all
+        settled = exchanges.settled[self._settled : self._settled + LISTS_AT_ONCE]
+        self._settled += len(settled)
+        for number in settled:
+            call = calls[exchanges.call[number]]
+            if call.method == "tools/list" and call.side == "client" and exchanges.outcome[number] == _RESULT:
+                self._lists.append(exchanges.response[number])
+        return bool(settled)
+
+    def _take(self, row: int) -> None:
+        for place, told in enumerate(self._told(row)):
+            name = told.name[:KEPT]
+            at = self._at(name)
+            if at is None:
+                self.left_out += 1
+                continue
+            version, tool = Version(row, place, told.hash, told.size, told.tokens_estimate), self.rows[at]
+            known = next((one for one in tool.versions if one.hash == told.hash), None)
+            versions = (
+                tool.versions if known is not None or len(tool.versions) >= VERSIONS else (*tool.versions, version)
+            )
+            self.rows[at] = tool._replace(versions=versions, last=known or version)
+
+    def _told(self, row: int) -> Iterator[Definition]:
+        """The definitions in the answer in a row, or in the answers of a batch."""
+        item = self._reading.index.item(row) if row != NONE else None
+        if not isinstance(item, Frame):
+            return
+        is_batch = item.verdict.kind == "batch"
+        for message in messages(item) if is_batch else (message_at(self._reading, row, item),):
+            if isinstance(message, Response):
+                yield from definitions_in(message.result)
+
+    def _at(self, name: str) -> int | None:
+        at = self._numbers.get(name)
+        if at is None and len(self.rows) < MOST:
+            self.rows.append(Tool(name))
+            at = self._numbers[name] = len(self.rows) - 1
+        return at
+
+    # ---- calls
+
+    def _count(self) -> bool:
+        is_busy = self._latencies.step()
+        for one in self._latencies.rows:
+            call = one.call
+            if call.method != "tools/call" or call.side != "client" or call.name is None or call.is_rest:
+                continue
+            at = self._at(call.name)
+            if at is not None:
+                tool = self.rows[at]
+                counted = tool._replace(calls=one.asked, errors=one.errors, p95_ns=one.p95_ns, number=one.number)
+                if counted != tool:
+                    self.rows[at] = counted
+        return is_busy
+
+    # ---- one definition
+
+    def _show(self) -> bool:
+        if self._wanted is None:
+            return False
+        (name, number), self._wanted = self._wanted, None
+        tool = self.rows[self._numbers[name]]
+        if not 0 <= number < len(tool.versions):
+            self.shown = Shown(name, number, None, ())
+            return True
+        told = self._definition(tool.versions[number])
+        before = self._definition(tool.versions[number - 1]) if number else None
+        changed = differing(before, told) if before is not None and told is not None else ()
+        tree = Tree(branches(parse(told.text))) if told is not None else None
+        self.shown = Shown(name, number, tree, changed)
+        return True
+
+    def _definition(self, version: Version) -> Definition | None:
+        return next((one for place, one in enumerate(self._told(version.row)) if place == version.place), None)
+
+
+def differing(before: Definition, after: Definition) -> tuple[str, ...]:
+    """The members in which two definitions of a tool differ."""
+    one, other = (json.loads(told.text, parse_int=str, parse_float=str) for told in (before, after))
+    names = dict.fromkeys([*one, *other])
+    return tuple(name for name in names if (name in one, one.get(name)) != (name in other, other.get(name)))

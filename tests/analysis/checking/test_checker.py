@@ -1,0 +1,364 @@
+"""The checker on any input at all: it raises nothing, cites what exists, and says the same of the same conversation."""
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analysis.checking.checker import Checker
+from analysis.conversation.session import Seen
+from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.protocol.revisions import REVISIONS
+from analysis.rules.base import ERROR, Rule
+from analysis.rules.finding import Finding
+from captures.envelope import judge
+from captures.frame import Frame
+from captures.record import Record
+from mcpproxy.importers.trace import Case, cases
+from tests.analysis.traces import by_group, check, corpus, grave, stdio
+
+# ---- any input
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "1", "complete", "input_required", "task", *REVISIONS, "2.0", "a/b", "https://a/b", "\ud800"]),
+)
+names = st.sampled_from(
+    [
+        *(
+            "_meta",
+            "name",
+            "uri",
+            "arguments",
+            "cursor",
+            "nextCursor",
+            "content",
+            "type",
+            "text",
+            "tools",
+            "inputSchema",
+        ),
+        *(
+            "protocolVersion",
+            "capabilities",
+            "clientInfo",
+            "serverInfo",
+            "requestId",
+            "progressToken",
+            "progress",
+            "task",
+        ),
+        *("resultType", "supportedVersions", "data", "supported", "requested", "code", "message", "level", "status"),
+        *("io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities", "elicitations"),
+    ]
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=5), max_leaves=12
+)
+methods = st.sampled_from([*METHODS, *UNPREFIXED, "rpc.x", "nonsense", "notifications/x"])
+members = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.sampled_from(["2.0", "1.0", 2, None]),
+        "id": st.one_of(st.integers(0, 3), st.sampled_from(["1", "2", None, True, 1.0, 1.5, {}, []])),
+        "method": methods | scalars,
+        "params": values,
+        "result": values,
+        "error": values
+        | st.fixed_dictionaries(
+            {"code": st.sampled_from([-32700, -32600, -32601, -32602, -32020, -32022, 1, "x"]), "message": scalars}
+        ),
+        "extra": scalars,
+    },
+)
+sound = st.fixed_dictionaries({"jsonrpc": st.just("2.0")}).flatmap(
+    lambda base: st.one_of(
+        st.fixed_dictionaries(
+            {"id": st.integers(0, 3), "method": methods, "params": st.dictionaries(names, values, max_size=4)}
+        ),
+        st.fixed_dictionaries({"method": methods, "params": st.dictionaries(names, values, max_size=4)}),
+        st.fixed_dictionaries({"id": st.integers(0, 3), "result": st.dictionaries(names, values, max_size=4)}),
+        st.fixed_dictionaries(
+            {
+                "id": st.integers(0, 3),
+                "error": st.fixed_dictionaries({"code": st.just(-32601), "message": st.just("no")}),
+            }
+        ),
+    ).map(lambda rest: base | rest)
+)
+texts = st.one_of(
+    (sound | members).map(lambda value: json.dumps(value).encode()),
+    st.lists(members | sound | scalars, max_size=3).map(lambda value: json.dumps(value).encode()),
+    st.binary(max_size=20),
+    st.sampled_from(
+        [b"", b" ", b"{", b"}", b"[", b"Content-Length: 5", b'{"a":1}{"b":2}', b"\xef\xbb\xbf{}", b'{"a":NaN}']
+    ),
+)
+frames = st.tuples(
+    st.sampled_from(["c2s", "s2c"]), texts, st.sampled_from([b"\n", b"\r\n", b""]), st.integers(0, 3), st.booleans()
+)
+others = st.tuples(
+    st.sampled_from(["eof", "process", "signal", "stderr", "stall", "gap", "exchange", "stream", "close", "header"]),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "dir",
+                "event",
+                "status",
+                "signal",
+                "name",
+                "exchange",
+                "stage",
+                "request",
+                "response",
+                "headers",
+                "ended_by",
+                "peer",
+                "uri_key",
+                "observed_start",
+                "transport",
+            ]
+        ),
+        values | st.sampled_from(["c2s", "s2c", "ended", "sent", "end", "request", "http", "stdio"]),
+        max_size=5,
+    ),
+)
+
+
+def items(script: list[Any], *, over_http: bool) -> list[Frame | Record]:
+    found: list[Frame | Record] = [
+        Record(0, "header", 0, {"transport": "http" if over_http else "stdio", "observed_start": True, "capture": "c"})
+    ]
+    for seq, step in enumerate(script, 1):
+        t_ns = seq * 700_000_000
+        if len(step) == 2:
+            found.append(Record(seq, step[0], t_ns, step[1]))
+            continue
+        direction, raw, delim, exchange, whole = step
+        if over_http:
+            unit = "sse_event" if direction == "s2c" and whole else "http_body"
+            verdict = judge(raw, direction, "http_body")
+            found.append(
+                Frame(
+                    seq,
+                    t_ns,
+                    direction,
+                    raw,
+                    verdict,
+                    conn=1,
+                    exchange=exchange,
+                    unit="http_body" if unit != "sse_event" else "sse_event",
+                )
+            )
+        else:
+            found.append(Frame(seq, t_ns, direction, raw, judge(raw, direction, whole=whole), delim, whole))
+    return found
+
+
+def run(found: list[Frame | Record]) -> list[Finding]:
+    checker = Checker()
+    findings = [finding for item in found for finding in checker.feed(item)]
+    findings += checker.finish("closed")
+    assert checker.faults == {}
+    return findings
+
+
+def holds(script: list[Any], over_http: bool) -> None:
+    found = items(script, over_http=over_http)
+    numbers = {item.seq for item in found}
+    for finding in run(found):
+        assert finding.frame in numbers, finding
+        assert numbers.issuperset(finding.related), finding
+        assert finding.message
+        assert len(finding.message) < 500
+        assert finding.pointer == "" or finding.pointer.startswith("/")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(frames | others, max_size=12), st.booleans())
+def test_it_raises_nothing_and_cites_what_exists(script: list[Any], over_http: bool) -> None:
+    holds(script, over_http)
+
+
+@pytest.mark.soak
+@settings(max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(frames | others, max_size=12), st.booleans())
+def test_it_raises_nothing_in_the_long_run(script: list[Any], over_http: bool) -> None:
+    holds(script, over_http)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(frames | others, max_size=10), st.integers(0, 10))
+def test_followed_live_it_says_the_same(script: list[Any], pause: int) -> None:
+    found = items(script, over_http=False)
+    checker, live = Checker(), list[Finding]()
+    for number, item in enumerate(found):
+        if number == pause:
+            live += checker.advance(item.t_ns - 1)  # somebody looked at the clock in between
+        live += checker.feed(item)
+    live += checker.finish("closed")
+    assert Counter(live) == Counter(run(found))
+
+
+def test_a_rule_that_raises_is_switched_off_and_named() -> None:
+    class Broken(Rule):
+        """Never right."""
+
+        id = "id/null"
+        level = ERROR
+
+        def on_request(self, seen: Seen) -> list[Finding]:
+            raise KeyError("oops")
+
+    checker = Checker([Broken])
+    for item in items([("c2s", b'{"jsonrpc":"2.0","id":1,"method":"ping"}', b"\n", 0, True)] * 3, over_http=False):
+        assert checker.feed(item) == []
+    assert checker.faults == {"id/null": "KeyError: 'oops'"}
+
+
+# ---- the same conversation, told in another way
+
+STDIO = [
+    (group, case)
+    for group, case in corpus()
+    if case.transport == "stdio" and group not in ("id", "jsonrpc", "framing", "error", "schema")
+]
+
+
+def changed(case: Case, change: Callable[[Any], Any]) -> Case:
+    """The same case with each message changed that is JSON."""
+    told = []
+    for frame in case.members["frames"]:
+        one = dict(frame)
+        with contextlib.suppress(ValueError, KeyError):
+            one["raw"] = json.dumps(change(json.loads(frame["raw"])))
+        told.append(one)
+    (made,) = cases([json.dumps(case.members | {"frames": told}).encode()])
+    assert isinstance(made, Case)
+    return made
+
+
+def renamed(value: Any) -> Any:
+    """Every id another one: by a rule that gives no two the same, in requests and in what names them."""
+    if isinstance(value, list):
+        return [renamed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    names = ("id", "requestId", "toolUseId", "progressToken", "io.modelcontextprotocol/subscriptionId")
+    return {
+        name: (inner + 7_000 if type(inner) is int else _renamed_text(inner))
+        if name in names and type(inner) in (int, str)
+        else renamed(inner)
+        for name, inner in value.items()
+    }
+
+
+def _renamed_text(text: str) -> str:
+    """A string of digits stays one: an answer to 7 as "7" is still one to 7."""
+    return str(int(text) + 7_000) if text.isascii() and text.isdigit() else f"r-{text}"
+
+
+def is_json(case: Case) -> bool:
+    """Whether every message is on a line of its own."""
+    try:
+        return [json.loads(frame["raw"]) for frame in case.members["frames"] if frame["raw"]] != []
+    except (ValueError, KeyError):
+        return False
+
+
+def turned(value: Any) -> Any:
+    """The members of every object in the opposite order."""
+    if isinstance(value, dict):
+        return {name: turned(inner) for name, inner in reversed(value.items())}
+    return [turned(inner) for inner in value] if isinstance(value, list) else value
+
+
+SOUND = by_group((group, case) for group, case in STDIO if is_json(case))
+
+
+@pytest.mark.parametrize("group", SOUND)
+def test_other_ids_and_another_order_of_members_change_no_finding(group: str) -> None:
+    wrong = [
+        case.name
+        for case in SOUND[group]
+        if grave(check(changed(case, lambda value: turned(renamed(value))))) != grave(check(case))
+    ]
+    assert wrong == []
+
+
+# Where a case has times, they matter, and what stands between its frames would change them.
+HTTP = by_group(
+    (group, case)
+    for group, case in corpus()
+    if case.transport == "http" and not any("t" in frame for frame in case.members["frames"])
+)
+
+
+@pytest.mark.parametrize("group", HTTP)
+def test_an_unrelated_session_beside_it_changes_no_finding(group: str) -> None:
+    wrong = [case.name for case in HTTP[group] if beside_another(case) != grave(check(case))]
+    assert wrong == []
+
+
+def beside_another(case: Case) -> Counter[tuple[str, int]]:
+    """The findings of a case recorded beside another client that uses the same ids on its own connections."""
+    own = case.members["frames"]
+    beside = [dict(frame, x=frame.get("x", 1) + 1000, peer="192.0.2.77:4711") for frame in _unrelated()]
+    numbers: list[int | None] = []
+    told = []
+    for number, frame in enumerate(own):
+        told.append(frame)
+        numbers.append(number)
+        if beside:
+            told.append(beside.pop(0))
+            numbers.append(None)
+    told += beside
+    numbers += [None] * len(beside)
+    (made,) = cases([json.dumps(case.members | {"frames": told}).encode()])
+    assert isinstance(made, Case)
+    found = [(one.rule, numbers[one.frame]) for one in check(made) if one.level > 1]
+    return Counter((rule, -1 if number is None else number) for rule, number in found)
+
+
+def _unrelated() -> list[dict[str, Any]]:
+    accepted = "Accept: application/json, text/event-stream\r\n"
+    head = f"POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n{accepted}"
+    asked = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "b", "version": "1"}},
+    }
+    result = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}},
+    }
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: other-1868a90c-9f3e-4d57\r\n\r\n"
+    later = "Mcp-Session-Id: other-1868a90c-9f3e-4d57\r\nMCP-Protocol-Version: 2025-06-18\r\n"
+    return [
+        {"x": 1, "dir": "c2s", "k": "req", "raw": f"{head}\r\n{json.dumps(asked)}"},
+        {"x": 1, "dir": "s2c", "k": "res", "raw": f"{answer}{json.dumps(result)}"},
+        {"x": 2, "dir": "c2s", "k": "req", "raw": f"{head}{later}\r\n{json.dumps(told)}"},
+        {"x": 2, "dir": "s2c", "k": "res", "raw": "HTTP/1.1 202 Accepted\r\n\r\n"},
+    ]
+
+
+def test_a_conversation_in_memory_is_understood() -> None:
+    opening = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+    }
+    found = check(stdio("twice", ("c2s", opening), ("c2s", opening)))
+    assert ("id/duplicate-in-flight", 1) in grave(found)

@@ -1,0 +1,120 @@
+"""Abandoned requests: what is one and what is not, and that the fold, the rules and a list say the same of each."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from analysis.checking.checker import Checker
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.fold import Fold
+from analysis.rules.finding import Level
+from captures.envelope import judge
+from captures.frame import Direction, Frame
+from captures.record import Record
+
+S: Final = 1_000_000_000
+MODERN: Final = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+
+
+def frame(seq: int, at_s: float, direction: Direction, exchange: int | None = None, **members: Any) -> Frame:
+    raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
+    made = Frame(seq, int(at_s * S), direction, raw, judge(raw, direction))
+    return made if exchange is None else made._replace(exchange=exchange, unit="http_body")
+
+
+def call(exchange: int | None = None) -> Frame:
+    return frame(1, 0, "c2s", exchange, id=7, method="tools/call", params={"name": "reindex"})
+
+
+def cancel(at_s: float, reason: str | None = None, seq: int = 2) -> Frame:
+    params = {"requestId": 7} | ({} if reason is None else {"reason": reason})
+    return frame(seq, at_s, "c2s", method="notifications/cancelled", params=params)
+
+
+def left(*items: object) -> Exchange:
+    fold = Fold()
+    for item in items:
+        fold.feed(item)
+    (exchange,) = fold.finish()
+    return exchange
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "timed out after 0.7s",
+        "Error: MCP error -32001: Request timed out",
+        "McpError: Request timeout",
+        "TIME-OUT",
+        "deadline exceeded",
+        "ETIMEDOUT",
+    ],
+)
+def test_a_reason_that_says_time_out_is_enough(reason: str) -> None:
+    exchange = left(call(), cancel(0.7, reason))
+    assert (exchange.outcome, exchange.abandoned_ns, exchange.cancel_reason) == (Outcome.CANCELLED, 7 * S // 10, reason)
+
+
+@pytest.mark.parametrize(("at_s", "is_abandoned"), [(0.5, False), (4.999, False), (5.0, True), (35.0, True)])
+@pytest.mark.parametrize("reason", [None, "User requested cancellation", "sometimes"])
+def test_without_one_the_time_decides(at_s: float, is_abandoned: bool, reason: str | None) -> None:
+    assert (left(call(), cancel(at_s, reason)).abandoned_ns is not None) == is_abandoned
+
+
+def test_a_subscription_ends_by_a_cancellation_while_all_is_well() -> None:
+    listening = frame(1, 0, "c2s", id=7, method="subscriptions/listen", params={"_meta": MODERN})
+    assert left(listening, cancel(60)).abandoned_ns is None
+
+
+def test_an_answer_that_comes_too_late_is_told_with_its_time() -> None:
+    fold = Fold()
+    fold.feed(call())
+    (cancelled,) = fold.feed(cancel(30, "Request timed out"))
+    assert cancelled.cancelled is not None
+    assert cancelled.cancelled.abandoned_ns == 30 * S
+    (answered,) = fold.feed(frame(3, 32.5, "s2c", id=7, result={}))
+    assert answered.exchange is not None
+    assert answered.exchange.outcome is Outcome.RESULT
+    assert (answered.exchange.abandoned_ns, answered.exchange.late_ns) == (30 * S, 5 * S // 2)
+
+
+def test_only_the_first_cancellation_counts() -> None:
+    fold = Fold()
+    fold.feed(call())
+    fold.feed(cancel(1, "no longer wanted"))
+    (again,) = fold.feed(cancel(40, "timed out", seq=3))
+    assert again.cancelled is None
+    (exchange,) = fold.finish()
+    assert (exchange.abandoned_ns, exchange.cancel_reason) == (None, "no longer wanted")
+
+
+@pytest.mark.parametrize(("at_s", "waited_ns"), [(6.0, 6 * S), (1.0, None)])
+def test_closing_the_response_is_a_cancellation_since_2026(at_s: float, waited_ns: int | None) -> None:
+    fold = Fold()
+    fold.feed(frame(1, 0, "c2s", 3, id=7, method="ping", params={"_meta": MODERN}))
+    fold.feed(Record(9, "exchange", int(at_s * S), {"exchange": 3, "stage": "end", "ended_by": "client"}))
+    (exchange,) = fold.let_go
+    assert (exchange.outcome, exchange.abandoned_ns, exchange.cancelled_seq) == (Outcome.CANCELLED, waited_ns, 9)
+    assert fold.failed == 0
+
+
+def test_a_request_that_was_cancelled_has_not_failed_when_its_exchange_breaks_off() -> None:
+    fold = Fold()
+    for number in (3, 4):
+        request = {"headers": [["Mcp-Session-Id", "a"]]}
+        fold.feed(Record(0, "exchange", 0, {"exchange": number, "stage": "request", "request": request}))
+    fold.feed(call(exchange=3))
+    fold.feed(cancel(30, "timed out")._replace(exchange=4, unit="http_body"))
+    fold.feed(Record(9, "exchange", 31 * S, {"exchange": 3, "stage": "end", "ended_by": "client"}))
+    (exchange,) = fold.let_go
+    assert (exchange.outcome, exchange.abandoned_ns, exchange.cancelled_seq) == (Outcome.CANCELLED, 30 * S, 2)
+    assert fold.failed == 0
+
+
+def test_the_rule_tells_of_it_at_its_request() -> None:
+    checker = Checker()
+    found = [one for item in (call(), cancel(35, "timed out")) for one in checker.feed(item)]
+    (finding,) = (one for one in found if one.rule == "timeout/abandoned-request")
+    assert (finding.level, finding.frame, finding.related, finding.blames) == (Level.NOTE, 1, (2,), "server")
+    assert finding.message == "tools/call reindex (id 7) was abandoned after 35.0 s"

@@ -1,0 +1,195 @@
+"""Over HTTP ids pair within their exchange, and across exchanges only within a session."""
+
+import json
+from typing import Any
+
+from analysis.conversation.addressing import Addressing
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import id_of
+from analysis.conversation.session import Seen
+from captures.envelope import judge
+from captures.frame import UNJUDGED, Direction, Frame
+from captures.record import Record
+
+
+class Talk:
+    """A capture of HTTP, made up."""
+
+    def __init__(self) -> None:
+        self.session = Fold()
+        self._seq = 0
+
+    def exchange(self, number: int, *, session: str | None = None, by: str = "request", **more: Any) -> None:
+        """An `exchange` record; `session` stands in the header list of the request or response."""
+        headers = [["Mcp-Session-Id", session]] if session else []
+        self._seq += 1
+        members = {"exchange": number, "stage": by, by: {"headers": headers}, **more}
+        self.session.feed(Record(self._seq, "exchange", self._seq, members))
+
+    def say(self, exchange: int, dir_: Direction, **message: Any) -> Seen:
+        raw = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self._seq += 1
+        frame = Frame(self._seq, self._seq, dir_, raw, judge(raw), exchange=exchange, unit="http_body")
+        (seen,) = self.session.feed(frame)
+        return seen
+
+    def ask(self, exchange: int, id_: int = 1, method: str = "ping", dir_: Direction = "c2s") -> Seen:
+        return self.say(exchange, dir_, id=id_, method=method)
+
+    def answer(self, exchange: int, id_: int = 1, dir_: Direction = "s2c") -> Seen:
+        return self.say(exchange, dir_, id=id_, result={})
+
+
+def asked_in(seen: Seen) -> int | None:
+    return None if seen.exchange is None else seen.exchange.request.frames[0].exchange
+
+
+def test_the_same_ids_of_many_clients_are_told_apart() -> None:
+    talk = Talk()
+    for number in range(1, 65):
+        talk.ask(number)
+    assert [asked_in(talk.answer(number)) for number in range(64, 0, -1)] == list(range(64, 0, -1))
+    assert talk.session.finish() == ()
+
+
+def test_an_answer_in_an_exchange_of_nobody_means_nothing() -> None:
+    talk = Talk()
+    talk.ask(1)
+    assert asked_in(talk.answer(2)) is None
+    (left,) = talk.session.finish()
+    assert left.outcome is Outcome.UNANSWERED
+
+
+def test_a_client_answers_by_an_exchange_of_its_own() -> None:
+    talk = Talk()
+    for number, session in ((1, "a"), (2, "b")):
+        talk.exchange(number, session=session)
+        talk.ask(number, 7, "roots/list", "s2c")
+    talk.exchange(3, session="b")
+    assert asked_in(talk.answer(3, 7, "c2s")) == 2
+    talk.exchange(4, session="a")
+    assert asked_in(talk.answer(4, 7, "c2s")) == 1
+
+
+def test_without_sessions_a_client_can_mean_only_an_open_request() -> None:
+    talk = Talk()
+    talk.ask(1, 7, "roots/list", "s2c")
+    assert asked_in(talk.answer(2, 7, "c2s")) == 1
+    assert asked_in(talk.answer(3, 7, "c2s")) is None
+
+
+def test_a_resumed_stream_brings_what_an_earlier_one_lost() -> None:
+    talk = Talk()
+    talk.exchange(1, session="a")
+    talk.ask(1, 3, "tools/call")
+    talk.exchange(2, session="a")
+    assert asked_in(talk.answer(2, 3)) == 1
+
+
+def test_the_legacy_transport_answers_everything_on_one_stream() -> None:
+    talk = Talk()
+    talk.exchange(1, by="response", uri_key="hmac:1")
+    talk.exchange(2, by="response", uri_key="hmac:2")
+    talk.exchange(3, uri_key="hmac:2")
+    talk.ask(3, 5)
+    talk.exchange(4, uri_key="hmac:1")
+    talk.ask(4, 5)
+    assert asked_in(talk.answer(1, 5)) == 4
+    assert asked_in(talk.answer(2, 5)) == 3
+
+
+def test_a_cancellation_finds_its_request_across_exchanges() -> None:
+    talk = Talk()
+    for number in (1, 2):
+        talk.exchange(number, session=f"{number}")
+        talk.ask(number, 9, "tools/call")
+    talk.exchange(3, session="2")
+    seen = talk.say(3, "c2s", method="notifications/cancelled", params={"requestId": 9})
+    assert seen.cancels is not None
+    assert seen.cancels.frames[0].exchange == 2
+
+
+def test_what_an_exchange_says_of_itself_is_checked() -> None:
+    talk = Talk()
+    for headers in (None, 5, [5], [["Mcp-Session-Id"]], [["mcp-session-id", 5]], {"a": 1}):
+        record = {"exchange": 1, "request": {"headers": headers}, "uri_key": 7}
+        talk.session.feed(Record(0, "exchange", 0, record))
+    talk.session.feed(Record(0, "exchange", 0, {"exchange": "x", "request": []}))
+    talk.ask(1)
+    assert asked_in(talk.answer(1)) == 1
+
+
+def test_events_that_no_client_takes_for_messages_leave_nothing_open() -> None:
+    session = Fold()
+    empty = Frame(1, 1, "s2c", b"", judge(b"", "s2c", "sse_event"), exchange=1, unit="sse_event", event_id="1")
+    other = Frame(2, 2, "s2c", b"tick", UNJUDGED, exchange=1, unit="sse_event", event="heartbeat")
+    for frame in (empty, other):
+        session.feed(frame)
+    assert session.is_clear
+    session.feed(Frame(3, 3, "s2c", b"x", UNJUDGED, exchange=1, unit="sse_event"))
+    assert not session.is_clear
+
+
+def test_requests_of_an_exchange_that_failed_are_not_awaited() -> None:
+    for end, left in (
+        ({"response": {"status": 502}, "ended_by": "proxy"}, 0),
+        ({"response": {"status": 404}, "ended_by": "complete"}, 0),
+        ({"ended_by": "client"}, 0),
+        ({"response": {"status": 200}, "ended_by": "client"}, 0),
+        ({"response": {"status": 202}, "ended_by": "complete"}, 1),
+    ):
+        talk = Talk()
+        talk.ask(1)
+        talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
+        assert (len(talk.session.finish()), talk.session.failed) == (left, 1 - left), end
+
+
+def test_a_stream_of_a_session_that_broke_off_may_be_resumed() -> None:
+    talk = Talk()
+    talk.exchange(1, session="a")
+    talk.ask(1, 3)
+    end = {"exchange": 1, "stage": "end", "response": {"status": 200}, "ended_by": "client"}
+    talk.session.feed(Record(9, "exchange", 9, end))
+    talk.exchange(2, session="a")
+    assert asked_in(talk.answer(2, 3)) == 1
+
+
+def test_an_error_without_an_id_answers_the_only_request_of_its_exchange() -> None:
+    talk = Talk()
+    talk.ask(1, 3)
+    talk.ask(2, 3)
+    assert asked_in(talk.say(2, "s2c", id=None, error={"code": -32700, "message": "no"})) == 2
+    assert asked_in(talk.say(2, "s2c", id=None, error={"code": -32700, "message": "no"})) is None
+    talk.ask(3, 1)
+    talk.ask(3, 2)
+    assert asked_in(talk.say(3, "s2c", error={"code": -32700, "message": "no"})) is None
+
+
+def test_a_record_without_heads_does_not_take_the_session_away() -> None:
+    """The request's head is told once; the address that every POST has is no session where an id is known."""
+    addressing = Addressing()
+    headers = [["Mcp-Session-Id", "s1"]]
+    addressing.note({"exchange": 1, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
+    addressing.note({"exchange": 1, "stage": "response", "response": {"headers": []}, "uri_key": "u"})
+    addressing.note({"exchange": 2, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
+    frame = Frame(1, 1, "s2c", b"{}", judge(b"{}"), exchange=1)
+    key = addressing.request("server", frame, id_of(5))
+    answer = Frame(2, 2, "c2s", b"{}", judge(b"{}"), exchange=2)
+    assert key in list(addressing.answer("server", answer, id_of(5)))
+
+
+def test_a_client_that_closes_the_response_cancels_its_request_in_the_modern_era_alone() -> None:
+    for era, end, outcome in (
+        ("modern", {"response": {"status": 200}, "ended_by": "client"}, Outcome.CANCELLED),
+        ("modern", {"ended_by": "client"}, Outcome.CANCELLED),
+        ("modern", {"response": {"status": 503}, "ended_by": "client"}, Outcome.FAILED),
+        ("modern", {"response": {"status": 200}, "ended_by": "server"}, Outcome.FAILED),
+        ("handshake", {"response": {"status": 200}, "ended_by": "client"}, Outcome.FAILED),
+    ):
+        talk = Talk()
+        meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"} if era == "modern" else {}
+        talk.say(1, "c2s", id=1, method="ping", params={"_meta": meta})
+        talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
+        assert [one.outcome for one in talk.session.let_go] == [outcome], (era, end)
+        assert talk.session.failed == (outcome is Outcome.FAILED)

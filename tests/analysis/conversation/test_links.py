@@ -1,0 +1,278 @@
+"""The fold knows the threads of each message: chains, tasks, subscriptions, and streams that go on with others."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Response
+from analysis.conversation.session import Seen
+from analysis.conversation.subscriptions import Listening, ResourceSubscription
+from captures.frame import Direction
+from captures.reader import FrameAssembler
+from captures.record import decode
+from mcpproxy.importers.trace import Case, cases
+from tests.analysis.talk import META, MS, Talk
+from tests.analysis.traces import corpus
+
+ID = "io.modelcontextprotocol/subscriptionId"
+RELATED = "io.modelcontextprotocol/related-task"
+
+
+def fold_of(case: Case) -> tuple[Fold, list[Seen]]:
+    """A trace as the records of a capture, folded."""
+    fold, assembler = Fold(), FrameAssembler()
+    seen: list[Seen] = []
+    for _, line in case.records():
+        record = decode(line.rstrip(b"\n"), 0, json.loads)
+        assert record is not None
+        item = assembler.feed(record)
+        if item is not None:
+            seen += fold.feed(item)
+    return fold, seen
+
+
+def test_a_chain_shows_in_messages_and_exchanges() -> None:
+    talk = Talk()
+    first = talk.ask(1, "tools/call", name="a")
+    interim = talk.answer(1, resultType="input_required", requestState="S")
+    other = talk.ask(2, "tools/list")
+    retry = talk.ask(3, "tools/call", name="a", requestState="S")
+    assert talk.answer(2, resultType="complete", tools=[]).chain is None
+    last = talk.answer(3, resultType="complete", content=[])
+    chain = interim.chain
+    assert chain is not None
+    assert (first.chain, other.chain, retry.chain, last.chain) == (None, None, chain, chain)
+    assert [one.round.number for one in (interim, retry, last) if one.round is not None] == [1, 2, 2]
+    for seen in (interim, last):
+        assert seen.exchange is not None
+        assert seen.exchange.round is seen.round
+    assert (chain.outcome, chain.client_ns) == (Outcome.RESULT, 2 * MS)
+    talk.ask(4, "tools/call", name="a")
+    talk.answer(4, resultType="input_required", requestState="T")
+    talk.ask(5, "tools/call", name="a", requestState="T")
+    (left,) = talk.fold.finish()
+    assert left.round is not None
+    assert left.round.number == 2
+    assert talk.fold.threads.chains.count == 2
+
+
+def test_a_server_cannot_begin_a_chain_with_its_own_request() -> None:
+    talk = Talk()
+    talk.say("s2c", id=1, method="tools/call", params={"name": "a"})
+    seen = talk.say("c2s", id=1, result={"resultType": "input_required", "requestState": "S"})
+    assert seen.exchange is not None
+    assert seen.exchange.outcome is Outcome.INPUT_REQUIRED
+    assert seen.chain is None
+
+
+def test_a_retry_whose_exchange_failed_is_sent_again() -> None:
+    talk = Talk("http")
+    talk.http(1)
+    talk.ask(1, "tools/call", 1, name="a")
+    chain = talk.answer(1, 1, resultType="input_required", requestState="S").chain
+    talk.http_end(1)
+    for number in (2, 3):
+        talk.http(number)
+        retry = talk.ask(2, "tools/call", number, name="a", requestState="S")
+        assert retry.chain is chain
+        talk.http_end(number, status=503)
+    assert chain is not None
+    assert chain.is_waiting
+    assert talk.fold.failed == 2
+
+
+def test_tasks_show_in_all_messages_about_them() -> None:
+    talk = Talk()
+    talk.handshake()
+    assert talk.ask(1, "tools/call", name="a", task={}).task is None
+    created = talk.answer(1, task={"taskId": "t", "status": "working"})
+    task = created.task
+    assert task is not None
+    assert created.exchange is not None
+    assert created.exchange.outcome is Outcome.TASK
+    about = [
+        talk.ask(2, "tasks/get", taskId="t"),
+        talk.answer(2, taskId="t", status="input_required"),
+        talk.say("s2c", id=1, method="elicitation/create", params={"_meta": {RELATED: {"taskId": "t"}}}),
+        talk.say("c2s", id=1, result={"action": "decline"}),  # as its request said
+        talk.tell("notifications/tasks/status", taskId="t", status="completed"),
+        talk.ask(3, "tasks/result", taskId="t"),
+        talk.answer(3, content=[]),
+    ]
+    assert [one.task for one in about] == [task] * len(about)
+    assert [one.status for one in task.reports] == ["working", "input_required", "completed"]
+    assert task.delivered_ns is not None
+    assert talk.tell("notifications/message", level="info").task is None
+    assert talk.fold.threads.tasks.count == 1
+
+
+def test_a_task_of_the_extension_is_followed() -> None:
+    talk = Talk()
+    talk.ask(1, "tools/call", name="a")
+    created = talk.answer(1, resultType="task", taskId="t", status="working", ttlMs=None)
+    assert created.task is not None
+    assert created.task.ttl_ms is None
+    assert talk.ask(2, "tasks/get", taskId="t").task is created.task
+
+
+def test_a_task_that_nobody_asked_for_is_followed() -> None:
+    talk = Talk()
+    talk.ask(1, "tools/call", name="a")
+    seen = talk.answer(1, content=[], task={"taskId": "t", "status": "working"})
+    assert seen.task is not None
+    talk.ask(2, "tools/call", name="a")
+    assert talk.answer(2, content=[], task="t").task is None
+
+
+def test_subscriptions_of_both_eras_show_on_one_connection() -> None:
+    talk = Talk()
+    talk.handshake()
+    asked = talk.ask(1, "resources/subscribe", uri="x:a", _meta={})
+    one = asked.subscription
+    assert isinstance(one, ResourceSubscription)
+    assert talk.answer(1).subscription is one
+    listening = talk.ask("l", "subscriptions/listen", notifications={"resourceSubscriptions": ["x:"]}).subscription
+    assert isinstance(listening, Listening)
+    updated = "notifications/resources/updated"
+    assert talk.tell(updated, uri="x:a").subscription is one
+    assert talk.tell(updated, uri="x:a", _meta={ID: "l"}).subscription is listening
+    assert talk.tell("notifications/tools/list_changed", _meta={ID: "m"}).subscription is None
+    assert talk.fold.threads.subscriptions.listenings(asked.session) == [listening]
+    cancelled = talk.say("s2c", method="notifications/cancelled", params={"requestId": "l"})
+    assert cancelled.subscription is listening
+    assert talk.answer("l", _meta={ID: "l"}).subscription is listening
+    assert (listening.cancelled_by_server_ns, listening.messages) == (cancelled.message.t_ns, 1)
+    assert listening.answered_ns == talk.seq * MS
+
+
+def test_the_end_of_an_exchange_ends_what_was_listened_to_in_it() -> None:
+    talk = Talk("http")
+    talk.http(1)
+    seen = talk.ask("l", "subscriptions/listen", 1, notifications={"toolsListChanged": True})
+    acknowledged = talk.tell("notifications/subscriptions/acknowledged", 1, notifications={}, _meta={ID: "l"})
+    assert isinstance(seen.subscription, Listening)
+    assert acknowledged.subscription is seen.subscription
+    talk.http_end(1, by="server")
+    assert (seen.subscription.stream_ended_by, seen.subscription.ended_ns) == ("server", talk.seq * MS)
+
+
+def test_a_stream_that_goes_on_with_another_says_so() -> None:
+    """As TypeScript servers do it: a priming event, a stream that is closed, a GET for the rest."""
+    talk = Talk("http")
+    place: dict[str, Any] = {"unit": "sse_event"}
+    talk.http(1, mcp_session_id="s")
+    talk.http_answer(1, content_type="text/event-stream")
+    talk.record("stream", exchange=1, dir="s2c", event="opened")
+    talk.ask(1, "tools/call", 1, _meta={})
+    talk.raw("s2c", b"", 1, event_id="a-0", **place)
+    talk.http_end(1, by="complete")
+    talk.http(2, "GET", mcp_session_id="s")
+    talk.http_answer(2, content_type="text/event-stream")
+    talk.record("stream", exchange=2, dir="s2c", event="opened", last_event_id="a-0")
+    answer = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    (seen,) = talk.raw("s2c", answer, 2, event_id="a-1", **place)
+    assert isinstance(seen.message, Response)
+    assert seen.http is not None
+    assert seen.http.resumes is talk.fold.exchanges.of(1)
+    talk.http(3, "GET", mcp_session_id="s")
+    talk.record("stream", exchange=3, dir="s2c", event="opened", last_event_id="zz")
+    assert (talk.fold.exchanges.of(3).resumption, talk.fold.exchanges.of(3).resumes) == ("unknown", None)
+
+
+def test_odd_records_of_streams_are_passed_over() -> None:
+    talk = Talk("http")
+    odd: list[dict[str, Any]] = [
+        {},
+        {"exchange": "x"},
+        {"exchange": 1, "last_event_id": 5},
+        {"exchange": 1, "event": []},
+    ]
+    for members in odd:
+        talk.record("stream", **{"event": "opened", "last_event_id": "a", **members})
+    assert talk.fold.exchanges.of(1).resumption is None
+
+
+def test_conversations_of_the_corpus_have_whole_threads() -> None:
+    """Whatever is in it: no interim result has two retries, and every exchange that one ends knows its round."""
+    counts = {"chains": 0, "tasks": 0, "listenings": 0}
+    for _, case in corpus():
+        fold, seen = fold_of(case)
+        retries = [one.round for one in seen if one.round is not None and not isinstance(one.message, Response)]
+        assert len({(one.chain.number, one.number) for one in retries}) == len(retries)
+        for one in seen:
+            exchange = one.exchange
+            if (
+                exchange is not None
+                and exchange.outcome is Outcome.INPUT_REQUIRED
+                and exchange.request.sender == "client"
+            ):
+                assert exchange.round is not None
+        counts["chains"] += fold.threads.chains.count
+        counts["tasks"] += fold.threads.tasks.count
+        counts["listenings"] += sum(isinstance(one.subscription, Listening) for one in seen)
+    assert all(counts.values()), counts
+
+
+TWO_ROUNDS = {
+    "name": "two-rounds",
+    "transport": "stdio",
+    "frames": [
+        {"dir": direction, "t": t, "raw": json.dumps({"jsonrpc": "2.0", **message})}
+        for t, direction, message in (
+            (0, "c2s", {"id": 1, "method": "tools/call", "params": {"name": "a", "_meta": META}}),
+            (5, "s2c", {"id": 1, "result": {"resultType": "input_required", "requestState": "S"}}),
+            (4005, "c2s", {"id": 2, "method": "tools/call", "params": {"name": "a", "requestState": "S"}}),
+            (4010, "s2c", {"id": 2, "result": {"resultType": "complete", "content": []}}),
+        )
+    ],
+}
+
+
+def test_what_a_user_took_is_not_the_time_of_the_server() -> None:
+    (case,) = cases([json.dumps(TWO_ROUNDS).encode()])
+    assert isinstance(case, Case)
+    _, seen = fold_of(case)
+    chain = seen[-1].chain
+    assert chain is not None
+    assert chain.ended_ns is not None
+    assert (chain.ended_ns - chain.started_ns, chain.client_ns) == (4_010 * MS, 4_000 * MS)
+
+
+# Anything.
+
+values = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["t", "S", "x:a", "working", "input_required"])
+nested = values | st.dictionaries(st.sampled_from(["taskId", "status", "t", ID, RELATED]), values, max_size=2)
+names = ["name", "uri", "taskId", "task", "status", "requestState", "inputResponses", "inputRequests", "resultType"]
+bodies = st.dictionaries(st.sampled_from([*names, "notifications", "requestId", "_meta"]), nested, max_size=4) | values
+methods = st.sampled_from(
+    [
+        *("tools/call", "tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "notifications/tasks/status"),
+        *("resources/subscribe", "resources/unsubscribe", "notifications/resources/updated", "notifications/cancelled"),
+        *("subscriptions/listen", "notifications/subscriptions/acknowledged", "notifications/tasks", "initialize"),
+    ]
+)
+steps = st.lists(
+    st.tuples(st.sampled_from(["c2s", "s2c"]), st.integers(0, 3), st.integers(0, 2), methods, bodies), max_size=25
+)
+
+
+@given(steps, st.booleans())
+def test_any_conversation_is_followed_without_raising(
+    script: list[tuple[Direction, int, int, str, Any]], over_http: bool
+) -> None:
+    talk = Talk("http" if over_http else "stdio")
+    for direction, act, id_, method, body in script:
+        message: dict[str, Any] = {"jsonrpc": "2.0"}
+        message |= {"id": id_} if act != 2 else {}
+        message |= {"result": body} if act == 1 else {"method": method, "params": body}
+        more: dict[str, Any] = {"event_id": f"{id_}", "unit": "sse_event"} if over_http and direction == "s2c" else {}
+        if act == 3 and over_http:
+            talk.record("stream", exchange=id_, event="opened", last_event_id=method[:1])
+            talk.http_end(id_, status=200 + 300 * (act % 2))
+        (seen,) = talk.raw(direction, json.dumps(message).encode(), id_ if over_http else None, **more)
+        assert seen.round is None or seen.exchange is None or seen.exchange.round is seen.round
+    talk.fold.finish()

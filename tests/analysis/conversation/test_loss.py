@@ -1,0 +1,81 @@
+"""What is lost accuses nobody: a capture with a record less says nothing grave that the whole one does not say."""
+
+from pathlib import Path
+
+import pytest
+from orjson import loads
+
+from analysis.checking.checker import Checker
+from analysis.rules.finding import Finding, Level
+from captures.reader import Damage, FrameAssembler
+from captures.record import Record, decode
+from mcpproxy.importers.trace import Case
+from tests.analysis.traces import by_group, corpus, expected
+
+DAMAGE = Damage(Path("lost.mcpcap"), 0, 9, "corrupt")
+
+
+def checked(items: list[Record | Damage]) -> list[Finding]:
+    checker, assembler, found = Checker(), FrameAssembler(), list[Finding]()
+    for item in items:
+        assembled = assembler.feed(item)
+        if assembled is not None:
+            found += checker.feed(assembled)
+    for rest in assembler.end():
+        found += checker.feed(rest)
+    found += checker.finish("closed")
+    assert checker.faults == {}
+    return found
+
+
+def grave(found: list[Finding]) -> set[tuple[str, str]]:
+    return {(one.rule, one.blames) for one in found if one.level > Level.NOTE}
+
+
+def records_of(case: Case) -> list[Record]:
+    made = [decode(line.rstrip(b"\n"), 0, loads) for _, line in case.records()]
+    return [record for record in made if record is not None]
+
+
+CASES = by_group(corpus())
+SHARE = 12
+"""The suite loses one record in so many, different ones in each case; `make soak` loses each in turn."""
+
+
+def lost(items: list[Record], at: int, how: str) -> list[Record | Damage]:
+    """What is left of a capture without one of its records; `spoiled` leaves damage in its place, `gone` nothing."""
+    if how == "spoiled":
+        return [*items[:at], DAMAGE, *items[at + 1 :]]
+    if at + 1 < len(items):
+        return [*items[:at], items[at + 1]._replace(skipped=1), *items[at + 2 :]]
+    return [*items[:at]]
+
+
+def accused(group: str, share: int) -> list[str]:
+    """What a loss makes the checker report in those cases of a file in which no rule is broken.
+
+    A case that breaks a rule may seem to break another one by what is left.
+    """
+    wrong = []
+    sound = [case for case in CASES[group] if not expected(case)]
+    for number, case in enumerate(sound):
+        items = records_of(case)
+        tries = [(at, how) for at in range(1, len(items)) for how in ("spoiled", "gone")]
+        for at, how in tries[number % share :: share]:
+            more = grave(checked(lost(items, at, how)))
+            if more:
+                wrong.append(f"{case.name}: record {at} {how}: {items[at].rec} {bytes(items[at].line)[:200]!r}: {more}")
+    return wrong
+
+
+@pytest.mark.parametrize("group", CASES)
+def test_one_record_less_accuses_nobody(group: str) -> None:
+    wrong = accused(group, SHARE)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("group", CASES)
+def test_whichever_record_is_less_accuses_nobody(group: str) -> None:
+    wrong = accused(group, 1)
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,221 @@
+"""Schemas of strangers: what is proved is right, what is asked is answered right, and nobody is kept waiting."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.json_schema.fast_path import proof_of, proves
+from analysis.json_schema.validator import LARGEST, WORKER, Refusal, dialect, schema_of
+from analysis.json_schema.worker import DEATHS, Worker
+
+scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, -1.0, "", "a", "ab", "é"])
+names = st.sampled_from(["a", "b", "c"])
+types = st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"])
+values = st.recursive(scalars, lambda one: st.lists(one, max_size=3) | st.dictionaries(names, one, max_size=3))
+limits = st.sampled_from(
+    [
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxProperties",
+    ]
+)
+
+
+def schemas_over(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": types | st.lists(types, min_size=1, max_size=2, unique=True),
+            "properties": st.dictionaries(names, inner, max_size=2),
+            "required": st.lists(names, max_size=2, unique=True),
+            "additionalProperties": inner,
+            "items": inner,
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "allOf": st.lists(inner, min_size=1, max_size=2),
+            "enum": st.lists(scalars, min_size=1, max_size=3, unique_by=repr),
+            "const": scalars,
+            "not": inner,
+            "$ref": st.sampled_from(["#/$defs/one", "#/$defs/none", "#"]),
+            "format": st.just("date"),
+            "description": st.just("…"),
+        },
+    ) | st.dictionaries(limits, st.integers(0, 3), max_size=2)
+
+
+inner: st.SearchStrategy[Any] = st.recursive(st.booleans() | st.just({}), schemas_over, max_leaves=6)
+whole: st.SearchStrategy[Any] = st.builds(
+    lambda schema, one: {**schema, "$defs": {"one": one}}, schemas_over(inner), inner
+)
+
+
+@settings(max_examples=400)
+@given(whole, values)
+def test_what_is_proved_fits_by_the_library(schema: Any, value: Any) -> None:
+    proof = proof_of(schema)
+    if proof is None or not proves(proof, value):
+        return
+    import jsonschema_rs
+
+    try:
+        judge = jsonschema_rs.Draft202012Validator(schema, offline=True)
+    except ValueError:
+        return
+    assert judge.is_valid(value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"a": 1, "b": None}),
+        ({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}}}, {"a": None}),
+        ({"$defs": {"t": {"properties": {"t": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"}, {"t": {"t": {}}}),
+        ({"type": "array", "items": {"enum": ["a", 1, None]}, "minItems": 1}, ["a", None, 1]),
+        ({"type": "object", "additionalProperties": False}, {}),
+    ],
+)
+def test_what_people_write_is_proved_without_asking(schema: Any, value: Any) -> None:
+    proof = proof_of(schema)
+    assert proof is not None
+    assert proves(proof, value)
+
+
+@pytest.mark.parametrize(("schema", "value"), [({"const": 1}, True), ({"enum": [0]}, False), ({"const": "a"}, "b")])
+def test_what_python_takes_for_equal_is_not_proved(schema: Any, value: Any) -> None:
+    proof = proof_of(schema)
+    assert proof is not None
+    assert not proves(proof, value)
+
+
+@pytest.mark.parametrize("arm", [{"$ref": "#/$defs/t"}, {"items": {"$ref": "#/$defs/t"}}])
+def test_a_definition_of_itself_comes_to_an_end(arm: Any) -> None:
+    deep: Any = []
+    for _ in range(900):
+        deep = [deep]
+    proof = proof_of({"$defs": {"t": arm}, "$ref": "#/$defs/t"})
+    assert proof is not None
+    assert not proves(proof, deep)
+
+
+def refusal(schema: Any, value: Any, *, is_old: bool = False) -> Refusal | None:
+    made = schema_of(schema, is_old=is_old)
+    assert made is not None
+    return made.refusal(value)
+
+
+def test_a_refusal_tells_the_place_and_no_value() -> None:
+    schema = {"properties": {"a/b": {"items": {"type": "integer"}}}, "required": ["key"], "pattern": "x"}
+    assert refusal(schema, {"key": 1, "a/b": [1, "hunter2"]}) == ("/a~1b/1", "of another type")
+    assert refusal(schema, {}) == ("/key", "missing")
+    assert refusal({"pattern": "^a"}, "hunter2") == ("", "refused by pattern")
+
+
+def test_a_value_that_fits_is_not_refused() -> None:
+    assert refusal({"pattern": "^a", "multipleOf": 2}, "ab") is None
+    assert refusal({"multipleOf": 2}, 4) is None
+    assert refusal({"type": "integer"}, 1.0) is None
+
+
+def test_dialects() -> None:
+    tuples = {"items": [{"type": "string"}]}
+    draft7 = "http://json-schema.org/draft-07/schema#"
+    assert (dialect({"$schema": draft7}), dialect({"$schema": "urn:x"}), dialect(True)) == ("7", None, None)
+    assert refusal({"$schema": draft7, **tuples}, [1]) == ("/0", "of another type")
+    faults: list[Any] = [schema_of(tuples), schema_of(tuples, is_old=True), schema_of({"$schema": "urn:x", "type": 1})]
+    assert [None if one is None else one.fault and one.fault.pointer for one in faults] == ["/items", None, None]
+    assert schema_of({"type": "strin"}) is schema_of({"type": "strin"})
+
+
+def test_nothing_is_fetched() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        called = threading.Event()
+
+        def listen() -> None:
+            try:
+                server.accept()[0].close()
+            except OSError:
+                return
+            called.set()
+
+        waiting = threading.Thread(target=listen, daemon=True)
+        waiting.start()
+        for schema in ({"$ref": url}, {"$schema": url, "$id": url}, {"$dynamicRef": url}, {"not": {"$schema": url}}):
+            made = schema_of(schema)
+            assert made is not None
+            assert made.fault is None
+            assert made.refusal({}) is None or schema == {"not": {"$schema": url}}
+        server.shutdown(socket.SHUT_RDWR)
+        waiting.join(5)
+        assert not called.is_set()
+
+
+def doubling(depth: int) -> Any:
+    """A schema that takes twice as long for each step of depth."""
+    arms = {f"a{at}": {"not": {"anyOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2}} for at in range(depth)}
+    return {"$defs": {**arms, f"a{depth}": {"type": "null"}}, "$ref": "#/$defs/a0"}
+
+
+def test_a_schema_that_takes_for_ever_is_given_up() -> None:
+    before, schema = WORKER.deaths, schema_of(doubling(61))
+    assert schema is not None
+    began = time.monotonic()
+    assert [schema.refusal(value) for value in (1, 2, "three")] == [None, None, None]
+    assert WORKER.deaths - before <= 1
+    assert time.monotonic() - began < 10
+    assert refusal({"multipleOf": 2}, 3) is not None, "the next child answers"
+
+
+@pytest.mark.parametrize("value", [2**70, "\ud800", float("nan"), {"a": {1}}, "x" * (LARGEST + 1)])
+def test_what_is_no_json_or_too_large_is_unknown(value: Any) -> None:
+    assert refusal({"multipleOf": 2, "maxLength": LARGEST}, value) is None
+
+
+def test_what_is_no_schema_or_too_large_is_none() -> None:
+    deep: Any = {}
+    for _ in range(500):
+        deep = {"not": deep}
+    others: list[Any] = [None, 1, [], deep, {"const": 2**70}]
+    assert [schema_of(one) for one in others] == [None] * 5
+    assert schema_of({"description": "x" * LARGEST}) is None
+
+
+def test_a_worker_whose_child_dies_again_and_again_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker()
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    for _ in range(DEATHS + 5):
+        assert worker.ask("7", b"{}", b"1") is None
+    assert worker.deaths == DEATHS + 1
+
+
+def test_the_child_ends_with_its_parent() -> None:
+    code = (
+        "import os\nfrom analysis.json_schema.validator import WORKER, schema_of\n"
+        "schema_of({'multipleOf': 2}).refusal(3)\nprint(WORKER._child.pid, flush=True)\nos._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    pid, until = int(done.stdout), time.monotonic() + 10
+    while time.monotonic() < until and is_running(pid):
+        threading.Event().wait(0.01)
+    assert not is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,204 @@
+"""What `mcpproxy check` costs: one conversation, repeated with new ids until there are enough frames.
+
+    python -m tests.bench.check [CAPTURE] [--frames N] [--rule G] [--profile] [--json]
+
+Without a capture, the SDK's client is recorded with two servers in both eras, as the test of false alarms does, and
+each of the four sessions makes a quarter of the frames. The handshake of a session stands once in front, then the rest
+comes again and again, each time with ids, tokens and stamps of its own. What is timed is the command, from its start to
+its end. Twice the frames must take twice the time, so half of them are measured first.
+
+Processors that others use, too, are slower at times, by as much as two: what a fixed loop of Python takes is told
+beside each figure, as measured right before and after it.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import json
+import os
+import pstats
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from analysis.checking.checker import Checker
+from captures.envelope import judge
+from captures.frame import Frame
+from captures.reader import Capture, read_frames
+from captures.record import frame_members, members, seal
+
+APART: Final = 10_000
+"""How far the ids of two repetitions lie apart."""
+IDS: Final = ("id", "requestId", "progressToken", "io.modelcontextprotocol/subscriptionId")
+HANDSHAKE: Final = ("initialize", "notifications/initialized")
+
+
+def repeated(path: Path, count: int, place: Path) -> int:
+    """Write a capture of at least `count` frames; returns how many there are."""
+    frames = [item for item in read_frames(Capture(path)) if isinstance(item, Frame)]
+    opening, body = _parted([frame for frame in frames if frame.verdict.kind not in ("invalid", "batch", "unjudged")])
+    seq = 1
+    with place.open("wb") as out:
+        header = {"format": 1, "capture": "0" * 32, "segment": 1, "transport": "stdio", "observed_start": True}
+        out.write(seal(0, 0, "header", members(**header)))
+        for frame in opening:
+            seq = _write(out, seq, frame, frame.raw)
+        turn = 0
+        while seq <= count:
+            turn += 1
+            for frame in body:
+                seq = _write(out, seq, frame, orjson.dumps(_renumbered(orjson.loads(frame.raw), turn * APART)))
+        out.write(seal(seq, seq * 1_000_000, "close", members(ending="client", status=0)))
+    return seq - 1
+
+
+def _parted(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """The handshake, and all that can come again."""
+    opening: list[Frame] = []
+    ids: set[bytes | None] = set()
+    for frame in frames:
+        if frame.verdict.method in HANDSHAKE or (frame.verdict.kind == "response" and frame.verdict.id in ids):
+            opening.append(frame)
+            ids = {frame.verdict.id} if frame.verdict.method == "initialize" else set()
+    return opening, [frame for frame in frames if frame not in opening]
+
+
+def _write(out: Any, seq: int, frame: Frame, raw: bytes) -> int:
+    text = frame_members(frame.dir, raw, judge(raw, frame.dir))
+    out.write(seal(seq, seq * 1_000_000, "frame", text))
+    return seq + 1
+
+
+def _renumbered(value: Any, by: int) -> Any:
+    """The same message with other ids and tokens."""
+    if isinstance(value, dict):
+        return {
+            name: inner + by
+            if name in IDS and type(inner) is int
+            else f"{inner}-{by}"
+            if name in IDS and isinstance(inner, str)
+            else _renumbered(inner, by)
+            for name, inner in value.items()
+        }
+    return [_renumbered(inner, by) for inner in value] if isinstance(value, list) else value
+
+
+async def _record(place: Path) -> list[Path]:
+    """The sessions of the SDK's client, in both eras."""
+    from mcp.shared.exceptions import MCPDeprecationWarning
+
+    from tests.mcpproxy.test_no_false_alarm import LIBRARY, use_the_library
+    from tests.mcpproxy.test_sdk import SERVER, recorded, use_everything
+
+    warnings.simplefilter("ignore", MCPDeprecationWarning)  # of what older revisions have
+    made = []
+    for mode in ("legacy", "2026-07-28"):
+        for name, server, use in (("sdk", SERVER, use_everything), ("library", LIBRARY, use_the_library)):
+            made.append(place / f"{name}-{mode}.mcpcap")
+            async with recorded(server, made[-1], mode) as client:
+                await use(client)
+    return made
+
+
+def timed(places: list[Path], rules: list[str]) -> float:
+    """Seconds of processor that the command takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [
+        sys.executable,
+        "-m",
+        "mcpproxy",
+        "check",
+        "--json",
+        *[word for rule in rules for word in ("--rule", rule)],
+    ]
+    command += map(str, places)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, env=_plain())
+    if done.returncode > 1:
+        raise RuntimeError(f"check ended with {done.returncode}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def pace() -> float:
+    """Milliseconds of processor that a fixed loop of Python takes: the middle one of seven."""
+    took = []
+    for _ in range(7):
+        began, kept = time.process_time(), dict[int, int]()
+        for number in range(200_000):
+            kept[number & 255] = kept.get(number & 127, 0) + len(str(number))
+        took.append((time.process_time() - began) * 1e3)
+    return sorted(took)[3]
+
+
+def _plain() -> dict[str, str]:
+    """The environment without what slows Python down."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _checked(place: Path) -> int:
+    """How much is found in a capture."""
+    checker = Checker()
+    found = sum(len(checker.feed(item)) for item in read_frames(Capture(place)))
+    return found + len(checker.finish("closed"))
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.check", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("capture", nargs="?", type=Path)
+    parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument(
+        "--rule", action="append", default=[], metavar="G", help="only these rules, as `check` takes them"
+    )
+    parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-") as folder:
+        place = Path(folder)
+        captures = [options.capture] if options.capture else asyncio.run(_record(place))
+        many = [place / f"many-{number}.mcpcap" for number in range(len(captures))]
+        rows = []
+        for wanted in (options.frames // 2, options.frames):
+            frames = sum(
+                repeated(capture, wanted // len(captures), one) for capture, one in zip(captures, many, strict=True)
+            )
+            before = pace()
+            rows.append(
+                {
+                    "frames": frames,
+                    "bytes": sum(one.stat().st_size for one in many),
+                    "seconds": timed(many, options.rule),
+                    "pace_ms": (before + pace()) / 2,
+                }
+            )
+        if options.profile:
+            _profile(many)
+    rss = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    if options.json:
+        print(json.dumps({"rows": rows, "max_rss_mib": rss}, indent=1))
+        return 0
+    for row in rows:
+        each = row["seconds"] / row["frames"] * 1e6
+        print(
+            f"{row['frames']:>10,} frames  {row['seconds']:6.1f} s  {each:5.1f} µs each"
+            f"  (the loop: {row['pace_ms']:.0f} ms)"
+        )
+    print(f"twice the frames: {rows[1]['seconds'] / rows[0]['seconds']:.2f} × the time; at most {rss:,.0f} MiB")
+    return 0
+
+
+def _profile(places: list[Path]) -> None:
+    profile = cProfile.Profile()
+    profile.runcall(lambda: [_checked(place) for place in places])
+    pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(25)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

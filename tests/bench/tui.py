@@ -1,0 +1,299 @@
+"""What `mcpproxy tui` costs, seen from the terminal: a table with the budgets of a large capture and of a live one.
+
+    python -m tests.bench.tui [--frames N] [--rate N] [--seconds N] [--json]
+
+A capture of calls and answers is made, opened on a pty, and looked through while the rules are at it; then one that
+grows at a rate is followed.
+A key is answered when the first byte comes back. Memory is that of the process at its most. Informs, and never fails
+for a figure.
+"""
+
+import argparse
+import fcntl
+import json
+import math
+import os
+import re
+import select
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from captures.envelope import lines_members
+from captures.file import CaptureFile
+from captures.record import members, seal, seal_all, use_orjson
+from tests.bench.serve import Row, table
+
+ROOT: Final = Path(__file__).parents[2]
+SIZE: Final = (140, 40)
+TOOLS: Final = (b"read_file", b"search", b"list_directory", b"write_file")
+CONTROL: Final = re.compile(rb"\x1b\[[0-9;:?<>=$]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b.")
+OPENING: Final = (
+    b'{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}'
+    b',"clientInfo":{"name":"bench","version":"1"}}}\n'
+    b'{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}'
+    b',"serverInfo":{"name":"bench","version":"1"}}}\n'
+    b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+).split(b"\n")
+KEYS: Final = ("j", "k", " ", "\x02", "G", "g", "j", "x", "x", "p")
+
+
+def opening() -> bytes:
+    """The header and the handshake."""
+    named = {
+        "format": 1,
+        "capture": "0" * 32,
+        "segment": 1,
+        "transport": "stdio",
+        "name": "bench",
+        "observed_start": True,
+    }
+    first = seal(0, 0, "header", members(**named, wall_ns=time.time_ns()))
+    shaken = [lines_members("s2c" if number == 1 else "c2s", [line])[0] for number, line in enumerate(OPENING)]
+    return first + seal_all(1, 0, "frame", shaken)
+
+
+def pairs(first: int, count: int) -> tuple[list[bytes], list[bytes]]:
+    """Calls and their answers."""
+    asked = [
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%b","arguments":{"path":"/home/user/%d.txt"}}}'
+        % (n, TOOLS[n % 4], n)
+        for n in range(first, first + count)
+    ]
+    told = [
+        b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}'
+        % (n, b"lorem ipsum " * (n % 12))
+        for n in range(first, first + count)
+    ]
+    return asked, told
+
+
+def block(first_seq: int, first: int, count: int, t_ns: int) -> bytes:
+    """Their records."""
+    asked, told = pairs(first, count)
+    middles = [
+        middle for both in zip(lines_members("c2s", asked), lines_members("s2c", told), strict=True) for middle in both
+    ]
+    return seal_all(first_seq, t_ns, "frame", middles)
+
+
+def make(path: Path, calls: int) -> int:
+    """A capture of so many calls and their answers; gives back how many frames that are."""
+    first = 1 + len(OPENING)
+    with path.open("wb") as out:
+        out.write(opening())
+        for at in range(0, calls, 500):
+            out.write(block(first + 2 * at, at, min(500, calls - at), at * 1_000_000))
+        out.write(seal(first + 2 * calls, 2 * calls * 1_000_000, "close", members(ending="client", status=0)))
+    return first - 1 + 2 * calls
+
+
+class Screen:
+    """The product on a terminal."""
+
+    def __init__(self, path: Path, home: str) -> None:
+        self.ours, theirs = os.openpty()
+        columns, rows = SIZE
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.drawn = ""
+        """What was drawn since the last wait began: text in the order in which it came, without colours and places."""
+        place = {"HOME": home, "XDG_CACHE_HOME": home, "PYTHONPATH": str(ROOT)}
+        size = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)}
+        environment = {**os.environ, **place, **size}
+        command = [sys.executable, "-m", "mcpproxy", "tui", str(path)]
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+
+    def hear(self, wait_s: float) -> bool:
+        """Take what comes."""
+        if not select.select([self.ours], [], [], wait_s)[0]:
+            return False
+        data = os.read(self.ours, 1 << 18)
+        self.drawn = (self.drawn + CONTROL.sub(b"", data).decode("utf-8", "replace"))[-20_000:]
+        return True
+
+    def until(self, pattern: str, most_s: float = 600) -> None:
+        """Wait until it is drawn."""
+        end = time.monotonic() + most_s
+        while not re.search(pattern, self.drawn):
+            self.hear(0.05)
+            if time.monotonic() > end:
+                raise TimeoutError(f"{pattern} never came: {self.drawn[-2000:]}")
+
+    @property
+    def counted(self) -> int:
+        """The last number of frames that was drawn."""
+        found = re.findall(r"([\d,]+) frames", self.drawn)
+        return int(found[-1].replace(",", "")) if found else 0
+
+    def quiet(self) -> None:
+        """Until nothing comes for a moment."""
+        end = time.monotonic() + 1
+        while self.hear(0.06) and time.monotonic() < end:
+            pass
+
+    def key(self, key: str) -> float:
+        """How long until the first byte of the answer to a key."""
+        self.quiet()
+        start = time.monotonic()
+        os.write(self.ours, key.encode())
+        while not self.hear(1):
+            if time.monotonic() - start > 5:
+                break
+        return time.monotonic() - start
+
+    def status(self, name: str) -> int:
+        """A figure of the process, in KiB."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.findall(rf"{name}:\s+(\d+)", text)[0])
+
+    def cpu_s(self) -> float:
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        """Leave."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+
+
+def at_rest(wanted: int, place: str) -> dict[str, Any]:
+    """A large capture is opened and looked through, while it is read and when all of it is understood."""
+    path = Path(place, "large.mcpcap")
+    frames = make(path, wanted // 2)
+    start = time.monotonic()
+    screen = Screen(path, place)
+    try:
+        screen.until(r"tools/call ")
+        first_s = time.monotonic() - start
+        busy = [screen.key(key) for key in KEYS * 3]
+        screen.until(rf"{frames:,} frames(?! +understood)")
+        whole_s = time.monotonic() - start
+        calm = [screen.key(key) for key in KEYS * 3]
+        peak = screen.status("VmHWM")
+    finally:
+        screen.close()
+    return {
+        "frames": frames,
+        "first_screen_s": first_s,
+        "understood_s": whole_s,
+        "key_busy_ms": percentiles(busy),
+        "key_ms": percentiles(calm),
+        "peak_mib": peak / 1024,
+    }
+
+
+def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
+    """A capture grows at a rate, and is followed."""
+    path = Path(place, "live.mcpcap")
+    made = CaptureFile(path)
+    made.append(opening())
+    done = threading.Event()
+    late = [0.0]
+
+    def write() -> None:
+        start, step = time.monotonic(), 0.05
+        count = max(1, int(rate * step / 2))
+        for turn in range(int(seconds / step)):
+            made.append(
+                block(1 + len(OPENING) + 2 * turn * count, turn * count, count, int((time.monotonic() - start) * 1e9))
+            )
+            ahead = start + (turn + 1) * step - time.monotonic()
+            late[0] = max(late[0], -ahead)
+            if ahead > 0:
+                done.wait(ahead)
+        done.set()
+
+    screen = Screen(path, place)
+    try:
+        screen.until("following")
+        cpu = screen.cpu_s()
+        writer = threading.Thread(target=write)
+        writer.start()
+        lags = []
+        start = time.monotonic()
+        while not done.is_set():
+            screen.hear(0.05)
+            passed = time.monotonic() - start
+            if passed > 1:
+                lags.append(max(0.0, min(passed, seconds) * rate - screen.counted) / rate)
+        total = len(OPENING) + int(rate * 0.05 / 2) * 2 * int(seconds / 0.05)
+        ended = time.monotonic()
+        screen.until(rf"{total:,} frames(?! +understood)")
+        catch_up_s = time.monotonic() - ended
+        used = (screen.cpu_s() - cpu) / (seconds + catch_up_s)
+    finally:
+        screen.close()
+        made.close()
+    return {
+        "rate": rate,
+        "seconds": seconds,
+        "lag_ms": percentiles(lags),
+        "catch_up_s": catch_up_s,
+        "cores": used,
+        "writer_late_s": late[0],
+    }
+
+
+def percentiles(values: list[float]) -> dict[str, float]:
+    """Of seconds, in ms."""
+    ordered = sorted(values)
+    return {
+        "p50": 1000 * statistics.median(ordered),
+        "p95": 1000 * ordered[int(len(ordered) * 0.95)],
+        "max": 1000 * ordered[-1],
+    }
+
+
+def rows(found: dict[str, dict[str, Any]]) -> list[Row]:
+    """The table, with its budgets."""
+    rest, live = found["at_rest"], found["live"]
+    return [
+        _row("first screen", "s", rest["first_screen_s"], 2),
+        _row("  all of it understood", "s", rest["understood_s"]),
+        _row("key, while it is read, p50", "ms", rest["key_busy_ms"]["p50"], 50),
+        _row("key, while it is read, p95", "ms", rest["key_busy_ms"]["p95"], 50),
+        _row("key, p50", "ms", rest["key_ms"]["p50"], 50),
+        _row("key, p95", "ms", rest["key_ms"]["p95"], 50),
+        _row("memory", "MiB", rest["peak_mib"], 300),
+        _row("live, behind by, p50", "ms", live["lag_ms"]["p50"]),
+        _row("live, behind by, p95", "ms", live["lag_ms"]["p95"]),
+        _row("live, even after its end", "s", live["catch_up_s"]),
+        _row("  processors for that", "", live["cores"]),
+    ]
+
+
+def _row(what: str, unit: str, value: float, budget: float | None = None) -> Row:
+    return Row(what, unit, {"tui": value}, math.nan if budget is None else value, unit, budget)
+
+
+def main(argv: list[str]) -> int:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.tui", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--frames", type=int, default=1_000_000, help="of the capture that is looked through")
+    parser.add_argument("--rate", type=int, default=10_000, help="frames a second of the one that grows")
+    parser.add_argument("--seconds", type=int, default=10, help="how long it grows")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with every figure")
+    options = parser.parse_args(argv)
+    use_orjson()
+    with tempfile.TemporaryDirectory() as place:
+        found = {"at_rest": at_rest(options.frames, place), "live": live(options.rate, options.seconds, place)}
+    made = rows(found)
+    if options.json:
+        shown = [{**row._asdict(), "value": None if math.isnan(row.value) else row.value} for row in made]
+        print(json.dumps({"rows": shown, "samples": found}, indent=1, ensure_ascii=False))
+    else:
+        print(f"{table(made)}\n\n{options.frames:,} frames; live at {options.rate:,} a second")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,162 @@
+"""What of a head is kept, and that nothing else is."""
+
+import hashlib
+from json import loads
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.addresses import clean_address
+from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
+from mcpproxy.wire.framing import Fields
+
+SECRET = b"s3cr3t-0123456789"
+
+
+def hashed(secret: bytes) -> str:
+    return "hmac:" + hashlib.sha256(secret).hexdigest()[:16]
+
+
+def clean(address: bytes) -> str:
+    return clean_address(address, hashed)
+
+
+def redactor() -> FieldRedactor:
+    return FieldRedactor(hashed, clean)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            b"Authorization",
+            b"Proxy-Authorization",
+            b"Cookie",
+            b"Set-Cookie",
+            b"Mcp-Session-Id",
+            b"X-Api-Key",
+            b"api-key",
+        ),
+        *(b"X-Anything", b"Last-Event-ID", b"DPoP", b"Forwarded", b"X-Forwarded-For", b"Link", b"ETag", b"From"),
+    ],
+)
+def test_a_value_that_may_be_secret_is_hashed_and_its_name_kept(name: bytes) -> None:
+    ((kept, value),) = loads(redactor()([(name, SECRET)]))
+    assert (kept, value) == (name.decode(), hashed(SECRET))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"content-type", b"application/json; charset=utf-8"),
+        (b"Accept", b"application/json, text/event-stream"),
+        (b"MCP-Protocol-Version", b"2025-11-25"),
+        (b"Mcp-Name", b"add"),
+        (b"Mcp-Param-City", b"Paris"),
+        (b"Origin", b"http://localhost:6274"),
+        (b"WWW-Authenticate", b'Bearer resource_metadata="https://a/.well-known/oauth-protected-resource/mcp"'),
+        (b"Access-Control-Allow-Origin", b"*"),
+    ],
+)
+def test_what_tells_of_the_protocol_is_kept(name: bytes, value: bytes) -> None:
+    assert loads(redactor()([(name, value)])) == [[name.decode(), value.decode()]]
+
+
+@pytest.mark.parametrize("name", [b"Authorization", b"proxy-authorization"])
+@pytest.mark.parametrize("scheme", [b"Bearer ", b"basic ", b"DPoP ", b"Digest ", b"Negotiate "])
+def test_of_a_credential_the_scheme_is_kept(name: bytes, scheme: bytes) -> None:
+    ((_, value),) = loads(redactor()([(name, scheme + SECRET)]))
+    assert value == scheme.decode() + hashed(SECRET)
+
+
+@pytest.mark.parametrize("value", [SECRET, b"Bearer", b"Bearer ", b"Bearer" + SECRET, b"Token " + SECRET, b" Bearer x"])
+def test_of_a_credential_without_a_known_scheme_nothing_is_kept(value: bytes) -> None:
+    ((_, kept),) = loads(redactor()([(b"Authorization", value)]))
+    assert kept == hashed(value)
+
+
+def test_a_challenge_that_goes_back_and_forth_is_no_challenge() -> None:
+    made = redactor()([(b"WWW-Authenticate", b"Negotiate " + SECRET)])
+    assert loads(made) == [["WWW-Authenticate", hashed(b"Negotiate " + SECRET)]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'Bearer realm="x", Negotiate ' + SECRET,
+        b"Bearer " + SECRET + b"==",
+        b'Basic realm="a", Bearer ' + SECRET + b" x",
+    ],
+)
+def test_a_list_of_challenges_may_hold_an_answer(value: bytes) -> None:
+    assert loads(redactor()([(b"WWW-Authenticate", value)])) == [["WWW-Authenticate", hashed(value)]]
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"A", b"Host", b"Cookie"]), st.binary(max_size=600)), max_size=20))
+def test_what_is_remembered_says_the_same(fields: list[tuple[bytes, bytes]]) -> None:
+    remembering = redactor()
+    assert remembering(fields) == remembering(fields) == redactor()(fields)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://h/s/%s/mcp",
+        "http:\\/\\/h\\/%s",
+        "http\\u003a\\u002f\\u002fh\\u002f%s",
+        "/%s",
+        "//h/%s",
+        "/x?%s",
+        "?%s",
+        "ws://h/%s",
+        "custom://%s/",
+        "http://h/,%s",
+        "http://h/a b/%s",
+        "http%%3A%%2F%%2Fh%%2F%s",
+        "http://h:%s/",
+        "http://[%s]/",
+        "http://h%%2f%s/",
+    ],
+)
+def test_urls_in_a_document_are_cleaned(value: str) -> None:
+    document = loads(
+        '{"resource":"%s","x":[{"y":"%s"}],"scopes_supported":["mcp:tools"]}' % ((value % SECRET.decode(),) * 2)
+    )
+    shown = clean_document(document, clean)
+    assert SECRET.decode() not in str(shown)
+    assert shown["scopes_supported"] == ["mcp:tools"]
+
+
+def test_a_document_may_be_of_any_depth() -> None:
+    document: Any = "http://h/" + SECRET.decode()
+    for _ in range(900):
+        document = [document]
+    assert SECRET.decode() not in str(clean_document(document, clean))
+
+
+@pytest.mark.parametrize("value", [b"/%b", b"//h/%b", b"?%b", b"custom://h/%b", b"http://h/x y/%b", b"https://h/%b"])
+def test_urls_in_a_challenge_are_cleaned(value: bytes) -> None:
+    field = (b"WWW-Authenticate", b'Bearer realm="mcp", resource_metadata="%b"' % (value % SECRET))
+    shown = redactor()([field])
+    assert SECRET not in shown
+    assert b"mcp" in shown
+
+
+@pytest.mark.parametrize("name", [b"User-Agent", b"Server", b"Via", b"Accept", b"Access-Control-Allow-Origin"])
+def test_urls_in_headers_that_are_kept_are_cleaned(name: bytes) -> None:
+    shown = redactor()([(name, b"x/1.0 (+https://u:%b@h/%b)" % (SECRET, SECRET))])
+    assert SECRET not in shown
+    assert b"x/1.0 (+https://" in shown
+
+
+@given(st.binary())
+def test_no_target_raises_or_shows_a_query_value(target: bytes) -> None:
+    shown = clean_address(b"/p?k=" + target.replace(b"&", b"").replace(b"#", b"") + SECRET, hashed)
+    assert SECRET.decode() not in shown
+
+
+def test_the_media_type_is_without_parameters_and_in_lower_case() -> None:
+    assert Fields([(b"Content-Type", b"Text/Event-Stream ; charset=utf-8")]).media_type == b"text/event-stream"
+    assert Fields([(b"X", b"y")]).media_type == b""
