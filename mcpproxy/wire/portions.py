@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 PORTION_BYTES: Final = 64 << 10
-PORTION_LINES: Final = 256
+PORTION_LINES: Final = 128
 """CR and LF count one each; a portion may run to the end of the block in which it exceeds this."""
 _BLOCK: Final = 512
 
