@@ -13,7 +13,7 @@ from captures.file import is_live
 from tests.bench.kills import CONDITIONS, FRAME, busy_loops, kill_often
 from tests.harness import Place, Session, is_alive, peer, server_of, wait_until
 
-KILLS = dict.fromkeys(CONDITIONS, 3) | {"quiet": 10}
+KILLS = dict.fromkeys(CONDITIONS, 3) | {"quiet": 5}
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)

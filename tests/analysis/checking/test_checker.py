@@ -182,7 +182,7 @@ def holds(script: list[Any], over_http: bool) -> None:
         assert finding.pointer == "" or finding.pointer.startswith("/")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(frames | others, max_size=12), st.booleans())
 def test_it_raises_nothing_and_cites_what_exists(script: list[Any], over_http: bool) -> None:
     holds(script, over_http)

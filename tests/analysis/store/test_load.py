@@ -811,7 +811,7 @@ RECORDS = st.one_of(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(RECORDS, max_size=25), st.sampled_from(["stdio", "http", None]))
 def test_anything_can_be_loaded_and_agrees_with_the_fold(
     tmp_path_factory: pytest.TempPathFactory, script: list[Any], transport: str | None

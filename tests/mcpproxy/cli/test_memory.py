@@ -1,12 +1,11 @@
 """Memory of the commands that read is bounded by settings, whatever stands in a capture."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.heavy import MIB, SHAPES, command, peak, write
+from tests.heavy import MIB, SHAPES, command, peak, peak_of, write
 
 BUDGET = 300 * MIB
 """Resident at most."""
@@ -14,13 +13,16 @@ BESIDE = 200 * MIB
 """What a process takes beside what `--memory` gives to its database."""
 
 
-@pytest.mark.parametrize("shape", ["unanswered", "wide_params", "exchanges"])
-def test_a_heavy_capture_is_shown_and_checked_in_bounded_memory(tmp_path: Path, shape: str) -> None:
-    path = write(tmp_path / "heavy.mcpcap", shape, 16 * MIB)
-    for name in ("show", "check"):
+def test_a_heavy_capture_is_shown_and_checked_in_bounded_memory_and_what_was_forgotten_is_said(tmp_path: Path) -> None:
+    """Of the shapes that take most; `make soak` has all of them."""
+    path = write(tmp_path / "heavy.mcpcap", "unanswered", 16 * MIB)
+    for name, said in (("show", "stdout"), ("check", "stderr")):
         run = peak(command(name, path), tmp_path)
         assert run.code in (0, 1), (tmp_path / "stderr").read_bytes()[:2000]
         assert run.peak <= BUDGET, f"{name} took {run.peak / MIB:.0f} MiB"
+        text = (tmp_path / said).read_text()
+        assert "requests were forgotten: more than 50,000, or 16 MiB, were open at once" in text
+        assert "answers to them read as unknown" in text
 
 
 def test_the_peak_of_a_process_is_measured(tmp_path: Path) -> None:
@@ -29,24 +31,11 @@ def test_the_peak_of_a_process_is_measured(tmp_path: Path) -> None:
     assert 200 * MIB < run.peak < 500 * MIB
 
 
-def test_what_was_forgotten_is_said(tmp_path: Path) -> None:
-    path = write(tmp_path / "heavy.mcpcap", "unanswered", 13 * MIB)
-    said = {}
-    for name in ("show", "check"):
-        found = subprocess.run(
-            [*command(name, path)],
-            capture_output=True,
-            check=False,
-            env={"HOME": str(tmp_path), "PATH": ""},
-            cwd=Path.cwd(),
-        )
-        said[name] = (found.stdout if name == "show" else found.stderr).decode()
-    for text in said.values():
-        assert "requests were forgotten: more than 50,000, or 16 MiB, were open at once" in text
-        assert "answers to them read as unknown" in text
-
-
-@pytest.mark.parametrize("words", [["query", "select count(*) from frames"], ["stats"]], ids=["query", "stats"])
+@pytest.mark.parametrize(
+    "words",
+    [["query", "select count(*) from frames"], pytest.param(["stats"], marks=pytest.mark.soak)],
+    ids=["query", "stats"],
+)
 def test_what_is_loaded_to_be_asked_obeys_the_setting(tmp_path: Path, words: list[str]) -> None:
     run_words = [sys.executable, "-P", "-m", "mcpproxy", *words, "--memory", "64M"]
     small, large = (write(tmp_path / f"{mib}.mcpcap", "tools", mib * MIB) for mib in (1, 24))
@@ -73,6 +62,6 @@ def test_where_the_setting_is_too_small_a_line_says_what_to_do(tmp_path: Path, w
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_heavy_capture_is_shown_and_checked_in_bounded_memory(tmp_path: Path, shape: str, mib: int) -> None:
     path = write(tmp_path / "heavy.mcpcap", shape, mib * MIB)
-    for name in ("show", "show --json", "check", "check --json", "ls", "info", "verify"):
-        run = peak(command(name, path), tmp_path)
+    for name in ("show", "show --json", "check", "check --json", "ls", "info", "verify", "tui"):
+        run = peak_of(name, path, tmp_path)
         assert run.peak <= BUDGET, f"{name} took {run.peak / MIB:.0f} MiB"
