@@ -17,7 +17,7 @@ test: $(VENV)/.check
 
 # For the inner loop: all but the tests that tests/slow.txt names.
 test-fast: $(VENV)/.check
-	$(PYTEST) -m 'not soak and not slow'
+	$(BIN)/pytest -n 3 --dist worksteal -m 'not soak and not slow'
 
 # Everything CI looks at: format, lint, types, import contracts, tests.
 check: lint types contracts test
