@@ -30,13 +30,14 @@ class _Shapes(Rule):
     def level_of(self, seen: Seen, problem: Problem) -> Level | None:
         """The level, where it is not that of the rule."""
 
-    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterator[Finding]:
+    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
         if part_of(seen) not in self.parts:
-            return
-        for one in problems:
-            if one.kind in self.kinds:
-                text, level = f"{_what(seen)}: {one.text}", self.level_of(seen, one)
-                yield self.finding(seen, text, pointer=one.pointer, level=level)
+            return ()
+        return self.most(
+            self.finding(seen, f"{_what(seen)}: {one.text}", pointer=one.pointer, level=self.level_of(seen, one))
+            for one in problems
+            if one.kind in self.kinds
+        )
 
 
 class InvalidParams(_Shapes):

@@ -18,8 +18,8 @@ from analysis.shapes.since import REQUIRED, Kind
 
 ELEMENTS: Final = 10_000
 """Items of arrays and maps that are looked at in one body."""
-MOST: Final = 20
-"""Problems told of one message."""
+MOST: Final = 1_000
+"""Problems of one message that are looked for."""
 Path: TypeAlias = "tuple[Any, str | int] | None"
 """A place: the one around it, and the member or item. Made at every step down, so it must be cheap."""
 

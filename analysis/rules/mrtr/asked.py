@@ -130,7 +130,10 @@ class InvalidInputRequest(Rule):
     era = "modern"
     source = _PAGE
 
-    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterator[Finding]:
+    def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
+        return self.most(self._misfits(seen, problems))
+
+    def _misfits(self, seen: Seen, problems: list[Problem]) -> Iterator[Finding]:
         if seen.exchange is None or seen.exchange.outcome is not _INPUT_REQUIRED:
             return
         for one in problems:

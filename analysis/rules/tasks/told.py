@@ -64,7 +64,9 @@ class InvalidShape(Reports):
     source = f"{PAGE}, schema"
 
     def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
-        return [self.finding(seen, one.text, pointer=one.pointer) for one in problems if _is_of_task(seen, one)]
+        return self.most(
+            self.finding(seen, one.text, pointer=one.pointer) for one in problems if _is_of_task(seen, one)
+        )
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         return [*super().on_result(seen)][:MOST]

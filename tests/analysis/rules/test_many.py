@@ -44,6 +44,12 @@ def test_what_is_beyond_those_that_are_told_is_counted(rule: str, count: int, co
     assert len({one.pointer for one in found}) == len(found)
 
 
+def test_of_shapes_too_what_is_beyond_those_that_are_told_is_counted() -> None:
+    found = found_in_list("schema/invalid-result", *[{"inputSchema": {"type": "object"}}] * 57)
+    assert (len(found), sum(one.stands_for for one in found)) == (TOLD, 57)
+    assert found[-1].message.endswith("name is missing")
+
+
 def test_no_more_findings_are_made_than_are_counted() -> None:
     made = 0
 
