@@ -1,11 +1,11 @@
-"""The parts of a URL that may be stored in clear: where it leads, but no part that could grant access.
+"""Removes secrets from URLs: where a URL leads stays in clear, any part that could grant access is hashed.
 
-Many hosted servers authenticate by a token in the path or the query. So a segment of a path is kept only if it is on a
-short list of usual words; every other one becomes a keyed hash. Of a query the names are kept that look like names,
-and the values of the few OAuth parameters (RFC 6749, RFC 8707) that hold no secret, cleaned inside. Equal segments get
-equal hashes, so addresses can still be compared with each other.
+Many hosted servers authenticate by a token in the path or the query. So a path segment is kept only if it is on a
+short list of common words; every other segment becomes a keyed hash. In a query, names that look like names are kept,
+and so are the values of the few OAuth parameters (RFC 6749, RFC 8707) that hold no secret, cleaned inside. Equal
+segments get equal hashes, so addresses can still be compared with each other.
 
-On the path on which an MCP client waits for its server, hence neither `re` nor `urllib`.
+An MCP client waits for its server while this module loads, so it uses neither `re` nor `urllib`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     Hash = Callable[[bytes], str]
-    """Secret → what stands in its place."""
+    """Secret → its replacement."""
 
 KEPT_SEGMENTS: Final = frozenset(
     # transports
@@ -48,7 +48,7 @@ KEPT_VALUES: Final = {
 _ADDRESSES: Final = frozenset({b"resource", b"redirect_uri"})
 _SCOPES: Final = frozenset({b"scope"})
 _NESTED: Final = 2
-"""How deep addresses within addresses are looked into."""
+"""How many levels of addresses within addresses are examined."""
 _LONGEST_WORD: Final = 40
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS: Final = b"0123456789"
@@ -59,7 +59,7 @@ _HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
 
 
 def is_segment(text: str) -> bool:
-    """Whether it can be one segment of a path; what begins with a hyphen is taken for a forgotten value."""
+    """Whether it can be one segment of a path; a leading hyphen suggests an option whose value is missing."""
     return bool(text) and not text.startswith("-") and set(text).isdisjoint("/?#")
 
 
@@ -70,7 +70,7 @@ def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(
         text: the URL, or a request's target (RFC 9112 §3.2), as sent.
         hashed: makes a hash of a secret.
         keep: segments that the user wants kept beside `KEPT_SEGMENTS`.
-        depth: how many addresses this one stands in.
+        depth: how many addresses this one is nested in.
     """
     rest, sharp, fragment = text.partition(b"#")
     rest, question, query = rest.partition(b"?")
@@ -90,13 +90,13 @@ def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(
 
 
 def is_web_address(word: bytes) -> bool:
-    """Whether a word is a URL of http or a socket of the web, and nothing around it."""
+    """Whether a word is exactly one HTTP or WebSocket URL."""
     scheme, marks, rest = word.partition(b"://")
     return bool(marks and rest) and scheme.lower() in _WEB and not rest[:1].isspace()
 
 
 def _authority(authority: bytes, hashed: Hash, *, is_web: bool) -> str:
-    """User, host and port. Where an application has a scheme of its own, anything may stand in the host's place."""
+    """User, host and port. With an application's own scheme, the host part can be anything."""
     user, at, host = authority.rpartition(b"@")
     shown = host.decode() if not host or (is_web and _is_host(host)) else hashed(host)
     return (hashed(user) + "@" if at else "") + shown
@@ -184,7 +184,7 @@ def _unquote(text: bytes) -> bytes:
 
 
 def _quote(text: str) -> str:
-    """So that it is one value of a query again."""
+    """Quote a text so that it is a single query value again."""
     for sign in "%&#+ ":
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text

@@ -1,8 +1,8 @@
-"""Records that have a number but are not in the file yet, and their copy in the journal.
+"""Numbered records that are not in the file yet, and their copy in the journal.
 
 Promise: between two changes, each numbered record that is not in the file is in exactly one of `direct`, `taken`,
-`carry` and `queue`. The writer changes them, and calls what is here, under its order lock; only what one thread alone
-writes at the time (`direct`, `taken`) may be emptied without.
+`carry` and `queue`. The writer changes them, and calls these functions, under its order lock; only records that a
+single thread is writing at the time (`direct`, `taken`) may be emptied without the lock.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from captures.journal import Journal
 
 ENTRY_BYTES: Final = 400
-"""What the objects of one waiting record take, its bytes apart."""
+"""Memory for the objects of one waiting record, excluding its bytes."""
 SEAL_BYTES: Final = 100
-"""What number, stamp, type and checksum add to a record at most, in bytes."""
+"""The most that number, stamp, type and checksum add to a record, in bytes."""
 SPARE_BYTES: Final = 64 << 10
-"""Room in the journal that frames leave for the records that tell of losses and of the end."""
+"""Room in the journal that frames leave for the records that report losses and the end."""
 SLICE_BYTES: Final = 1 << 20
 
 
 class Direct(NamedTuple):
-    """Records of one type that are being written past the queue; no object for each."""
+    """Records of one type that are being written past the queue, without an object for each."""
 
     first: int
     t_ns: int
@@ -38,39 +38,39 @@ class Direct(NamedTuple):
 
 
 class Backlog:
-    """What waits for the disk, as the module says."""
+    """Records that wait for the disk; see the module docstring."""
 
     def __init__(self, room: int, journal: Journal | None) -> None:
-        """Nothing waits.
+        """Create an empty backlog.
 
         Args:
-            room: how much may wait, in bytes.
-            journal: where a copy of it outlives this process; None where no process would look.
+            room: how many bytes may wait.
+            journal: where a copy outlives this process; None if no other process would read it.
         """
         self.direct: Direct | None = None
-        """What a thread writes past the queue."""
+        """Records that a thread is writing past the queue."""
         self.taken: Sequence[Line] = ()
-        """What a thread writes that has taken it from the queue."""
+        """Records that a thread has taken from the queue and is writing."""
         self.carry: list[Line] = []
-        """What a refused write has left."""
+        """Records left over from a refused write."""
         self.queue: list[Line] = []
         self.held_bytes = 0
-        """The memory that `hold` and `put_back` have counted."""
+        """Memory counted by `hold` and `put_back`."""
         self._room = room
         self._journal = journal
 
     @property
     def waits(self) -> bool:
-        """Whether any record waits that no thread is writing."""
+        """Whether any record is waiting that no thread is writing."""
         return bool(self.queue or self.carry)
 
     @property
     def outlives_us(self) -> bool:
-        """Whether what waits will be written after our death."""
+        """Whether waiting records will still be written if this process dies."""
         return self._journal is not None
 
     def has_room(self, entries: Sequence[Entry]) -> bool:
-        """Whether some more may wait."""
+        """Whether there is room for more entries."""
         if self.held_bytes + sum(map(_cost, entries)) > self._room:
             return False
         if self._journal is None:
@@ -78,27 +78,27 @@ class Backlog:
         return sum([len(entry.middle) + SEAL_BYTES for entry in entries]) + SPARE_BYTES <= self._journal.room
 
     def hold(self, entries: Sequence[Entry]) -> None:
-        """Count what they take."""
+        """Count the memory that the entries take."""
         self.held_bytes += sum(map(_cost, entries))
 
     def take(self) -> tuple[list[Line], int]:
-        """All that waits, to be written now, and the memory that it holds until then, in bytes."""
+        """All waiting records, to be written now, and the memory that they hold until then, in bytes."""
         self.taken = lines = self.carry + self.queue if self.carry else self.queue
         self.carry, self.queue = [], []
         return lines, self.held_bytes
 
     def put_back(self, rest: list[Line]) -> None:
-        """A write was refused: these wait again, before all others."""
+        """Return records after a refused write: they wait again, before all others."""
         self.direct, self.taken, self.carry = None, (), rest
         self.held_bytes += sum(_cost(line.entry) for line in rest)
 
     def carry_on(self) -> None:
-        """The thread whose write was refused tries again by itself."""
+        """Let the thread whose write was refused try again by itself."""
         self.held_bytes -= sum(_cost(line.entry) for line in self.carry)
         self.carry = []
 
     def drop(self) -> None:
-        """What waits is lost, and has been counted."""
+        """Drop all waiting records, which have been counted as lost."""
         self.carry, self.queue = [], []
         self.nothing_waits()
 
@@ -119,7 +119,7 @@ class Backlog:
         self._journal.next_seq = next_seq
 
     def save_all(self, next_seq: int) -> None:
-        """Copy all that may not be in the file yet."""
+        """Copy every record that may not be in the file yet."""
         if self._journal is None:
             return
         if self.direct is not None:
@@ -127,7 +127,7 @@ class Backlog:
         self.save([*self.taken, *self.carry, *self.queue], next_seq)
 
     def free(self, written_seq: int) -> None:
-        """All up to this number is in the file."""
+        """Free the copies of records up to this number, which are in the file."""
         if self._journal is not None:
             self._journal.free(written_seq)
 
@@ -138,13 +138,13 @@ class Backlog:
 
 
 def seal_direct(direct: Direct) -> bytes:
-    """Their lines."""
+    """The lines of these records."""
     first, t_ns, rec, middles = direct
     return seal(first, t_ns, rec, middles[0]) if len(middles) == 1 else seal_all(first, t_ns, rec, middles)
 
 
 def expand(direct: Direct, direction: str, sizes: Iterable[int]) -> list[Line]:
-    """The same, each by itself.
+    """The same records, each as a separate line.
 
     Args:
         direct: frames.
@@ -157,12 +157,12 @@ def expand(direct: Direct, direction: str, sizes: Iterable[int]) -> list[Line]:
 
 
 def _cost(entry: Entry) -> int:
-    """What a record takes while it waits, in bytes of memory."""
+    """The memory that a record takes while it waits, in bytes."""
     return len(entry.middle) + ENTRY_BYTES
 
 
 def seal_slice(lines: list[Line], start: int) -> list[bytes]:
-    """The next lines, sealed, as many as one write should take; not all at once, for tens of MiB may wait."""
+    """The next lines, sealed, as many as one write should take; not all at once, as tens of MiB may be waiting."""
     sealed: list[bytes] = []
     size = 0
     while start < len(lines) and (not sealed or size < SLICE_BYTES):

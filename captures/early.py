@@ -1,7 +1,7 @@
-"""The verdict on the first frames of a session, while orjson is still being loaded beside the traffic.
+"""Judges the first frames of a session, while orjson is still loading in parallel with the traffic.
 
-A client waits for these frames, so nothing is loaded for them: the scanner is the one in C that CPython has built in.
-It answers only where nothing about a frame is odd, and leaves the rest to `exact`. The verdict is the same as from
+A client waits for these frames, so nothing is loaded for them: the scanner is the one in C that is built into CPython.
+It answers only if nothing about a frame is odd, and leaves the rest to `exact`. The verdict is the same as from
 `envelope`, whatever the bytes are.
 """
 
@@ -34,7 +34,7 @@ try:
     from _json import make_scanner
 
     class _Settings:
-        """What the scanner asks for: everything as `json.loads` has it, but for what is odd."""
+        """The scanner's settings: as in `json.loads`, except for odd values."""
 
         strict = True
         object_hook = None
@@ -43,7 +43,7 @@ try:
         parse_int = int
         parse_constant = staticmethod(_refuse)
 
-    _scan: Callable[[str, int], tuple[Any, int]] = make_scanner(_Settings)  # type: ignore[arg-type] # it asks no more
+    _scan: Callable[[str, int], tuple[Any, int]] = make_scanner(_Settings)  # type: ignore[arg-type] # all it reads
 except ImportError:
     from json import JSONDecoder
 
@@ -53,20 +53,20 @@ _SPECIAL: Final = (NOTIFICATIONS, RESERVED)
 
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """The verdict on a line that waits to be forwarded; `unjudged` where it is odd and above `ODD_LIMIT`."""
+    """The verdict on a line that waits to be forwarded; `unjudged` if it is odd and above `ODD_LIMIT`."""
     found = _judge_flawless(raw) if whole and len(raw) <= ODD_LIMIT else None
     if found is not None:
         return found
     try:
         from captures.exact import judge_in_passing as judge
-    except ImportError:  # an upgrade has taken it away since we were started
+    except ImportError:  # an upgrade has removed it since we started
         return UNJUDGED
     return judge(raw, direction, whole=whole)
 
 
 def _judge_flawless(raw: bytes) -> Envelope | None:
     """The verdict on a flawless request, notification or result; None for everything else."""
-    # An id has one spelling only without these, so that its token can be told from its value.
+    # Only without these does an id have a single spelling, so that its value determines its token.
     if b"\\u" in raw or b"\\/" in raw or b"-0" in raw or raw.count(b"[") + raw.count(b"{") > DEEP:
         return None
     try:
@@ -84,7 +84,7 @@ def _judge_flawless(raw: bytes) -> Envelope | None:
 
 
 def _token(read: dict[str, Any]) -> bytes | None:
-    """The id as JSON; empty where there is none, None where it is odd."""
+    """The id as JSON; empty if there is none, None if it is odd."""
     if "id" not in read:
         return b""
     ident = read["id"]
@@ -94,7 +94,7 @@ def _token(read: dict[str, Any]) -> bytes | None:
 
 
 def kind_of(read: dict[str, Any], *, is_identified: bool) -> Kind | None:
-    """Which message an object is that has an id or not, where nothing else about it is odd; None where something is."""
+    """The kind of message that an object is, with or without an id; None if anything else about it is odd."""
     if "method" not in read:
         return "response" if is_identified and type(read.get("result")) is dict else None
     method = read["method"]

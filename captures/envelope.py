@@ -1,17 +1,17 @@
-"""The verdict on one frame by itself: which JSON-RPC message it is, and the first rule of the catalogue that it breaks.
+"""Judges one frame by itself: which JSON-RPC message it is, and the first rule of the catalogue that it breaks.
 
-The recorder judges a frame before it is forwarded, and every reader judges it again. `judge` promises to raise on no
-bytes at all, to take time linear in their number, and to say the same whichever of its two paths it took:
+The recorder judges a frame before it is forwarded, and every reader judges it again. `judge` promises never to raise,
+whatever the bytes, to take time linear in their number, and to return the same verdict on either of its two paths:
 
-* the fast one lets orjson read the frame, and answers only where nothing about it is odd;
-* the exact one, `judge_exactly`, decides everything else by a walk over the top level that sees what parsers hide:
-  members that come twice, tokens as they were spelt, numbers of any length, NaN, halves of surrogate pairs.
+* the fast path lets orjson read the frame, and answers only if nothing about it is odd;
+* the exact path, `judge_exactly`, decides everything else by a walk over the top level that sees what parsers hide:
+  duplicate members, tokens as they were spelt, numbers of any length, NaN, lone surrogates.
 
-Only what one frame proves is a problem here. Rules that need the peer, the revision, the HTTP status, who ended the
-stream or another frame belong to the analysis; so do notes. JSON is that of RFC 8259, messages are those of
+A problem here is one that a single frame proves. Rules that need the peer, the revision, the HTTP status, who ended
+the stream or another frame belong to the analysis; so do notes. JSON is that of RFC 8259, messages are those of
 JSON-RPC 2.0 as MCP narrows it.
 
-`lines_members` is the recorder's: it goes from many lines to verdicts to records without stopping on the way.
+`lines_members` is for the recorder: it turns many lines into verdicts and then records in a single pass.
 """
 
 from operator import itemgetter
@@ -45,14 +45,14 @@ _QUOTED: Final = tuple((name, b'"%b"' % name.encode()) for name in sorted(MEMBER
 def judge(
     raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True, limit: int = RECORD_LIMIT
 ) -> Envelope:
-    """The verdict on one frame: at once where it is a flawless request, notification or result, else exactly.
+    """The verdict on one frame: by the fast path if it is a flawless request, notification or result, else exactly.
 
     Args:
-        raw: the frame's bytes, delimiter apart.
-        direction: who sent it; decides which rule a line breaks that is no JSON.
-        unit: what delimits it; the rules about lines hold for `line` alone.
+        raw: the frame's bytes, without the delimiter.
+        direction: who sent it; decides which rule a line breaks if it is not JSON.
+        unit: what delimits it; the rules about lines hold for `line` only.
         whole: false where the stream ended before the delimiter.
-        limit: bytes above which the verdict is `unjudged`; so is that on a frame of more than a million values.
+        limit: bytes above which the verdict is `unjudged`; a frame of more than a million values is `unjudged`, too.
     """
     if is_too_much(raw, limit):
         return UNJUDGED
@@ -62,7 +62,7 @@ def judge(
 def judge_and_read(
     raw: bytes, direction: Direction, unit: Unit, *, whole: bool, limit: int
 ) -> tuple[Envelope, dict[str, Any] | None]:
-    """The same, and the message itself where it is flawless and written as orjson writes; see `Frame.body`."""
+    """The same verdict, and the message itself if it is flawless and written as orjson writes; see `Frame.body`."""
     if is_too_much(raw, limit):
         return UNJUDGED, None
     return (_read_at_once(raw) if whole else None) or (
@@ -72,7 +72,7 @@ def judge_and_read(
 
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Envelope:
-    """The verdict on a frame that waits to be forwarded: at once, or exactly where that is quick, or `unjudged`."""
+    """The verdict on a frame that waits to be forwarded: by the fast path, exactly if that is quick, or `unjudged`."""
     found = _judge_at_once(raw) if whole and len(raw) <= RECORD_LIMIT else None
     return found or judge_exactly(raw, direction, unit, whole=whole, limit=ODD_LIMIT)
 
@@ -84,13 +84,13 @@ def _judge_at_once(raw: bytes) -> Envelope | None:
 
 
 def _read_at_once(raw: bytes) -> tuple[Envelope, dict[str, Any] | None] | None:
-    """The verdict of the fast path, and the message where no member in it can come twice at any depth."""
+    """The verdict of the fast path, and the message if it cannot have a duplicate member at any depth."""
     try:
         read = loads(raw)
         if type(read) is not dict:
             return None
-        # What orjson would write byte for byte as it stands has no member twice, and each token as orjson spells it:
-        # the cheapest proof there is, and most peers write JSON just so.
+        # If orjson would write the same bytes, there is no duplicate member and each token is as orjson spells it:
+        # the cheapest proof there is, and most peers write JSON exactly like this.
         is_same = dumps(read) == raw
         if not (is_same or _is_plain(raw, read)):
             return None
@@ -101,17 +101,17 @@ def _read_at_once(raw: bytes) -> tuple[Envelope, dict[str, Any] | None] | None:
     ident = read.get("id", "")
     if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT):
         return None
-    # What orjson writes keeps the kilobytes that it was written into, so what stays is a copy.
+    # Bytes from orjson keep their whole kilobyte-sized buffer alive, so a copy is kept instead.
     token = b"%b" % dumps(ident) if "id" in read else None
     kind = kind_of(read, is_identified=token is not None)
-    # tuple.__new__ takes half the time of the named tuple's own.
+    # tuple.__new__ takes half the time of the named tuple's own __new__.
     if kind is None:
         return None
     return tuple.__new__(Envelope, (kind, token, read.get("method"), None, None, ())), read if is_same else None
 
 
 def _is_plain(raw: bytes, read: dict[str, Any]) -> bool:
-    """Whether no envelope member can come twice, under any spelling, and the id is spelt as orjson would.
+    """Whether no envelope member can be duplicated, under any spelling, and the id is spelt as orjson would spell it.
 
     For peers whose JSON has spaces, or escapes that orjson would not write.
     """
@@ -129,7 +129,7 @@ def _is_plain(raw: bytes, read: dict[str, Any]) -> bool:
 METHODS_KEPT: Final = 256
 """Names that are kept ready; see `Methods`."""
 
-# One call takes all members, or raises KeyError: half the time of a look-up and a test for each.
+# One call takes all members or raises KeyError, in half the time of a look-up and a test for each.
 _of_request: Final = itemgetter("jsonrpc", "params", "method", "id")
 _of_notification: Final = itemgetter("jsonrpc", "params", "method")
 _of_response: Final = itemgetter("jsonrpc", "result", "id")
@@ -138,7 +138,7 @@ _of_response: Final = itemgetter("jsonrpc", "result", "id")
 def _forms(direction: Direction) -> tuple[bytes, bytes, bytes]:
     """A request, a notification and a result as `%` fills them in: the id's token, the method, the size, the text.
 
-    `%.0b` takes the token that a notification has not, and leaves it out, so that all three are filled in alike.
+    `%.0b` consumes the token and writes nothing, for notifications, so that all three are filled in the same way.
     """
     start, end = b',"dir":"%b","kind":' % direction.encode(), b',"size":%d,"raw":%b'
     kinds = (b'"request","id":%b%b', b'"notification"%.0b%b', b'"response","id":%b%b')
@@ -152,7 +152,7 @@ _FORMS: Final[dict[Direction, tuple[bytes, bytes, bytes]]] = {"c2s": _forms("c2s
 class Methods(dict[object, bytes]):
     """The member `method` of a record, by the method's name: a peer uses few names, so each is escaped once.
 
-    A name that needs a closer look raises KeyError. Of a peer that invents names, the first `METHODS_KEPT` are kept.
+    A name that needs a closer look raises KeyError. If a peer invents names, the first `METHODS_KEPT` are kept.
     """
 
     def __init__(self, *odd: str) -> None:
@@ -173,11 +173,11 @@ _notified: Final = Methods(RESERVED)
 
 
 def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
-    """The middle of the `frame` record of each line that waits to be forwarded, all of which ended in LF.
+    """The middle of the `frame` record for each of several lines that wait to be forwarded, all of which ended in LF.
 
     The same as `line_members` with the verdict of `judge_in_passing`, and left to those two unless the line is a
-    request, a notification or a result that has the usual members and no others, and about which nothing is odd.
-    In a flood nearly all lines are such: without a call of ours and an envelope for each they cost a quarter less.
+    request, a notification or a result that has only the usual members and nothing odd about it. In a flood nearly
+    all lines are like that: without a Python call and an envelope for each they cost a quarter less.
     """
     request, notification, response = _FORMS[direction]
     middles = []
@@ -202,7 +202,7 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
                     version == "2.0"
                     and type(value) is dict
                     and (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT)
-                    # What this proves, `_judge_at_once` tells.
+                    # `_judge_at_once` says what this proves.
                     and (dumps(read) == raw or _is_plain(raw, read))
                 ):
                     middles.append(form % (dumps(ident), named, size, dumps(raw.decode())))

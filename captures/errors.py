@@ -1,12 +1,12 @@
-"""What can go wrong with a capture, as a tree.
+"""The exceptions for captures.
 
     CaptureError                 one line for a person: what was tried, on what, what to do next
     ├── CannotCreate             the recorder could not open its capture; nothing was started
-    ├── NotACapture              there is no such file, or it holds no header of a capture
+    ├── NotACapture              there is no such file, or it holds no capture header
     │   └── NothingRecorded      it is empty, or its first record is incomplete
     └── NewerFormat              written by a later version: update
 
-Damage inside a capture is no exception: readers yield it between the records.
+Damage inside a capture raises no exception: readers yield it between the records.
 """
 
 

@@ -1,9 +1,9 @@
-"""The exact verdict on one frame: a walk over the top level that sees what parsers hide.
+"""Judges one frame exactly, by a walk over the top level that sees what parsers hide.
 
-Members that come twice, tokens as they were spelt, numbers of any length, NaN, halves of surrogate pairs: all that
-makes two readers disagree about one frame. Slow beside `envelope`, which asks it only about what is odd; but it needs
-nothing beyond the standard library, so it judges odd frames while orjson is still being
-loaded, and all frames where there is none.
+It finds duplicate members, tokens as they were spelt, numbers of any length, NaN and lone surrogates: everything that
+makes two readers disagree about a frame. It is slow compared with `envelope`, which uses it only for odd frames; but
+it needs only the standard library, so it judges odd frames while orjson is still loading, and all frames if orjson is
+not installed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def judge_exactly(
 ) -> Envelope:
     """The same verdict as `judge`, by the exact path alone.
 
-    Of duplicate members only those of the envelope are looked for (`jsonrpc`, `id`, `method`, `params`, `result` and
-    `error` at the top level); the last one counts, as with most parsers. The elements of a batch are messages of their
-    own, and not looked into.
+    Duplicates are looked for among the envelope members only (`jsonrpc`, `id`, `method`, `params`, `result` and
+    `error` at the top level); the last one counts, as with most parsers. The elements of a batch are separate messages
+    and are not examined.
     """
     if is_too_much(raw, limit):
         return UNJUDGED
@@ -51,7 +51,7 @@ def judge_exactly(
     except UnicodeDecodeError as fault:
         if whole or fault.reason != "unexpected end of data":
             return Envelope("invalid", problem="framing/invalid-utf8")
-        text = raw.decode(errors="replace")  # cut inside a character: unreadable, but no fault of its encoding
+        text = raw.decode(errors="replace")  # cut inside a character: unreadable, but not an encoding fault
     if text.startswith("\ufeff"):
         return _judge_text(text[1:], nesting(raw), direction, unit, whole)._replace(problem="framing/bom")
     return _judge_text(text, nesting(raw), direction, unit, whole)
@@ -116,9 +116,9 @@ class _Member(NamedTuple):
 
 
 class _Json:
-    """One JSON text: what stands at its top level, and what was odd on the way.
+    """One JSON text: the members at its top level, and any oddities met on the way.
 
-    Raises ValueError for all other texts. NaN and Infinity are noticed and let pass, unless one is the whole text.
+    Raises ValueError if the text is not JSON. NaN and Infinity are noted and accepted, unless one is the whole text.
     """
 
     def __init__(self, text: str, depth: int, *, is_unfinished: bool) -> None:
@@ -151,7 +151,7 @@ class _Json:
         self.has_constant = True
 
     def _kind(self) -> Kind:
-        """Which message it is, by presence of members; of a result and an error the one that is not null."""
+        """The kind of message, by the members present; between a result and an error, the one that is not null."""
         if self.first == "[":
             return "batch"
         if "method" in self:
@@ -165,7 +165,7 @@ class _Json:
         return name in self.members
 
     def token(self, name: str) -> str:
-        """The member's value, verbatim; empty where there is no such member."""
+        """The member's value, verbatim; empty if there is no such member."""
         return self.members[name].token if name in self.members else ""
 
     def shape(self, name: str) -> str:
@@ -173,18 +173,18 @@ class _Json:
         return self.shapes.get(name, "absent")
 
     def text(self, name: str) -> str | None:
-        """The member's value where that is a string."""
+        """The member's value, if it is a string."""
         return self.members[name].value if self.shape(name) == "string" else None
 
     def notifies(self) -> bool:
-        """Whether the method is a notification's by its name."""
+        """Whether the method's name is that of a notification."""
         return (self.text("method") or "").startswith(NOTIFICATIONS)
 
 
 def _members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tuple[dict[str, _Member], bool, int]:
-    """The wanted members of the object at `at`, whether one came twice (the last counts), and the index behind it.
+    """The wanted members of the object at `at`, whether any is duplicated (the last counts), and the index after it.
 
-    The walk is ours because the json module's own tells neither where a value stands nor how it was spelt.
+    The walk is our own because the json module reports neither where a value is nor how it was spelt.
     """
     found: dict[str, _Member] = {}
     is_repeated = False
@@ -222,7 +222,7 @@ def _shape(token: str) -> str:
 
 
 def nesting(raw: bytes) -> int:
-    """How many levels the arrays and objects of a JSON text nest; 0 where it has too few brackets to be deep.
+    """How many levels the arrays and objects of a JSON text nest; 0 if it has too few brackets to be deep.
 
     One pass without recursion, exact up to the byte at which a parser would give up.
     """
@@ -247,10 +247,10 @@ def is_too_much(raw: bytes, limit: int) -> bool:
 
 
 def _has_too_many(raw: bytes) -> bool:
-    """The same of the signs outside of strings alone: JSON that stands in a string is one value."""
+    """The same, counting only signs outside strings: JSON inside a string is one value."""
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_SIGN_NOR_QUOTE)
     left, is_inside = MOST_VALUES, False
-    for at in range(0, len(bare), _STRETCH):  # as all pieces at once may take forty times as much
+    for at in range(0, len(bare), _STRETCH):  # all pieces at once may take forty times as much memory
         pieces = bare[at : at + _STRETCH].split(b'"')
         left -= sum(map(len, pieces[is_inside::2]))
         if left < 0:
@@ -263,7 +263,7 @@ _NUMBER: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*
 
 
 def _integer(token: str) -> int | None:
-    """The integer that a JSON number is by its exact value, drawn in to ±2^53; None where it has a fraction."""
+    """The integer that a JSON number equals exactly, clamped to ±2^53; None if it has a fraction."""
     if len(token) < 16 and token.isdigit():
         return int(token)
     number = _NUMBER.fullmatch(token)
@@ -286,11 +286,11 @@ _HEADER: Final = re.compile(
     r"[ \t]*content-length:[ \t]*[0-9]+[ \t\r;,]*(?:content-type:.*)?", re.IGNORECASE | re.DOTALL
 )
 _NOT_JSON: Final = {"c2s": "framing/stdin-not-json", "s2c": "framing/stdout-not-json"}
-_ENOUGH: Final = 1000  # values on a line, after which nobody need look at the rest
+_ENOUGH: Final = 1000  # values on a line, after which the rest need not be examined
 
 
 def _unreadable(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> str | None:
-    """Which rule a text breaks that is not one JSON value.
+    """The rule that a text breaks if it is not a single JSON value.
 
     None for a body, and for an event that is empty or was cut: whether that is wrong depends on the exchange.
     """
@@ -306,7 +306,7 @@ def _unreadable(text: str, depth: int, direction: Direction, unit: Unit, whole: 
 
 
 def _holds_several(text: str) -> bool:
-    """Whether a text is several JSON values, one after another, told apart by space or by their own ends."""
+    """Whether a text is several JSON values in sequence, separated by space or by their own ends."""
     decode = JSONDecoder(parse_int=str).raw_decode
     at, end = _skip(text, 0), -1
     for count in range(_ENOUGH):
@@ -330,7 +330,7 @@ _HALF_PAIR: Final = re.compile(f"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}")
 
 
 def _has_lone_surrogate(json: _Json) -> bool:
-    # An escaped backslash gives way to two other characters, so that what stood apart does not come together.
+    # An escaped backslash is replaced by two other characters, so that separate parts do not join up.
     return "\\u" in json.source and _HALF_PAIR.search(json.source.replace("\\\\", "__")) is not None
 
 
@@ -341,7 +341,7 @@ def _is_no_id(json: _Json) -> bool:
 
 _Rule: TypeAlias = tuple[str, Callable[[_Json], bool]]
 
-# In the order of the catalogue: the first one that is broken is the frame's problem.
+# In the order of the catalogue: the first broken rule is the frame's problem.
 _OF_ANY_TEXT: Final[tuple[_Rule, ...]] = (
     ("framing/not-a-message", lambda json: json.first not in "[{"),
     ("framing/missing-final-newline", lambda json: json.is_unfinished),

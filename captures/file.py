@@ -1,6 +1,6 @@
-"""The file of a capture while it is being written: created, locked, appended to, cut into segments.
+"""The capture file being written: creates, locks and appends to it, and splits it into segments.
 
-Promises: nothing that exists is ever overwritten or followed; only whole lines stay in the file when an append fails;
+Promises: no existing file is overwritten and no link followed; only whole lines stay in the file when an append fails;
 a full disk still has room for the last records; the oldest closed segments go when the ring is full. All of it is
 synchronous and single-threaded: the writer above calls one method at a time.
 """
@@ -29,16 +29,16 @@ RING_BYTES: Final = 1 << 30
 RESERVE_BYTES: Final = 64 << 10
 FLOOR_BYTES: Final = 16 << 20
 FLOOR_CHECK_BYTES: Final = 4 << 20
-"""How much is appended between two looks at the space that is left."""
+"""How much is appended between two checks of the free space."""
 
 LOCK_TRIES: Final = 100
 
 WriteCall = Callable[[int, bytes], int]
-"""`os.write`, or a disk that misbehaves on purpose."""
+"""`os.write`, or a test double that misbehaves on purpose."""
 
 
 def create_directory(path: str) -> None:
-    """Make `path` (0700) and what is missing above it; a directory that we made for captures keeps them out of git.
+    """Make `path` (0700) and its missing parents; a directory made for captures keeps them out of git.
 
     Raises:
         CannotCreate: it cannot be made.
@@ -58,7 +58,7 @@ def create_directory(path: str) -> None:
 
 
 def make_directory(path: str) -> None:
-    """Make one directory, private; one that somebody else has made meanwhile serves as well.
+    """Make one private directory; one that another process has made meanwhile will do, too.
 
     Raises:
         OSError: it cannot be made.
@@ -88,7 +88,7 @@ def _topmost(made: list[str]) -> str:
 def choose_path(
     wanted: str | None, default: PathLike, wall_ns: int, warn: Callable[[str], None] = lambda _: None
 ) -> str:
-    """The path of the new capture: `wanted` where it is a new file, else a new name in `wanted` or in `default`.
+    """The path of the new capture: `wanted` if it is a new file, else a new name in `wanted` or in `default`.
 
     Args:
         wanted: a file or a directory; None for the default.
@@ -98,7 +98,7 @@ def choose_path(
 
     Raises:
         CannotCreate: the path's name is not that of a capture, segments of an earlier capture have the same name, or
-            others own its directory or can write to it.
+            other users own its directory or can write to it.
     """
     folder = os.fspath(default) if wanted is None else wanted
     if wanted is None or wanted.endswith(os.sep) or os.path.isdir(folder):
@@ -133,7 +133,7 @@ def _check_owner(folder: str, warn: Callable[[str], None]) -> None:
         status = os.stat(folder)
         why = refusal(status)
         loose = movable_by_others(folder)
-    except OSError:  # creating the file will report what is wrong
+    except OSError:  # creating the file will report the error
         return
     if why is not None:
         raise CannotCreate(f"cannot record into {folder}: it {why}; name a directory that only you can write to")
@@ -149,7 +149,7 @@ def _check_owner(folder: str, warn: Callable[[str], None]) -> None:
 def _has_other_segments(folder: str, stem: str) -> bool:
     try:
         return any(number > 1 for number in segment_numbers(folder or ".", stem))
-    except OSError:  # whoever creates the file will say what is wrong with the folder
+    except OSError:  # creating the file will report what is wrong with the directory
         return False
 
 
@@ -167,7 +167,7 @@ class CaptureFile:
         """Create and lock the first segment.
 
         Raises:
-            CannotCreate: anything stands at `path` already, or the file cannot be made there.
+            CannotCreate: `path` exists already, or the file cannot be made there.
         """
         self.path = os.fspath(path)
         self.segment = 1
@@ -187,14 +187,14 @@ class CaptureFile:
             raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; name another place") from error
         self.size = 0
         self.look_at = segment_bytes
-        """The size at which the writer looks whether the segment is full or the ring is."""
+        """The size at which the writer checks whether the segment or the ring is full."""
         self._check_at = FLOOR_CHECK_BYTES
 
     def append(self, data: bytes, *, last: bool = False) -> None:
-        """Append whole lines; `last` ones may use the space that is kept free for others.
+        """Append whole lines; with `last`, they may use the space that is otherwise kept free.
 
         Raises:
-            AppendError: with `written`, the bytes of whole lines that are in the file. What was torn has been cut away.
+            AppendError: with `written`, the bytes of whole lines that are in the file. A torn line has been cut away.
         """
         if self.size >= self._check_at and not last:
             self._respect_floor()
@@ -207,7 +207,7 @@ class CaptureFile:
         self.size += len(data)
 
     def _append_rest(self, data: bytes, done: int) -> None:
-        """Go on after a short write."""
+        """Continue after a short write."""
         try:
             while done < len(data):
                 count = self._write(self.fd, data[done:])
@@ -221,7 +221,7 @@ class CaptureFile:
             raise AppendError(error.errno or errno.EIO, error.strerror, whole) from error
 
     def _cut(self, torn: bool) -> None:
-        """Bring the file back to whole lines; where even that fails, readers resynchronise behind the torn one."""
+        """Cut the file back to whole lines; if even that fails, readers resynchronise after the torn line."""
         if torn:
             try:
                 if os.fstat(self.fd).st_size > self.size:
@@ -230,7 +230,7 @@ class CaptureFile:
                 return
 
     def _respect_floor(self) -> None:
-        """Stop before the disk is quite full: 16 MiB or 1 % of it stay free, whichever is less."""
+        """Stop before the disk is full: 16 MiB or 1 % of it stays free, whichever is less."""
         try:
             disk = os.fstatvfs(self.fd)
         except OSError:
@@ -241,7 +241,7 @@ class CaptureFile:
         self._check_at = self.size + FLOOR_CHECK_BYTES
 
     def next_segment(self, ending: bytes) -> int:
-        """Write the `ending` line and go on in a new file, or do neither; then delete old segments beyond the ring.
+        """Write the `ending` line and continue in a new file, or do neither; then delete old segments beyond the ring.
 
         Returns the old descriptor, to be synced and closed.
 
@@ -265,7 +265,7 @@ class CaptureFile:
     def trim(self) -> None:
         """Delete the oldest segments beyond the ring.
 
-        Never one behind another that stays, which would be a hole in the capture.
+        Never a segment after one that stays, as that would leave a hole in the capture.
         """
         self.look_at = self.segment_bytes
         while self._sizes and sum(self._sizes.values()) + self.size >= self._ring_bytes:
@@ -280,9 +280,9 @@ class CaptureFile:
         self.look_at = min(self.segment_bytes, self._ring_bytes - sum(self._sizes.values()))
 
     def _make_reserve(self) -> None:
-        """Hold 64 KiB of the disk in a file without a name: closing it makes room for the last records of a full disk.
+        """Hold 64 KiB of the disk in an unnamed file: closing it makes room for the last records on a full disk.
 
-        Nameless, so that a kill leaves nothing behind; written, not allocated, because some file systems only promise.
+        Unnamed, so that a kill leaves nothing behind; written, not allocated, because some file systems only promise.
         """
         folder, name = os.path.split(self.path)
         path = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
@@ -297,7 +297,7 @@ class CaptureFile:
         self._reserve = fd
 
     def release_reserve(self) -> bool:
-        """Give the reserve back to the disk; False where it has been given already."""
+        """Give the reserve back to the disk; False if that has been done already."""
         if self._reserve is None:
             return False
         os.close(self._reserve)
@@ -305,7 +305,7 @@ class CaptureFile:
         return True
 
     def renew_reserve(self) -> None:
-        """Take a reserve again once there is space; without success where there is not."""
+        """Take the reserve again if there is space for it."""
         if self._reserve is None:
             try:
                 self._make_reserve()
@@ -313,10 +313,10 @@ class CaptureFile:
                 return
 
     def moved(self) -> str | None:
-        """What has happened to the file behind our back: `removed`, `replaced`, `truncated`, or None.
+        """What another process has done to the file: `removed`, `replaced`, `truncated`, or None.
 
-        May be called beside `append`: sizes are read before the file is looked at, and a change of segment meanwhile
-        is no news.
+        May be called while `append` runs: sizes are read before the file is checked, and a change of segment meanwhile
+        is not reported.
         """
         segment, size = self.segment, self.size
         ours = os.fstat(self.fd)
@@ -330,13 +330,13 @@ class CaptureFile:
         return news if self.segment == segment else None
 
     def close(self) -> None:
-        """Let go of file, lock and reserve."""
+        """Release the file, the lock and the reserve."""
         self.release_reserve()
         let_go(self.fd)
 
 
 class AppendError(OSError):
-    """An append failed; `written` is the number of bytes of whole lines that the file did take."""
+    """An append failed; `written` is the number of bytes of whole lines that did reach the file."""
 
     def __init__(self, code: int, text: str | None, written: int) -> None:
         super().__init__(code, text or os.strerror(code))
@@ -344,10 +344,10 @@ class AppendError(OSError):
 
 
 def create(path: str) -> int:
-    """A new file for a segment, locked; its descriptor.
+    """Create and lock a new file for a segment, and return its descriptor.
 
     Raises:
-        OSError: anything stands there already, or it cannot be made.
+        OSError: the path exists already, or the file cannot be made.
     """
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -360,14 +360,14 @@ def create(path: str) -> int:
 
 
 def _lock(fd: int) -> None:
-    """Lock a file just made. Whoever has the lock already is somebody who looks whether it is live: soon gone."""
+    """Lock a file just made. A process that holds the lock already is only checking `is_live`, and soon lets go."""
     for _ in range(LOCK_TRIES):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(0.001)
         except OSError as error:
-            # Some network file systems know no locks: such a capture only looks ended while it is being written.
+            # Some network file systems have no locks: there, a capture merely looks ended while it is being written.
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
                 raise
             return
@@ -377,7 +377,7 @@ def _lock(fd: int) -> None:
 
 
 def _discard(path: str, fd: int) -> None:
-    """Take back a file that we have made; what somebody has put in its place meanwhile stays."""
+    """Remove a file that we have made, unless another file has replaced it meanwhile."""
     try:
         if os.path.samestat(os.fstat(fd), os.lstat(path)):
             os.unlink(path)
@@ -388,7 +388,7 @@ def _discard(path: str, fd: int) -> None:
 
 
 def let_go(fd: int) -> None:
-    """Unlock and close a segment. Closing alone would not unlock it while the guard has it open, too."""
+    """Unlock and close a segment. Closing alone would not unlock it while the guard also has it open."""
     try:
         fcntl.flock(fd, fcntl.LOCK_UN)
     except OSError:  # a file system without locks
@@ -398,7 +398,7 @@ def let_go(fd: int) -> None:
 
 
 def sync(fd: int) -> None:
-    """Bring what is in the kernel to the disk.
+    """Flush the kernel's pages of a file to the disk.
 
     Raises:
         OSError: the disk refused; pages may have been marked clean all the same, so a later success proves nothing.
@@ -407,7 +407,7 @@ def sync(fd: int) -> None:
 
 
 def is_live(path: PathLike) -> bool:
-    """Whether a recorder still writes to this file: it holds the lock."""
+    """Whether a recorder is still writing to this file, that is, holds its lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -1,7 +1,7 @@
-"""The items of a capture that is still growing, as they come.
+"""Follows a capture that is still growing and yields its items as they arrive.
 
-Polling, every tenth of a second: it needs no dependency, works on every file system, and what a person sees is late
-by no more. Its reads are those of `aiofiles`, in a thread, so that a slow disk never stops a screen.
+It polls every tenth of a second: that needs no dependency, works on every file system, and delays what a person sees
+by no more than that. It reads with `aiofiles`, in a thread, so that a slow disk never stops a screen.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ POLL_S: Final = 0.1
 
 
 async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
-    """Yield all items of a capture from its beginning, then those that come, until its recorder is gone.
+    """Yield all items of a capture from its beginning, then new ones, until its recorder is gone.
 
-    None is yielded whenever all that there is has been read: the moment to show it.
+    None is yielded whenever everything present has been read: the moment to show it.
 
     Raises:
-        NotACapture, NewerFormat: as `Capture`; also where a later segment cannot be read.
+        NotACapture, NewerFormat: as `Capture`; also if a later segment cannot be read.
     """
     current: Path | None = Capture(path).segments[0]
     while current is not None:
         async for item in _segment(current):
             yield item
-        # The one after next where the ring has deleted the next one already.
+        # The one after next if the ring has already deleted the next one.
         reached = segment_number(current)
         current = next((later for later in segments(path) if segment_number(later) > reached), None)
     yield None
 
 
 async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
-    """One file to its end, when no recorder holds it any more."""
+    """The items of one file, until its end is reached and no recorder holds it any more."""
     cutter = LineCutter(path)
     if not _is_there(path):
         return
@@ -50,7 +50,7 @@ async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
         return
     try:
         while True:
-            # Look before reading: what a recorder wrote before it let go is then read for certain.
+            # Check before reading: everything that the recorder wrote before letting go is then certain to be read.
             ended = not is_live(path)
             while chunk := await file.read(CHUNK):
                 for item in cutter.feed(chunk):
@@ -66,10 +66,10 @@ async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file to read.
+    """Whether there is a regular file to read.
 
     Raises:
-        NotACapture: it cannot be opened, or is no regular file: one would wait for a FIFO without an end.
+        NotACapture: it cannot be opened, or is not a regular file: opening a FIFO could wait for ever.
     """
     try:
         open_capture(path).close()

@@ -1,6 +1,6 @@
-"""What a recording is made of: frames, and the words for their direction, kind and unit.
+"""Frames, the units of a recording, and the types for their direction, kind and unit.
 
-The names are those of FORMAT.md. They are plain strings, so that a record, a row and a type say the same.
+The names are those of FORMAT.md. They are plain strings, so that a record, a row and a type use the same words.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ S2C: Final = "s2c"
 
 
 class Envelope(NamedTuple):
-    """The verdict on one frame: its JSON-RPC envelope, and the first thing that is wrong with it."""
+    """The verdict on one frame: its JSON-RPC envelope, and the first problem found in it."""
 
     kind: Kind
-    """What it is; `invalid` where it is no message, `unjudged` where nobody looked."""
+    """What it is; `invalid` if it is not a message, `unjudged` if it was not examined."""
     id: bytes | None = None
-    """The id's JSON token, verbatim; None where there is none, or where `omitted` names it."""
+    """The id's JSON token, verbatim; None if there is no id, or if `omitted` names it."""
     method: str | None = None
-    """The method, where it is a string."""
+    """The method, if it is a string."""
     code: int | None = None
-    """`error.code`, where it is an integer within ±(2^53−1)."""
+    """`error.code`, if it is an integer within ±(2^53−1)."""
     problem: str | None = None
     """The first rule of the catalogue that this frame by itself breaks."""
     omitted: tuple[str, ...] = ()
@@ -56,13 +56,13 @@ class Frame(NamedTuple):
     dir: Direction
     """Who sent it to whom."""
     raw: bytes
-    """The bytes as forwarded, delimiter apart."""
+    """The bytes as forwarded, without the delimiter."""
     verdict: Envelope
     """kind, id, method, code and problem, judged anew from `raw` when it was read."""
     delim: bytes = b"\n"
-    """The delimiter as forwarded; empty where there was none."""
+    """The delimiter as forwarded; empty if there was none."""
     whole: bool = True
-    """False when the stream ended before the delimiter came, or when parts of it are lost."""
+    """False if the stream ended before the delimiter came, or if parts of the frame are lost."""
     conn: int = 0
     """Which connection carried it. Always 0 on stdio."""
     exchange: int | None = None
@@ -72,13 +72,13 @@ class Frame(NamedTuple):
     event_id: str | None = None
     """The SSE event id in force."""
     event: str | None = None
-    """The type of an SSE event that is not `message`, so that no client of MCP takes it for one: it is not judged."""
+    """The type of an SSE event that is not `message`, so MCP clients ignore it: it is not judged."""
     skipped: int = 0
-    """How many numbers of records are missing right before it; see `Record.skipped`."""
+    """How many record numbers are missing right before it; see `Record.skipped`."""
     is_partial: bool = False
-    """Whether parts of it are lost, or its end was never recorded: what it looks like is nobody's doing."""
+    """Whether parts of it are lost, or its end was never recorded: neither peer is to blame for its state."""
     body: dict[str, Any] | None = None
-    """The message as parsed, of a flawless frame that is written as orjson writes: no object in it names a member
-    twice. Kept to spare readers the parsing; nobody may change it."""
+    """The parsed message, if the frame is flawless and written as orjson writes: no object in it has a duplicate
+    member. Kept so that readers need not parse it again; it must not be modified."""
     id_again: bool = False
-    """Whether an SSE event itself names the id that the one before it had; recorders of earlier versions never tell."""
+    """Whether an SSE event itself names the id that the one before it had; earlier recorders never say so."""

@@ -1,6 +1,6 @@
-"""Which capture is which: the id in its header, and one that takes its place where there is none.
+"""The id of a capture: the one in its header, or a substitute if there is none.
 
-The same wherever a capture is named by it: in the column `capture` of SQL, in exports, and on a command line.
+The id is the same everywhere: in the SQL column `capture`, in exports, and on a command line.
 """
 
 from collections.abc import Container
@@ -11,13 +11,13 @@ from typing import Final
 from captures.reader import Capture
 
 DIGITS: Final = 32
-"""Hexadecimal, of an id."""
+"""The hexadecimal digits of an id."""
 
 _HEX: Final = frozenset("0123456789abcdef")
 
 
 def capture_id(capture: Capture) -> str:
-    """The id in its header, else a hash of its path."""
+    """The id in the capture's header, else a hash of its path."""
     found = capture.header.members.get("capture")
     if isinstance(found, str) and len(found) == DIGITS and _HEX.issuperset(found):
         return found
@@ -25,11 +25,11 @@ def capture_id(capture: Capture) -> str:
 
 
 def path_id(path: Path, taken: Container[str] = ()) -> str:
-    """An id for a capture that has none, or that of another.
+    """An id for a capture that has none, or whose id belongs to another.
 
     Args:
         path: of the capture.
-        taken: ids of others; a header can claim any.
+        taken: ids of other captures; a header can claim any id.
     """
     told = str(path.resolve()).encode("utf-8", "surrogateescape")
     while (id_ := blake2b(told, digest_size=DIGITS // 2).hexdigest()) in taken:

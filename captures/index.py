@@ -1,11 +1,11 @@
-"""Index: where each record of a capture stands, as arrays, so that any of a million can be shown at once.
+"""Index: the positions of a capture's records, as arrays, so that any of a million can be shown at once.
 
-Built by the reader's own rules, checksums and damage included, in steps, while the file may still be growing. An entry
-takes 30 bytes; the frame, record or damage that it stands for is read when it is asked for, with one `pread`.
+It is built by the reader's own rules, checksums and damage included, in steps, while the file may still be growing. An
+entry takes 30 bytes; the frame, record or damage that it stands for is read on demand, with one `pread`.
 
-An entry stands for what `read_frames(Capture(path))` yields, in the same order: parts of a giant frame have none of
-their own, and a giant frame of which no end was recorded has one behind all others. `kind` is what the recorder
-thought: something to draw a list with; whoever reads the frame judges anew.
+An entry stands for what `read_frames(Capture(path))` yields, in the same order: parts of a giant frame have no
+entry, and a giant frame whose end was not recorded has one after all others. `kind` is the recorder's verdict, good
+enough to draw a list with; readers of the frame judge it again.
 """
 
 import sys
@@ -27,7 +27,7 @@ Rec = Literal["header", "exchange", "stream", "stderr", "signal", "process", "st
 KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "batch", "invalid", "unjudged")
 RECORDS: Final = ("header", "exchange", "stream", "stderr", "signal", "process", "stall", "gap", "close", "eof")
 SORTS: Final = (*KINDS, *RECORDS, "damage", "other")
-"""What an entry can be. `other` is a record of a type that is unknown here, or a frame that makes no sense."""
+"""What an entry can be. `other` is a record of an unknown type, or an invalid `frame` record."""
 
 _CODES: Final = {sort: code for code, sort in enumerate(SORTS)}
 _CAUSES: Final[tuple[Cause, ...]] = ("torn", "corrupt", "overlong", "version", "foreign")
@@ -42,46 +42,46 @@ Note: TypeAlias = Callable[[int, Record | Damage], None]
 
 
 class Entry(NamedTuple):
-    """What the index knows of one item."""
+    """What the index stores about one item."""
 
     seq: int
-    """Number of the record; of damage: that of the last record before it."""
+    """Number of the record; for damage, that of the last record before it."""
     t_ns: int
-    """Nanoseconds since the capture opened; of damage: those of the last record before it."""
+    """Nanoseconds since the capture opened; for damage, those of the last record before it."""
     sort: str
-    """One of SORTS; of a frame its kind, as the recorder saw it."""
+    """One of SORTS; for a frame, its kind as recorded."""
     dir: Direction | None
     size: int
-    """Bytes of a frame or of a line of stderr, or of damage; 4 GiB where there are more."""
+    """Bytes of a frame, of a line of stderr or of damage; at most 4 GiB."""
 
 
 class Index:
-    """The entries of one capture. One thread may let it grow while others read."""
+    """The entries of one capture. One thread may grow it while others read."""
 
     def __init__(self, path: Path | str, limit: int = _MOST) -> None:
-        """An empty one.
+        """Create an empty index.
 
         Args:
             path: the capture.
-            limit: entries that it has at most.
+            limit: the most entries that it holds.
 
         Raises:
             NotACapture, NewerFormat: as `Capture`.
         """
         self.left_out = 0
-        """Records and damage behind the last entry that it may have."""
+        """Records and damage beyond the limit of entries."""
         self._limit = limit
         self.tail = Tail(path)
         self.frames = 0
         """How many entries are frames."""
         self.has_ended = False
-        """Whether no more will come."""
+        """Whether no more entries will come."""
         self._seqs, self._offsets, self._times = array("Q"), array("Q"), array("Q")
         self._sizes, self._sorts, self._sides = array("I"), array("B"), array("B")
         self._segments = [0]
-        """For each segment the number of its first entry."""
+        """For each segment, the number of its first entry."""
         self._parts: dict[int, array[int]] = {}
-        """Of the entries of giant frames: segment and offset of each part, one after the other."""
+        """For the entries of giant frames: the segment and offset of each part, in sequence."""
         self._unfinished: set[int] = set()
         self._open: dict[tuple[object, ...], _Giant] = {}
         self._abandoned: list[_Giant] = []
@@ -98,26 +98,26 @@ class Index:
         return self.tail.path
 
     def __len__(self) -> int:
-        # Filled last, so that what is counted is there.
+        # Filled last, so that every counted entry is complete.
         return len(self._sides)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """The size of the arrays in bytes."""
         columns = (self._seqs, self._offsets, self._times, self._sizes, self._sorts, self._sides)
         return sum(sys.getsizeof(column) for column in columns)
 
     @property
     def last_ns(self) -> int:
-        """Stamp of the last entry."""
+        """The stamp of the last entry."""
         return self._times[-1] if self._times else 0
 
     def grow(self, size: int = STEP, note: Note | None = None) -> bool:
-        """Take in so many bytes more; False where there are no more at present, or at all (`has_ended`).
+        """Read up to `size` more bytes; False if there are none at present, or none at all (`has_ended`).
 
         Args:
             size: bytes.
-            note: is told of each new entry that is no frame.
+            note: called with each new entry that is not a frame.
         """
         if self.has_ended:
             return False
@@ -127,12 +127,12 @@ class Index:
         return bool(items) or not (self.tail.is_at_end or self.has_ended)
 
     def take(self, items: Iterable[Record | Damage], segment: int, note: Note | None = None) -> None:
-        """Take in what a step of `tail` gave, for who needs the items as well.
+        """Add the items of one step of `tail`, for callers that need the items as well.
 
         Args:
             items: all of them.
-            segment: the number of the segment in which the tail stood before that step.
-            note: as of `grow`.
+            segment: the number of the segment in which the tail was before that step.
+            note: as in `grow`.
         """
         for item in items:
             before = len(self)
@@ -151,7 +151,7 @@ class Index:
             self._finish()
 
     def entry(self, number: int) -> Entry:
-        """What is known of an entry without reading it."""
+        """The stored facts about an entry, without reading it."""
         side = self._sides[number]
         return Entry(
             self._seqs[number],
@@ -162,27 +162,27 @@ class Index:
         )
 
     def is_frame(self, number: int) -> bool:
-        """Whether an entry is of a frame."""
+        """Whether an entry is a frame."""
         return self._sorts[number] <= _UNJUDGED
 
     def are_frames(self, first: int, last: int) -> bool:
-        """Whether all entries from `first` to before `last` are."""
+        """Whether all entries from `first` up to but excluding `last` are frames."""
         return max(self._sorts[first:last], default=0) <= _UNJUDGED
 
     def sort(self, number: int) -> str:
-        """What an entry is: one of SORTS."""
+        """The sort of an entry: one of SORTS."""
         return SORTS[self._sorts[number]]
 
     def t_ns(self, number: int) -> int:
-        """Stamp of an entry."""
+        """The stamp of an entry."""
         return self._times[number]
 
     def at_time(self, t_ns: int) -> int:
-        """The first entry at or after a stamp; the number of all of them where there is none."""
+        """The first entry at or after a stamp; the number of entries if there is none."""
         return bisect_left(self._times, t_ns, 0, len(self))
 
     def of_seq(self, seq: int) -> int | None:
-        """The entry of the record with a number."""
+        """The entry of the record with this number."""
         count = len(self)
         at = bisect_left(self._seqs, seq, 0, count) if self._is_sorted else self._search(seq, count)
         return at if at < count and self._seqs[at] == seq else None
@@ -194,9 +194,9 @@ class Index:
             return count
 
     def item(self, number: int) -> Frame | Record | Damage | None:
-        """What an entry stands for, read from the file; None where that is gone, as the ring has deleted it.
+        """The item that an entry stands for, read from the file; None if the ring has deleted it.
 
-        Read by itself, so it does not know how many numbers are missing before it.
+        It is read on its own, so it does not know how many numbers are missing before it.
         """
         segment = bisect_right(self._segments, number) - 1
         side, offset = self._sides[number], self._offsets[number]
@@ -215,16 +215,16 @@ class Index:
         return assembler.feed(record) if record is not None else None
 
     def beginning(self, number: int) -> Record | None:
-        """The record of an entry alone; of a giant frame its first part, so that nobody reads a gigabyte to look."""
+        """The record of an entry; for a giant frame its first part only, so that a look does not read a gigabyte."""
         parts = self._parts.get(number)
         if parts:
             return self._record(parts[0], parts[1])
         return self._record(bisect_right(self._segments, number) - 1, self._offsets[number])
 
     def giant(self, number: int, start: int, size: int) -> tuple[bytes, int] | None:
-        """Bytes of a giant frame from `start`, and how many it has; None of any other entry.
+        """Bytes of a giant frame from `start`, and its size; None for any other entry.
 
-        Reads the parts up to them one by one, so that nobody holds a gigabyte to look.
+        Reads the parts up to there one by one, so that a look does not hold a gigabyte.
         """
         parts = self._parts.get(number)
         if parts is None:
@@ -319,7 +319,7 @@ class Index:
         self._append(giant.seq, giant.places[1], giant.t_ns, giant.size, sort, giant.side)
 
     def _abandon(self, lost: object) -> None:
-        """As `FrameAssembler` does it: after lost frames, parts that come are of another frame."""
+        """As in `FrameAssembler`: after lost frames, the parts that follow belong to another frame."""
         for stream in list(self._open):
             direction, _, exchange = stream
             side: Any = lost.get(direction) if isinstance(lost, dict) else None
@@ -335,7 +335,7 @@ class Index:
 
 
 class _Giant:
-    """A giant frame whose end has not come yet."""
+    """A giant frame whose end has not been read yet."""
 
     def __init__(self, seq: int, t_ns: int, side: int) -> None:
         self.seq, self.t_ns, self.side = seq, t_ns, side
@@ -344,7 +344,7 @@ class _Giant:
 
 
 def _size(members: dict[str, Any]) -> int:
-    """Bytes of a frame that is not UTF-8, or whose parts were recorded before it."""
+    """The size of a frame that is not UTF-8, or whose parts were recorded before it."""
     raw = raw_bytes(members)
     if raw is not None:
         return len(raw)

@@ -1,11 +1,11 @@
-"""Whether a capture is whole: every number accounted for, every byte a record, and an end.
+"""Checks that a capture is whole: every number accounted for, every byte part of a record, and an end.
 
-`inspect` reads a capture once and says what it holds. Its `state` is the one word for it:
+`inspect` reads a capture once and reports what it holds. Its `state` sums that up in one word:
 
 * `complete`: closed, nothing missing;
-* `recording`: a recorder still writes to it;
+* `recording`: a recorder is still writing to it;
 * `incomplete`: whole as far as it goes, but not closed, or with losses that the recorder itself has counted;
-* `damaged`: bytes that are no record, or numbers that nothing accounts for.
+* `damaged`: bytes that are not a record, or numbers that nothing accounts for.
 """
 
 from bisect import bisect_left
@@ -23,34 +23,34 @@ from captures.record import Record
 State = Literal["complete", "recording", "incomplete", "damaged"]
 
 KEPT_RANGES: Final = 100_000
-"""How many holes are remembered; above it they are only counted."""
+"""How many holes are listed; more are only counted."""
 KEPT: Final = 1000
-"""How many damaged places, gaps and types of records are remembered; above it they are only counted."""
+"""How many damaged places, gaps and types of records are listed; more are only counted."""
 
 
 class Gap(NamedTuple):
-    """Records that the recorder, or a repair, says are lost."""
+    """Records that the recorder or a repair reported as lost."""
 
     first: int
     last: int
-    """The range of their numbers, both ends included."""
+    """The range of their numbers, inclusive."""
     lost: dict[str, dict[str, int]] | None
-    """By direction and for all others: how many records and bytes. None where nobody knows, after a repair."""
+    """By direction and for all others: how many records and bytes. None if unknown, after a repair."""
     reason: str
     at: int
-    """Number of the record that tells it; equal to `first` where it names no range."""
+    """Number of the record that reports it; equal to `first` if it names no range."""
 
 
 @dataclass
 class Inspection:
-    """What a capture holds, and what it lacks."""
+    """What a capture holds, and what is missing from it."""
 
     live: bool = False
-    """A recorder still writes to it."""
+    """Whether a recorder is still writing to it."""
     records: int = 0
     """Whole records."""
     first_seq: int | None = None
-    """Number of the first one; above 0 where the ring has dropped older segments."""
+    """Number of the first record; above 0 if the ring has dropped older segments."""
     last_seq: int = -1
     last_t_ns: int = 0
     """Stamp of the last record: how long the capture lasted, in nanoseconds."""
@@ -61,32 +61,32 @@ class Inspection:
     frames: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
     """Frames by direction."""
     bytes: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
-    """Payload bytes by direction, delimiters apart."""
+    """Payload bytes by direction, without delimiters."""
     close: dict[str, Any] | None = None
-    """Members of the last record, where it is a `close` of the whole capture."""
+    """Members of the last record, if it is a `close` of the whole capture."""
     gaps: list[Gap] = field(default_factory=list)
-    """Losses that were counted; the first ones."""
+    """The first of the losses that were counted."""
     gap_count: int = 0
-    """How many those are in all."""
+    """The total number of gaps."""
     holes: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges of numbers, both ends included, that nothing accounts for."""
+    """Ranges of numbers, inclusive, that nothing accounts for."""
     missing: int = 0
-    """How many numbers those are."""
+    """The total of these numbers."""
     repeated: int = 0
-    """Records out of order: a greater number, or theirs, had come before. They stand twice, or are foreign."""
+    """Records out of order, after an equal or greater number: duplicates, or records of another capture."""
     damage: list[Damage] = field(default_factory=list)
-    """Bytes that are no record, torn tails included; the first places."""
+    """The first places with bytes that are not a record, torn tails included."""
     damage_count: int = 0
-    """How many places those are in all."""
+    """The total number of such places."""
     damaged_bytes: int = 0
     torn: bool = False
-    """Whether a last line is unfinished, as after a kill."""
+    """Whether a last line is incomplete, as after a kill."""
     corrupt: bool = False
     """Whether anything else is damaged."""
 
     @property
     def state(self) -> State:
-        """One word for all of it."""
+        """The state of the capture in one word."""
         if self.missing or self.repeated or self.corrupt:
             return "damaged"
         if self.live:
@@ -132,7 +132,7 @@ class Inspection:
             self.bytes[direction] += size if type(size) is int and "parts" not in values else 0
 
     def _add_gap(self, record: Record) -> None:
-        """Take a gap's range out of the holes. One of a repair stands itself in the place of the last lost record."""
+        """Remove a gap's range from the holes. A repair's gap itself takes the place of the last lost record."""
         values = record.members
         first, last = values.get("first"), values.get("last")
         if type(first) is int and type(last) is int:
@@ -147,7 +147,7 @@ class Inspection:
             )
 
     def _account(self, record: Record) -> None:
-        """See whether the numbers up to this record are those of records; a gap accounts for its range afterwards."""
+        """Check that the numbers up to this record belong to records; a gap accounts for its range afterwards."""
         if self.first_seq is None:
             self.first_seq = record.seq
             segment = record.members.get("segment") if record.rec == "header" else None
@@ -164,7 +164,7 @@ class Inspection:
                 self.holes.append((first, last))
 
     def _explain(self, first: int, last: int) -> None:
-        """Take a range out of the holes; one that makes no sense explains nothing."""
+        """Remove a range from the holes; an invalid range is ignored."""
         if not 0 <= first <= last < self.last_seq:
             return
         at = bisect_left(self.holes, first, key=lambda hole: hole[1])
@@ -179,7 +179,7 @@ class Inspection:
 
 
 def _losses(values: dict[str, Any]) -> dict[str, dict[str, int]] | None:
-    """The `lost` member of a gap, as far as it makes sense."""
+    """The valid part of a gap's `lost` member."""
     lost = values.get("lost")
     if not isinstance(lost, dict):
         return None
@@ -191,17 +191,17 @@ def _losses(values: dict[str, Any]) -> dict[str, dict[str, int]] | None:
 
 
 def inspect(capture: Capture) -> Inspection:
-    """Read a whole capture and say what it holds."""
+    """Read a whole capture and report what it holds."""
     found = tally(capture)
     found.live = is_live(capture.segments[-1])
     return found
 
 
 def inspect_file(path: Path) -> Inspection:
-    """Inspect a file; one that holds no whole record yet counts as incomplete.
+    """Inspect a file; a file without a whole record yet counts as incomplete.
 
     Raises:
-        CaptureError: it cannot be read, or is not a capture.
+        CaptureError: the file cannot be read, or is not a capture.
     """
     try:
         return inspect(Capture(path))
@@ -212,7 +212,7 @@ def inspect_file(path: Path) -> Inspection:
 
 
 def tally(items: Iterable[Record | Damage]) -> Inspection:
-    """Count the items of a capture, wherever they come from."""
+    """Count the items of a capture, from any source."""
     found = Inspection()
     for item in items:
         found.add(item)

@@ -1,7 +1,7 @@
-"""Records that have a number but are not in the capture file yet, kept in memory that outlives the recorder.
+"""The journal: numbered records that are not in the capture file yet, in memory that outlives the recorder.
 
-While a write hangs or fails, traffic goes on and its records wait. In the recorder's own memory a SIGKILL would take
-them along, so they are copied here: an anonymous shared mapping, which the guard process inherits. After the recorder
+While a write hangs or fails, traffic continues and its records wait. A SIGKILL would lose those in the recorder's own
+memory, so they are copied here: an anonymous shared mapping, which the guard process inherits. After the recorder
 has died, `captures.recovery` appends them to the file.
 
 Promises: a record is visible to the guard as soon as `put` returns True; `put` stores a record whole or not at all;
@@ -50,7 +50,7 @@ class Journal:
 
     @property
     def next_seq(self) -> int:
-        """One more than the highest number assigned while records waited; 0 while none waits."""
+        """One more than the highest number assigned while records waited; 0 while none are waiting."""
         return self._counters[_NEXT_SEQ]
 
     @next_seq.setter
@@ -83,14 +83,14 @@ class Journal:
             self._counters[_TAIL] = tail
 
     def clear(self) -> None:
-        """Release everything: no record waits any more."""
+        """Release everything: no record is waiting any more."""
         self._marks.clear()
         self._unmarked = 0
         self._counters[_TAIL] = self._counters[_HEAD]
         self._counters[_NEXT_SEQ] = 0
 
     def content(self) -> bytes:
-        """The lines that were stored and not released."""
+        """The lines that were stored and have not been released."""
         head, tail = self._counters[_HEAD], self._counters[_TAIL]
         at, size = tail % self._size, head - tail
         first = bytes(self._ring[at : at + size])

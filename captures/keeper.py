@@ -1,7 +1,7 @@
-"""The keeper: brings what was written to the disk itself, and looks whether the file is still where it was.
+"""The keeper: syncs written records to the disk, and checks that the file is still in its place.
 
-Promises: once a sync has failed, nothing later counts as safe, for the kernel may have marked the pages clean all the
-same; a segment that is complete is let go of when it is on the disk.
+Promises: once a sync has failed, nothing later counts as safe, because the kernel may have marked the pages clean all
+the same; a complete segment is closed once it is on the disk.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ PERIOD_S: Final = 1.0
 
 
 class Keeper:
-    """Syncs one capture, for the threads that write it."""
+    """Syncs one capture on behalf of the threads that write it."""
 
     def __init__(self, file: CaptureFile, written: Callable[[], int], tell: Callable[[str], None], *, syncs: bool):
-        """Nothing is synced yet.
+        """Create a keeper that has synced nothing yet.
 
         Args:
-            file: what is written.
-            written: the number of the last record that is in the kernel.
-            tell: says one line to the user.
+            file: the file being written.
+            written: returns the number of the last record that is in the kernel.
+            tell: shows one line to the user.
             syncs: whether `run` syncs.
         """
         self._file = file
@@ -43,13 +43,13 @@ class Keeper:
         self._lock = threading.Lock()
 
     def wake(self) -> None:
-        """Something was written."""
-        # Nearly always set already, and `set` takes a lock.
+        """Report that something was written."""
+        # It is nearly always set already, and `set` takes a lock.
         if not self._dirty.is_set():
             self._dirty.set()
 
     def retire(self, fd: int) -> None:
-        """Sync a segment that is complete, and let go of it."""
+        """Sync a complete segment, then close it."""
         self._retired.append(fd)
 
     def stop(self) -> None:
@@ -58,7 +58,7 @@ class Keeper:
         self._dirty.set()
 
     def run(self) -> None:
-        """Once a second while something is written: sync, and look whether the file is still where it was."""
+        """Once a second while records are written, sync and check that the file is still in its place."""
         told_moved = ""
         while not self._stopping.is_set():
             self._dirty.wait()
@@ -79,12 +79,12 @@ class Keeper:
             return ""
 
     def sync(self) -> None:
-        """Bring retired segments and the current one to the disk; after a failure never again."""
+        """Sync the retired segments and the current one; never again after a failure."""
         with self._lock:
             upto = self._written()
             try:
                 current = os.dup(self._file.fd)
-            except OSError:  # no descriptor to be had just now; the next sync covers this one
+            except OSError:  # no descriptor available just now; the next sync covers this one
                 return
             fds = [*self._retired, current]
             del self._retired[: len(fds) - 1]
@@ -105,5 +105,5 @@ class Keeper:
 
     @property
     def durable_seq(self) -> int | None:
-        """Where syncing has failed: the last number that is known to be on the disk."""
+        """If syncing has failed, the last number that is known to be on the disk."""
         return self._durable if self._error is not None else None

@@ -1,6 +1,6 @@
-"""Finds captures: what lies below a directory, and which files are the segments of one capture.
+"""Finds captures below a directory, and the files that are segments of one capture.
 
-For readers. The recorder has no use for it, and `pathlib` would cost each of its starts 5 ms.
+For readers only. The recorder does not need it, and `pathlib` would add 5 ms to each of its starts.
 """
 
 import os
@@ -25,11 +25,11 @@ from captures.places import (
 
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
 _SETTLED_NS: Final = 3_000_000_000
-"""After which a folder's stamp tells every later change; some file systems keep stamps of two seconds."""
+"""The age at which a directory's stamp shows every later change; some file systems have stamps of two seconds."""
 
 
 def search_roots() -> list[Path]:
-    """Every directory in which a recorder of this user may have written, the likeliest first, without repeats."""
+    """Every directory in which this user's recorders may have written, the likeliest first, without duplicates."""
     candidates = []
     if os.environ.get("MCPPROXY_CAPTURES"):
         candidates.append(Path(captures_root()))
@@ -48,7 +48,7 @@ def search_roots() -> list[Path]:
 
 
 def segment_number(path: Path) -> int:
-    """Which segment a file is by its name: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`."""
+    """The segment number in a file's name: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`."""
     found = segment_of(path.name)
     return found[1] if found else 1
 
@@ -62,7 +62,7 @@ def first_segment(path: Path) -> Path:
 def segments(path: Path) -> list[Path]:
     """The existing segments of the capture to which `path` belongs, in order.
 
-    `path` alone where its name is foreign.
+    `path` alone if its name is not that of a capture.
     """
     found = segment_of(path.name)
     if not found:
@@ -76,9 +76,9 @@ def segments(path: Path) -> list[Path]:
 
 
 def _numbers(folder: Path, stem: str) -> list[int]:
-    """Which segments of a capture stand in a folder, in order."""
-    # A folder may hold a thousand captures, and to look through it for each of them takes a million steps. What is in a
-    # folder shows in its stamp, but for what comes within the same tick of the clock.
+    """The segment numbers of a capture in a directory, in order."""
+    # A directory may hold a thousand captures, and listing it for each of them takes a million steps. Its stamp shows
+    # every change of its content, except within the same tick of the clock.
     stamp = folder.stat().st_mtime_ns
     if time.time_ns() - stamp < _SETTLED_NS:
         return segment_numbers(folder, stem)
@@ -87,7 +87,7 @@ def _numbers(folder: Path, stem: str) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _by_stem(folder: Path, _stamp: int) -> dict[str, list[int]]:
-    """Which segments stand in a folder, by the stem of their capture."""
+    """The segment numbers in a directory, by the stem of their capture."""
     found: dict[str, set[int]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -98,7 +98,7 @@ def _by_stem(folder: Path, _stamp: int) -> dict[str, list[int]]:
 
 
 def find_captures(root: Path) -> list[Path]:
-    """The captures in `root` and below it, by the path of their first present segment, the newest start first."""
+    """The captures in `root` and below it, by the path of their first existing segment, latest start first."""
     seen: dict[Path, Path] = {}
     for folder, _, names in os.walk(root):
         for name in sorted(names, key=lambda n: segment_number(Path(n))):
@@ -109,14 +109,14 @@ def find_captures(root: Path) -> list[Path]:
 
 
 def real_path(path: Path) -> Path:
-    """The absolute path without symbolic links; of one that leads in a circle, its own: `Path.resolve` raises there."""
+    """The absolute path without symbolic links; for a circular link, its own: `Path.resolve` raises there."""
     return Path(os.path.realpath(path))
 
 
 def newest_first(paths: Iterable[Path]) -> list[Path]:
-    """Sorted by start: the time in the name, to the second, then the last write.
+    """Paths sorted by start: the time in the name, to the second, then the last write.
 
-    Names without a time go by their last write alone.
+    Names without a time are sorted by their last write alone.
     """
 
     def started(path: Path) -> tuple[str, float]:

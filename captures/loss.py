@@ -1,7 +1,7 @@
-"""Records on their way into a capture, and the account of those that never got there.
+"""Records on their way into a capture, and the count of those that were lost.
 
-A loss is told by a `gap` record. That record can be lost itself, on a disk that stays full; then a later one takes its
-range over, so that every number is a record or lies inside exactly one gap.
+A `gap` record reports a loss. That record can be lost itself, on a disk that stays full; then a later one takes over
+its range, so that every number is a record or lies inside exactly one gap.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from captures.tuples import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A record that still lacks number, stamp and checksum."""
+    """A record without number, stamp and checksum yet."""
 
     rec: str
     middle: bytes
     dir: str | None = None
-    """The direction whose loss this would be; None for what is not traffic."""
+    """The direction whose loss this would be; None if it is not traffic."""
     size: int = 0
     """Payload bytes that would be lost with it."""
     loss: Loss | None = None
-    """The loss that a `gap` record tells of, so that the gap can be lost and told anew."""
+    """The loss that a `gap` record reports, so that a lost gap can be reported again."""
 
 
 class Line(NamedTuple):
-    """A record with its number and its stamp, not sealed yet."""
+    """A record with number and stamp, not sealed yet."""
 
     seq: int
     t_ns: int
@@ -44,7 +44,7 @@ class Loss:
         self._by_dir = {name: [0, 0] for name in (C2S, S2C, None)}
 
     def add(self, line: Line, reason: str) -> None:
-        """Count one lost record; older ones may come after younger ones, as at the end of a full disk."""
+        """Count one lost record; older ones may come after newer ones, as at the end of a full disk."""
         self._reach(line, line)
         self.reason = self.reason or reason
         self.records += 1
@@ -57,7 +57,7 @@ class Loss:
 
     @classmethod
     def of_fault(cls, direction: str | None, frames: int, size: int) -> Loss:
-        """What crossed unrecorded, and so without numbers."""
+        """The loss of frames that crossed unrecorded, and so without numbers."""
         loss = cls()
         loss.reason = "fault"
         loss.records, loss.bytes = frames, size
@@ -65,7 +65,7 @@ class Loss:
         return loss
 
     def absorb(self, other: Loss) -> None:
-        """Count what another loss counts, its range apart."""
+        """Add the counts of another loss, but not its range."""
         self.reason = self.reason or other.reason
         self.records += other.records
         self.bytes += other.bytes
@@ -80,13 +80,13 @@ class Loss:
             self.last = last
 
     def _take_over(self, earlier: Loss) -> None:
-        """Take over what a `gap` tells that is now lost itself; it stood right behind the range that it names."""
+        """Take over the range of a `gap` that is now lost itself; it came right after the range that it names."""
         if earlier.first is not None and earlier.last is not None:
             self._reach(earlier.first, earlier.last)
         self.absorb(earlier)
 
     def entry(self) -> Entry:
-        """The `gap` record that tells of it."""
+        """The `gap` record that reports this loss."""
         (c2s, c2s_bytes), (s2c, s2c_bytes), (other, other_bytes) = self._by_dir.values()
         lost = {
             "c2s": {"frames": c2s, "bytes": c2s_bytes},

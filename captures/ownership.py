@@ -1,8 +1,9 @@
-"""Who owns a directory or file, and who else can read or write it; checked before it is trusted with traffic or a key.
+"""Checks who owns a directory or file, and who else can read or write it, before traffic or a key is stored there.
 
-Promises: what another user owns or can write to is refused, and so is a link to it: links are judged by their target.
-Root is trusted, as it can do all of this anyway. A sticky directory such as /tmp is fine: there, users cannot remove
-each other's files. On the recorder's path, so modules that most starts do not need are imported where they are used.
+Promises: anything that another user owns or can write to is refused, and so is a link to it: links are judged by their
+target. Root is trusted, as it can do all of this anyway. A sticky directory such as /tmp is fine: there, users cannot
+remove each other's files. The recorder loads this module at every start, so modules that most starts do not need are
+imported where they are used.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _STICKY: Final = 0o1000
 
 
 def is_of_user(status: os.stat_result) -> bool:
-    """Whether something belongs to this user or to root; always true where users have no ids."""
+    """Whether a file belongs to this user or to root; always true on systems without user ids."""
     return not hasattr(os, "getuid") or status.st_uid in (os.getuid(), 0)
 
 
 def refusal(status: os.stat_result) -> str | None:
-    """Why something must not be trusted, as the end of a sentence about it; None if it may be."""
+    """Why a file must not be trusted, as the end of a sentence about it; None if it may be."""
     if not is_of_user(status):
         return f"belongs to {_user(status.st_uid)}"
     if _of_others(status) & _WRITE and not status.st_mode & _STICKY:
@@ -35,12 +36,12 @@ def refusal(status: os.stat_result) -> str | None:
 
 
 def movable_by_others(folder: str) -> str | None:
-    """Of the directories above one, links resolved, the nearest in which everyone can rename entries, if any.
+    """The nearest directory above `folder`, links resolved, in which everyone can rename entries; None without one.
 
-    Only those that everyone can write to count: above a directory, groups and other owners are the system's business.
+    Only directories that everyone can write to count: groups and other owners further up are the system's business.
 
     Raises:
-        OSError: one of them cannot be looked at.
+        OSError: one of the directories cannot be examined.
     """
     above = os.path.realpath(folder)
     while (above := os.path.dirname(above)) != os.sep:
@@ -51,12 +52,12 @@ def movable_by_others(folder: str) -> str | None:
 
 
 def is_readable_by_others(status: os.stat_result) -> bool:
-    """Whether its mode lets others read it."""
+    """Whether the mode lets other users read the file."""
     return bool(_of_others(status) & _READ)
 
 
 def _of_others(status: os.stat_result) -> int:
-    """The bits of the mode that apply to others, with those of the group unless it is this user's alone."""
+    """The mode bits that apply to other users, including the group's unless the group is this user's alone."""
     if not hasattr(os, "getuid"):
         return 0
     mode = status.st_mode
@@ -64,7 +65,7 @@ def _of_others(status: os.stat_result) -> int:
 
 
 def _is_private(gid: int) -> bool:
-    """Whether a group is the one that many systems create for each user: same name, and no other member."""
+    """Whether a group is the private one that many systems create per user: same name, no other member."""
     import grp
     import pwd
 

@@ -1,9 +1,9 @@
-"""Where captures live and what they are called.
+"""The directories of captures, and their file names.
 
-By convention and by hand, because a library for it costs the run path 25 ms: the user's data directory,
-`captures/<server name>/`, one file for each start, named by time and chance. `MCPPROXY_CAPTURES` overrides the
-directory. MCP hosts often start a server with a stripped environment, so readers look in every place where a recorder
-may have written (`listing.search_roots`).
+The directory is the conventional one, computed here because a library for it adds 25 ms to the run path: the user's
+data directory, `captures/<server name>/`, with one file per start, named by time and at random. `MCPPROXY_CAPTURES`
+overrides the directory. MCP hosts often start a server with a stripped environment, so readers look in every place
+where a recorder may have written (`listing.search_roots`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 
 
 def home() -> str | None:
-    """The user's home directory by `HOME`, else by the password database; None where neither tells."""
+    """The user's home directory by `HOME`, else by the password database; None if neither has it."""
     named = os.environ.get("HOME")
     if named:
         return named
@@ -49,17 +49,17 @@ def _user_directory(variable: str, linux: str, mac: str) -> str | None:
 
 
 def data_directory() -> str | None:
-    """The user's directory for data: `XDG_DATA_HOME`, or the system's default below the home directory."""
+    """The user's data directory: `XDG_DATA_HOME`, or the system's default below the home directory."""
     return _user_directory("XDG_DATA_HOME", ".local/share", "Library/Application Support")
 
 
 def config_directory() -> str | None:
-    """The user's directory for configuration, where the redaction key lies."""
+    """The user's configuration directory, which holds the redaction key."""
     return _user_directory("XDG_CONFIG_HOME", ".config", "Library/Preferences")
 
 
 def cache_directory() -> str | None:
-    """Where what can be made again is kept; None where nothing names a home."""
+    """The directory for files that can be rebuilt; None if no home directory is known."""
     named = os.environ.get("LOCALAPPDATA") or "" if sys.platform == "win32" else ""
     if os.path.isabs(named) and not os.environ.get("XDG_CACHE_HOME"):
         return os.path.join(named, "mcpproxy")
@@ -67,7 +67,7 @@ def cache_directory() -> str | None:
 
 
 def captures_root() -> str:
-    """The directory below which this environment's recorders write.
+    """The directory below which recorders in this environment write.
 
     Raises:
         CaptureError: no environment variable and no password entry names a home.
@@ -84,27 +84,27 @@ def captures_root() -> str:
 
 
 def new_name(wall_ns: int) -> str:
-    """A file name for a capture that opens now: UTC time and four random hexadecimal digits, nothing foreign in it."""
+    """A file name for a capture that opens now: UTC time and four random hexadecimal digits, no untrusted text."""
     stamp = time.strftime(STAMP_FORM, time.gmtime(wall_ns // 1_000_000_000))
     return f"{stamp}-{os.urandom(2).hex()}{SUFFIX}"
 
 
 def slug(name: str) -> str:
-    """What is left of a name as a harmless path component: letters, digits, `.`, `_` and `-`, at most 64, not hidden.
+    """A name reduced to a harmless path component: letters, digits, `.`, `_` and `-`, at most 64, not hidden.
 
-    Empty where nothing is left.
+    Empty if nothing is left.
     """
     plain = "".join([char if char in _LETTERS else " " for char in name])
     return "-".join(plain.split()).strip("-.")[:64]
 
 
 def safe_name(name: str) -> str:
-    """The same, for whoever must have a name: `server` where nothing is left."""
+    """The same, but never empty: `server` if nothing is left."""
     return slug(name) or "server"
 
 
 def segment_of(name: str) -> tuple[str, int] | None:
-    """A file name's stem and segment number: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`; None for foreign names."""
+    """A file name's stem and segment number: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`; None for any other name."""
     stem = name.removesuffix(SUFFIX)
     if not stem or stem == name:
         return None
@@ -121,7 +121,7 @@ def segment_path(first: PathLike, number: int) -> str:
 
 
 def segment_numbers(folder: PathLike, stem: str) -> list[int]:
-    """Which segments of a capture stand in a directory, in order.
+    """The segment numbers of a capture in a directory, in order.
 
     Raises:
         OSError: the directory cannot be read.

@@ -1,8 +1,8 @@
-"""Reads a capture back: every whole record, in order, over all segments, and a word on everything that is damaged.
+"""Reads a capture: every whole record, in order, over all segments, and a report of all damage.
 
-Promises: it never raises for what stands inside a file, reads any truncation up to its last whole record, notices
-every flipped bit, loses one record at most to each, and allocates nothing by a size that the file claims. A capture
-is hostile input; this is its one reader.
+Promises: it never raises because of a file's content, reads a truncated file up to its last whole record, notices
+every flipped bit, loses at most one record to each, and never allocates by a size that the file claims. A capture
+is hostile input; this is its only reader.
 """
 
 import os
@@ -27,17 +27,17 @@ from captures.versions import FORMAT_VERSION, lift
 
 CHUNK: Final = 1 << 20
 FIRST: Final = 1 << 13
-"""Bytes that are read for the header alone."""
+"""Bytes read to find the header."""
 OPEN_AT_ONCE: Final = 64
-"""Segments; the ring of a recorder keeps far fewer of one capture."""
+"""The most segments; a recorder's ring keeps far fewer for one capture."""
 
 ROOM: Final = 256 << 20
-"""Bytes. More of unfinished giant frames a reader does not hold."""
+"""Bytes. The most of unfinished giant frames that a reader holds."""
 PIECE_COST: Final = 2000
-"""What to hold one piece takes besides, in bytes."""
+"""The overhead of holding one piece, in bytes."""
 
 SHORTEST: Final = len(b'{"seq":0,"rec":"","t_ns":0') + CRC_TAIL
-"""Bytes. No record takes fewer, its LF apart."""
+"""Bytes. The smallest size of a record, without its LF."""
 
 _CHECKSUM: Final = re.compile(CRC_MARK + rb'([0-9a-f]{8})"\}')
 
@@ -53,18 +53,18 @@ _WORDS: Final[dict[Cause, str]] = {
 
 
 class Damage(NamedTuple):
-    """Bytes of a capture that are no record. Neighbours are one: a file without any record is one, too."""
+    """Bytes of a capture that are not a record. Adjacent damage is merged: a file without any record is one item."""
 
     path: Path
     """The file of the segment."""
     offset: int
     """Where they begin, in bytes."""
     size: int
-    """How many they are; 0 where only the last LF is missing."""
+    """How many they are; 0 if only the last LF is missing."""
     cause: Cause
-    """`torn` (the end of a file that was cut, ordinary after a kill), `corrupt`, `overlong` (above 8 MiB).
+    """`torn` (the end of a file that was cut, normal after a kill), `corrupt`, `overlong` (above 8 MiB).
 
-    `version` (of a format unknown here) and `foreign` (of another capture) are of whole segments.
+    `version` (an unknown format) and `foreign` (another capture) concern whole segments.
     """
 
     def __str__(self) -> str:
@@ -73,9 +73,9 @@ class Damage(NamedTuple):
 
 
 class LineCutter:
-    """Chunks of a capture in, records and damage out; keeps an unfinished last line for the next chunk.
+    """Cuts chunks of a capture into records and damage; keeps an unfinished last line for the next chunk.
 
-    Each byte comes out once, as part of a record's line or as damage, and the same however the chunks were cut.
+    Each byte comes out once, as part of a record's line or as damage, independent of the boundaries of the chunks.
     Memory is bounded by one line of 8 MiB and one chunk, whatever the file holds.
     """
 
@@ -87,11 +87,11 @@ class LineCutter:
         # Damage right before `_offset`: how many bytes, how many of them since the last LF, and what to call it.
         self._bad = self._bad_run = 0
         self._bad_cause: Cause = "corrupt"
-        # The number that the next record should have; None where that is not known.
+        # The number that the next record should have; None if unknown.
         self._expected: int | None = None
 
     def feed(self, chunk: bytes) -> list[Record | Damage]:
-        """The records and damage that `chunk` completes. Damage comes once it is known how far it goes."""
+        """The records and damage that `chunk` completes. Damage comes once its extent is known."""
         lines = chunk.split(b"\n")
         if len(lines) > 1:
             self._rest.append(lines[0])
@@ -117,7 +117,7 @@ class LineCutter:
         return items
 
     def end(self) -> list[Record | Damage]:
-        """What is left when no more bytes will come: nothing, or a torn tail."""
+        """The rest when no more bytes will come: nothing, or a torn tail."""
         rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
         start = max(0, rest.rfind(LINE_START))
         items = self._salvaged(rest[:start])
@@ -132,16 +132,16 @@ class LineCutter:
         return [*items, *self._told()]
 
     def _relieved(self) -> list[Record | Damage]:
-        """Let go of a line that is too long: only what may begin a record at its end is worth keeping."""
+        """Drop a line that is too long, but keep a possible beginning of a record at its end."""
         rest = b"".join(self._rest)
         keep_from = rest.rfind(LINE_START)
         if keep_from <= 0:
-            keep_from = len(rest) - len(LINE_START) + 1  # a beginning may have come in part
+            keep_from = len(rest) - len(LINE_START) + 1  # part of a beginning may have arrived
         self._rest, self._rest_size = [rest[keep_from:]], len(rest) - keep_from
         return self._salvaged(rest[:keep_from])
 
     def _salvaged(self, data: bytes) -> list[Record | Damage]:
-        """The whole records in data that is not simply a line: each occurrence of `{"seq":` may begin one."""
+        """The whole records in data that is not exactly one line: each occurrence of `{"seq":` may begin one."""
         items: list[Record | Damage] = []
         for piece in _pieces(data):
             record = record_in(piece, self._offset) if len(piece) >= SHORTEST else None
@@ -162,13 +162,13 @@ class LineCutter:
         return items
 
     def _after_others(self, record: Record) -> Record:
-        """A record with the count of those that are missing before it, where neither damage nor it tells of them."""
+        """A record with the count of those missing before it, if neither damage nor the record itself reports them."""
         if self._expected is None or record.seq <= self._expected or record.rec in ("gap", "header"):
             return record
         return record._replace(skipped=record.seq - self._expected)
 
     def _spoil(self, size: int, *, ended: bool = False) -> None:
-        """Count bytes as damage; `ended` where the last of them is LF."""
+        """Count bytes as damage; `ended` if the last of them is LF."""
         self._expected = None
         self._bad += size
         self._offset += size
@@ -194,7 +194,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def record_in(piece: bytes, offset: int) -> Record | None:
-    """The record with which a piece begins. It ends at the first checksum that agrees, so one pass is enough."""
+    """The record at the beginning of a piece. It ends at the first checksum that matches, so one pass is enough."""
     view, crc, done = memoryview(piece), 0, 0
     for found in _CHECKSUM.finditer(piece, 0, MAX_LINE - 1):
         crc, done = crc32(view[done : found.start()], crc), found.start()
@@ -207,17 +207,17 @@ class Capture:
     """A capture on disk, over all its segments. Iterate it for `Record | Damage`, as often as needed."""
 
     def __init__(self, path: Path | str) -> None:
-        """Look at the first header.
+        """Read the first header.
 
         Raises:
-            NotACapture: there is nothing to read, or it is no capture.
+            NotACapture: there is nothing to read, or it is not a capture.
             NewerFormat: a later version wrote it.
         """
         self.path = Path(path)
         self.segments = segments(self.path)
-        """The files, as they were when somebody looked last."""
+        """The files, as last listed."""
         self.header = self._first_header()
-        """Nothing but `format` where this one record is damaged and others are whole."""
+        """Only `format` if this record is damaged but others are whole."""
 
     def _first_header(self) -> Record:
         with open_capture(self.segments[0]) as file:
@@ -271,7 +271,7 @@ class Capture:
                     yield from [lifted(item, version) if isinstance(item, Record) else item for item in items]
 
     def _files(self) -> Iterator[tuple[Path, BinaryIO]]:
-        """The segments, opened before the first is read: the ring of a recorder may delete them meanwhile."""
+        """The segments, opened before the first is read: a recorder's ring may delete them meanwhile."""
         self.segments = segments(self.path)
         for start in range(0, len(self.segments), OPEN_AT_ONCE):
             files = []
@@ -289,13 +289,13 @@ class Capture:
 
 
 def version_of(header: Record) -> int | None:
-    """Which version of the format a header names; None where that makes no sense."""
+    """The format version that a header names; None if it is invalid."""
     version = header.members.get("format")
     return version if type(version) is int and version >= 1 else None
 
 
 def unfit(first: Record, capture: object) -> Cause | None:
-    """Why a segment with this first record cannot be read as one of the capture."""
+    """The reason why a segment with this first record cannot be read as part of the capture."""
     if first.rec != "header":
         return None
     if (version_of(first) or FORMAT_VERSION + 1) > FORMAT_VERSION:
@@ -311,15 +311,15 @@ def _cut(file: BinaryIO, cutter: LineCutter, size: int = CHUNK) -> Iterator[list
 
 
 def lifted(record: Record, version: int) -> Record:
-    """A record of an older format as this one would have it."""
+    """A record of an older format, converted to the current one."""
     return record if version == FORMAT_VERSION else record._replace(members=lift(record.members, version))
 
 
 def open_capture(path: Path) -> BinaryIO:
-    """Open one file for reading, without ever waiting for a FIFO or following into a device.
+    """Open one file for reading, without ever waiting for a FIFO or opening a device.
 
     Raises:
-        NotACapture: it cannot be opened, or is no regular file.
+        NotACapture: it cannot be opened, or is not a regular file.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -341,19 +341,19 @@ def _open_if_there(path: Path) -> BinaryIO | None:
 
 
 class _Parts:
-    """The pieces of one giant frame, while they come."""
+    """The pieces of one giant frame that have arrived so far."""
 
     def __init__(self, first: Record) -> None:
         values: dict[str, Any] = {name: first.members.get(name) for name in ("dir", "conn", "exchange")}
         self.first = first._replace(members={**values, "whole": False, "delim": ""}, line=b"")
-        """What is told of a frame of which no end was recorded."""
+        """The facts reported for a frame whose end was not recorded."""
         self.pieces: list[bytes] = []
         self.size = 0
         self.cost = 0
         self.broken = False
 
     def add(self, part: Record, room: int) -> None:
-        """Take a piece, where there is room and none before it is missing."""
+        """Add a piece, if there is room and none before it is missing."""
         raw = raw_bytes(part.members)
         wanted = not self.broken and part.members.get("part") == len(self.pieces) + 1
         if raw is None or not wanted or len(raw) + PIECE_COST > room:
@@ -365,14 +365,14 @@ class _Parts:
 
 
 class FrameAssembler:
-    """Turns `frame` and `part` records into frames, judged anew; everything else passes unchanged and in order."""
+    """Turns `frame` and `part` records into frames, judged again; everything else passes unchanged and in order."""
 
     def __init__(self, limit: int = READER_LIMIT, room: int = ROOM) -> None:
-        """Prepare.
+        """Create an assembler.
 
         Args:
-            limit: frames above so many bytes come out `unjudged`.
-            room: how many bytes of unfinished giant frames are held at most; what is beyond counts as lost.
+            limit: frames of more bytes than this come out `unjudged`.
+            room: the most bytes of unfinished giant frames that are held; any beyond count as lost.
         """
         self._limit = limit
         self._room = room
@@ -381,15 +381,15 @@ class FrameAssembler:
         self._skipped = 0
 
     def feed(self, item: Record | Damage) -> Frame | Record | Damage | None:
-        """What an item of a capture becomes; None for a part, whose frame comes later."""
+        """Convert an item of a capture; None for a part, whose frame comes later."""
         if isinstance(item, Record) and item.rec == "frame" and not self._skipped and not self._parts:
-            return _frame(item, None, self._limit) or item  # as nearly always
+            return _frame(item, None, self._limit) or item  # the usual case
         if not isinstance(item, Record):
             return item
         if item.rec == "gap" and self._parts:
             self._abandon(item.members.get("lost"))
         if item.rec == "part":
-            self._skipped += item.skipped  # which the next that comes out has to tell
+            self._skipped += item.skipped  # to be reported by the next item that comes out
             return self._take_part(item)
         if self._skipped:
             item, self._skipped = item._replace(skipped=item.skipped + self._skipped), 0
@@ -400,7 +400,7 @@ class FrameAssembler:
         return _frame(item, parts, self._limit) or item
 
     def _take_part(self, part: Record) -> Frame | None:
-        """Keep a part; where it is the first of a frame, the one before it in this stream has no end, and comes out."""
+        """Keep a part; if it is the first of a frame, an unfinished frame before it in this stream comes out."""
         stream = stream_of(part.members)
         left = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
         self._room += left.cost if left is not None else 0
@@ -413,7 +413,7 @@ class FrameAssembler:
         return _frame(left.first, left, self._limit) if left is not None else None
 
     def _abandon(self, lost: object) -> None:
-        """After lost frames of a direction of stdio, parts that come are of another frame than those that came."""
+        """After lost frames of a stdio direction, give up unfinished frames: later parts belong to another frame."""
         for stream in list(self._parts):
             direction, _, exchange = stream
             side = lost.get(direction) if isinstance(lost, dict) else None
@@ -421,20 +421,20 @@ class FrameAssembler:
                 self._abandoned.append(self._parts.pop(stream))
 
     def end(self) -> Iterator[Frame | Record]:
-        """Giant frames of which no end was recorded, with `whole` False."""
+        """The giant frames whose end was not recorded, with `whole` False."""
         for left in (*self._abandoned, *self._parts.values()):
             yield _frame(left.first, left, self._limit) or left.first
 
 
 def stream_of(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
-    """What the parts of one frame have in common."""
+    """The key that the parts of one frame share."""
     direction = values.get("dir")
     conn, exchange = _integer(values.get("conn")) or 0, _integer(values.get("exchange"))
     return (direction if direction in ("c2s", "s2c") else None), conn, exchange
 
 
 def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> Iterator[Frame | Record | Damage]:
-    """The items of a capture with its frames assembled, to the end."""
+    """All items of a capture, with its frames assembled."""
     assembler = FrameAssembler(limit)
     for item in items:
         found = assembler.feed(item)
@@ -444,12 +444,12 @@ def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> 
 
 
 def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
-    """The frame that a record holds; None where its members make no sense, so that it stays a record."""
+    """The frame that a record holds; None if its members are invalid, so that it stays a record."""
     values = record.members
     direction, text = values.get("dir"), values.get("raw")
     if type(text) is str and direction in ("c2s", "s2c") and _UNUSUAL.isdisjoint(values):
-        # Nearly all frames of stdio, in half the time.
-        line = text.encode()  # orjson reads no half of a surrogate pair, so this cannot fail
+        # Nearly all stdio frames, in half the time.
+        line = text.encode()  # orjson rejects lone surrogates, so this cannot fail
         verdict, body = judge_and_read(line, direction, "line", whole=True, limit=limit)
         seq, _, t_ns, _, _, _, skipped = record
         return tuple.__new__(
@@ -502,11 +502,11 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
 
 
 _UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})
-"""Members of a `frame` record that one of stdio seldom has."""
+"""Members that a `frame` record from stdio seldom has."""
 
 
 def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool, bool]:
-    """The bytes of a frame, whether its delimiter came, and whether these are all its bytes."""
+    """The bytes of a frame, whether its delimiter came, and whether the bytes are complete."""
     whole = values.get("whole") is not False
     if parts is not None:
         found = {"parts": len(parts.pieces), "size": parts.size}

@@ -1,9 +1,9 @@
-"""One record, one line: pure encoding and decoding as FORMAT.md says, with no file and no clock.
+"""Encodes and decodes records, one per line, as FORMAT.md specifies; uses no file and no clock.
 
 Encoding has two halves, because number and stamp are taken late, under a lock, and the rest should be ready by then:
-`members()` and `frame_members()` make the middle of a line, `seal()` puts number, stamp and checksum around it.
+`members()` and `frame_members()` make the middle of a line, `seal()` adds number, stamp and checksum around it.
 
-This module is on the path on which an MCP client waits for its server, so it loads next to nothing.
+An MCP client waits for its server while this module loads, so it imports next to nothing.
 `use_orjson()` makes string escaping fast once orjson has been loaded.
 """
 
@@ -26,12 +26,12 @@ except ImportError:
     from json.encoder import py_encode_basestring as encode_basestring
 
 quote: Final[Callable[[str], str]] = encode_basestring
-"""A text as a JSON string that is not ASCII only."""
+"""Encodes a text as a JSON string, without escaping non-ASCII characters."""
 
 MAX_LINE: Final = 8 << 20
-"""No line is longer, in bytes, its LF included."""
+"""The longest line, in bytes, its LF included."""
 MAX_RAW: Final = 1 << 20
-"""A frame of more bytes is written as parts. A control character takes six bytes in JSON.
+"""A frame of more bytes than this is written as parts. A control character takes six bytes in JSON.
 
 So 1 MiB always fits into a line.
 """
@@ -57,7 +57,7 @@ def use_orjson() -> None:
     """Write JSON with orjson from now on: strings in a third of the time, header lists in a tenth.
 
     Raises:
-        ImportError: orjson is not there; the slower way goes on working.
+        ImportError: orjson is not installed; the slower way still works.
     """
     global _encode, _escape
     from orjson import JSONEncodeError, dumps
@@ -65,44 +65,44 @@ def use_orjson() -> None:
     def encode(value: dict[str, object]) -> bytes:
         try:
             return dumps(value)
-        except JSONEncodeError:  # bytes, half a surrogate pair, or an integer above 64 bits
+        except JSONEncodeError:  # bytes, a lone surrogate, or an integer above 64 bits
             return _encode_slowly(value)
 
     _encode, _escape = encode, dumps
 
 
 class Record(NamedTuple):
-    """One line of a capture, whole and with the right checksum."""
+    """One line of a capture, whole and with a correct checksum."""
 
     seq: int
     """Its number in the capture."""
     rec: str
-    """Its type; readers skip the ones that they do not know."""
+    """Its type; readers skip unknown types."""
     t_ns: int
     """Nanoseconds since the capture opened."""
     members: dict[str, Any]
     """All members as parsed, `seq`, `rec` and `t_ns` among them."""
     offset: int = -1
-    """Where its line begins in the file of its segment, in bytes."""
+    """The offset of its line in the segment's file, in bytes."""
     line: bytes = b""
     """The line itself, without its LF."""
     skipped: int = 0
-    """How many numbers are missing right before it, as far as is known by then: a `gap` may yet account for them."""
+    """How many numbers are missing right before it, as known so far: a later `gap` may account for them."""
 
 
 def seal(seq: int, t_ns: int, rec: str, middle: bytes) -> bytes:
-    """The whole line: number and type in front, checksum behind, LF at the end."""
+    """The whole line: number and type first, then the middle, the checksum and LF."""
     body = b'{"seq":%d,"rec":"%b","t_ns":%d%b' % (seq, _NAMES.get(rec) or rec.encode(), t_ns, middle)
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
 
 def seal_all(first: int, t_ns: int, rec: str, middles: Sequence[bytes]) -> bytes:
-    """The lines of records of one type with one stamp, numbered from `first`."""
+    """The lines of records with the same type and stamp, numbered from `first`."""
     stamp = b',"rec":"%b","t_ns":%d' % (_NAMES.get(rec) or rec.encode(), t_ns)
     parts: list[bytes] = []
     for seq, middle in enumerate(middles, first):
         start = b'{"seq":%d%b' % (seq, stamp)
-        # The checksum goes on from part to part, so that the middles are copied once, by the join, and not three times.
+        # The checksum continues from part to part, so that the join copies the middles once, instead of three times.
         parts += start, middle, b',"crc":"%08x"}\n' % crc32(middle, crc32(start))
     return b"".join(parts)
 
@@ -110,11 +110,11 @@ def seal_all(first: int, t_ns: int, rec: str, middles: Sequence[bytes]) -> bytes
 def members(**fields: object) -> bytes:
     """The middle of a record of any type but `frame`: JSON members in the order given.
 
-    Those that are None are left out. Half a surrogate pair in a text becomes a `?`: parsers would refuse the line.
+    Members that are None are left out. A lone surrogate in a text becomes a `?`: parsers would reject the line.
     """
     present = {name: value for name, value in fields.items() if value is not None}
     text = _encode(present)
-    # An inner object may begin with `seq`, too (a variable of the environment, say), and must not look like a record.
+    # An inner object may begin with `seq`, too (an environment variable, say), and must not look like a record.
     return b"," + text[1:-1].replace(LINE_START, b'{ "seq":') if present else b""
 
 
@@ -126,9 +126,9 @@ _encode: Callable[[dict[str, object]], bytes] = _encode_slowly
 
 
 def _json(value: object) -> str:
-    """What `json.dumps` makes of it, which takes `json` and `re` to load.
+    """The same as `json.dumps`, without loading `json` and `re`.
 
-    Bytes that came from the system (arguments, paths) become text that is valid UTF-8 whatever they hold.
+    Bytes from the system (arguments, paths) become text that is always valid UTF-8.
     """
     if isinstance(value, str):
         return quote(value)
@@ -146,7 +146,7 @@ def _json(value: object) -> str:
 
 
 def payload(raw: bytes) -> bytes:
-    """The members that hold exact bytes: `size`, then `raw`, or `raw_b64` where they are not UTF-8."""
+    """The members that hold exact bytes: `size`, then `raw`, or `raw_b64` if they are not UTF-8."""
     try:
         return b',"size":%d,"raw":%b' % (len(raw), _escape(raw.decode()))
     except UnicodeDecodeError:
@@ -201,17 +201,17 @@ def frame_members(
 
     Args:
         direction: who sent it to whom.
-        raw: the bytes; ignored where `parts` says that they have been written already.
-        verdict: what the frame is.
+        raw: the bytes; ignored if `parts` says that they have been written already.
+        verdict: the verdict on the frame.
         delim: the delimiter as forwarded: LF, CR LF or nothing.
-        whole: False where the stream ended before the delimiter.
-        parts: (number of parts, bytes in all of them) of a giant frame.
+        whole: False if the stream ended before the delimiter.
+        parts: (number of parts, total bytes) of a giant frame.
         conn: number of the connection.
         exchange: number of the HTTP exchange.
         unit: what delimits the frame.
         event_id: the SSE event id in force.
         event: the type of an SSE event that is not `message`.
-        id_again: whether it names the id itself, which is that of the frame before.
+        id_again: whether the event itself names the id, which is that of the frame before.
         fault: the type of the exception that kept us from judging it; `verdict` is then `UNJUDGED`.
     """
     middle = _place(direction, conn, exchange, unit, event_id)
@@ -234,7 +234,7 @@ def frame_members(
 def faulty_members(
     direction: Direction, raw: bytes, error: Exception, *, delim: bytes = b"\n", whole: bool = True
 ) -> bytes:
-    """The middle of the `frame` record of a line that a fault of ours has left without a verdict; raises nothing."""
+    """The middle of the `frame` record for a line left without a verdict by an internal fault; never raises."""
     fault = type(error).__name__
     try:
         return frame_members(direction, raw, UNJUDGED, delim=delim, whole=whole, fault=fault)
@@ -255,7 +255,7 @@ def faulty_members(
 def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:
     """The same as `frame_members` for a whole line that ended in LF; nearly all frames of stdio are.
 
-    So it is made in one go.
+    So it is built in a single step.
     """
     kind, id_, method, code, problem, omitted = verdict
     if code is not None or problem is not None or omitted:
@@ -271,7 +271,7 @@ def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:
 
 
 def part_members(direction: Direction, number: int, raw: bytes, *, conn: int = 0, exchange: int | None = None) -> bytes:
-    """The middle of a `part` record: the `number`th piece of a giant frame, from 1."""
+    """The middle of a `part` record: the `number`th piece of a giant frame, counted from 1."""
     return _place(direction, conn, exchange, "line", None) + b',"part":%d' % number + payload(raw)
 
 
@@ -286,14 +286,14 @@ def stderr_members(raw: bytes, *, delim: bytes = b"\n", whole: bool = True, skip
 
 
 def decode(line: bytes, offset: int, loads: Callable[[bytes], Any]) -> Record | None:
-    """The record that `line` (without its LF) is; None where the checksum or a fixed member is wrong.
+    """The record in `line` (without its LF); None if the checksum or a fixed member is wrong.
 
     The checksum is compared as bytes before anything is parsed, so that a damaged line never reaches a parser.
     """
     end = len(line) - CRC_TAIL
     if (
         end < 0
-        or line[end:] != b'%b%08x"}' % (CRC_MARK, crc32(line[:end]))  # a view of it costs more than a copy
+        or line[end:] != b'%b%08x"}' % (CRC_MARK, crc32(line[:end]))  # a view costs more than a copy
         or not line.startswith(LINE_START)
     ):
         return None
@@ -308,7 +308,7 @@ def decode(line: bytes, offset: int, loads: Callable[[bytes], Any]) -> Record | 
 
 
 def raw_bytes(values: dict[str, Any]) -> bytes | None:
-    """The exact bytes that a record holds in `raw` or `raw_b64`; None where it holds none, or no valid ones."""
+    """The exact bytes that a record holds in `raw` or `raw_b64`; None if there are none or they are invalid."""
     raw, encoded = values.get("raw"), values.get("raw_b64")
     try:
         if isinstance(raw, str):

@@ -1,9 +1,9 @@
 """Completes a capture from the journal of a recorder that has died. Runs in the guard process.
 
 Promises: unless the disk keeps refusing, every record of the journal that is not in the file is appended, once and in
-order, even when an earlier recovery was interrupted at any point; a line torn by the kill is cut off first; numbers
-that were assigned but belong to no record get a `gap` at the end. Uses the standard library only, and may wait for the
-disk as long as it takes: its process has nothing else to do.
+order, even if an earlier recovery was interrupted at any point; a line torn by the kill is cut off first; numbers
+that were assigned but belong to no record get a `gap` at the end. It uses the standard library only, and may wait for
+the disk as long as it takes: its process has nothing else to do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 RETRY_S: Final = 1.0
 TRIES: Final = 10
-"""How many times a refused write is tried, one second apart, before the rest is given up."""
+"""How many times a refused write is tried, one second apart, before the rest is abandoned."""
 LINES_AT_ONCE: Final = 256
 _OPEN: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _RETRIED: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR)
@@ -40,11 +40,11 @@ class _Last(NamedTuple):
     seq: int = -1
     t_ns: int = 0
     end: int = 0
-    """Where its line ends, in bytes; what follows is torn."""
+    """Where its line ends, in bytes; anything after it is torn."""
 
 
 class Recovery:
-    """Knows the capture and its journal. Created by the recorder, used in the guard."""
+    """Recovers one capture from its journal. Created by the recorder, used in the guard."""
 
     def __init__(self, file: CaptureFile, journal: Journal, write: WriteCall = os.write) -> None:
         self.fd = file.fd
@@ -56,7 +56,7 @@ class Recovery:
 
     @property
     def is_needed(self) -> bool:
-        """Whether records wait in the journal."""
+        """Whether records are waiting in the journal."""
         return self._journal.next_seq > 0
 
     def follow(self, segment: int) -> None:
@@ -72,7 +72,7 @@ class Recovery:
         os.close(self.fd)
 
     def run(self) -> bool:
-        """Append what waits; False when the disk kept refusing it."""
+        """Append the waiting records; False if the disk kept refusing them."""
         while self._enter(self._segment + 1):
             pass
         last = self._last_record()
@@ -103,7 +103,7 @@ class Recovery:
         return self._append([*pending, *_gaps(holes, max(seq + 1, self._journal.next_seq), t_ns)])
 
     def _last_record(self) -> _Last:
-        """The last whole record of the capture; where this segment has none, only its number and stamp count."""
+        """The last whole record of the capture; if this segment has none, only its number and stamp are meaningful."""
         last = last_record(self.fd)
         segment = self._segment
         while last.seq < 0 and segment > 1:
@@ -129,7 +129,7 @@ class Recovery:
         return False
 
     def _begin_segment(self) -> bool:
-        """Create the next segment, or take the empty one that the recorder left; False where something else is there.
+        """Create the next segment, or take the empty one that the recorder left; False if something else is there.
 
         Then the records after the header go into the old segment, and a `gap` has the number of the header.
         """
@@ -151,7 +151,7 @@ class Recovery:
         return True
 
     def _append(self, pending: list[bytes]) -> bool:
-        """Append lines, and retry; False where the disk kept refusing, and then only whole lines stay in the file."""
+        """Append lines, with retries; False if the disk kept refusing, and then only whole lines stay in the file."""
         data = b"".join(pending)
         pending.clear()
         for attempt in range(TRIES):
@@ -172,7 +172,7 @@ class Recovery:
 
 
 def whole_lines(content: bytes) -> Iterator[bytes]:
-    """The lines whose checksum is right, LF included."""
+    """The lines with a correct checksum, LF included."""
     for body in content.split(b"\n"):
         line = body + b"\n"
         if _is_whole(line):
@@ -180,7 +180,7 @@ def whole_lines(content: bytes) -> Iterator[bytes]:
 
 
 def last_record(fd: int) -> _Last:
-    """The last whole record of a file; one with number -1 where it has none."""
+    """The last whole record of a file; its number is -1 if there is none."""
     size = os.fstat(fd).st_size
     tail = os.pread(fd, min(size, 2 * MAX_LINE), max(0, size - 2 * MAX_LINE))
     end = tail.rfind(b"\n") + 1
@@ -194,7 +194,7 @@ def last_record(fd: int) -> _Last:
 
 
 def _without(holes: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
-    """The holes, or what is left of them, that a `gap` over these numbers does not explain."""
+    """The holes, or parts of holes, that a `gap` over these numbers does not explain."""
     left: list[tuple[int, int]] = []
     for low, high in holes:
         left += [(low, min(high, first - 1)), (max(low, last + 1), high)]
@@ -217,14 +217,14 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _member(line: bytes, name: bytes) -> int:
-    """An integer member of the first ones of a whole line; -1 where it is none."""
+    """An integer among the first members of a whole line; -1 if it is not an integer."""
     at = line.find(name, 0, 128)
     digits = line[at + len(name) : at + len(name) + 20].partition(b",")[0].partition(b"}")[0]
     return int(digits) if at > 0 and digits.isdigit() else -1
 
 
 def _capture_id(fd: int) -> bytes:
-    """Which capture a file belongs to, by its header; empty where that is torn or another file."""
+    """The id of the capture that a file belongs to, by its header; empty if that is torn or is not one."""
     start = os.pread(fd, 4096, 0)
     at = start.find(b'"capture":"')
     return (

@@ -1,12 +1,12 @@
-"""What never lands in a capture in clear: command-line words and environment values that could be secrets.
+"""Redacts command-line words and environment values that could be secrets.
 
 A redacted value becomes `hmac:` + 16 hexadecimal digits, a BLAKE2b hash under a key of this user. Equal secrets stay
-equal across one user's captures and mean nothing without the key, which lies in the user's configuration directory
-(0600) and never in a capture.
+equal across one user's captures and mean nothing without the key, which is stored in the user's configuration
+directory (0600) and never in a capture.
 
-The rule for words is a short list of what is kept, everything else goes: argv[0], names of options, existing paths,
-the package that a known launcher runs, and of URLs what `captures.addresses` keeps. A bare word cannot be told from a
-password, so it is not kept.
+A short list of words is kept, everything else is redacted: argv[0], names of options, existing paths, the package that
+a known launcher runs, and the parts of URLs that `captures.addresses` keeps. A bare word could be a password, so it is
+not kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from captures.places import PathLike
 
 try:
-    # hashlib would load OpenSSL for a hash that CPython carries itself: 4 ms of every start.
+    # hashlib would load OpenSSL for a hash that CPython has built in: 4 ms of every start.
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
@@ -49,16 +49,16 @@ _LAUNCHERS: Final = {
     "docker": frozenset({"run", "-i", "--rm", "--init"}),
     "podman": frozenset({"run", "-i", "--rm", "--init"}),
 }
-"""Launcher → the words that may stand between it and the package without taking a value."""
+"""Launcher → the words without a value that may come between it and the package."""
 
 _EVERYBODYS: Final = frozenset({"server", "main", "index", "app", "__main__", "dist", "build", "src", "bin", "lib"})
-"""Names of files and folders that tell no server from another; the folder above does."""
+"""Names of files and directories that do not identify a server; the parent directory does."""
 
 _SCOPES: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _WORD: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _EXTENSIONS: Final = (".py", ".js", ".mjs", ".cjs", ".ts")
 
-# Regular expressions would say the same shorter, and cost every start 6 ms: nothing else here loads `re`.
+# Regular expressions would be shorter, but add 6 ms to every start: nothing else here loads `re`.
 
 
 def _is_long_option(word: str) -> bool:
@@ -94,11 +94,11 @@ def _is_package(word: str) -> bool:
 
 
 def load_key(directory: PathLike | None, warn: Callable[[str], None] = lambda _: None) -> bytes | None:
-    """This user's redaction key, created at the first use; None if it cannot be kept, or must not be used.
+    """This user's redaction key, created at first use; None if it cannot be stored, or must not be used.
 
-    The key appears under its name complete or not at all (written aside, then linked), so two first starts at once
-    agree on one key. `warn` is called if the key is damaged, cannot be read, or may be known to or chosen by others; it
-    is used only in the case that others know it.
+    The key appears under its name complete or not at all (written aside, then linked), so two simultaneous first
+    starts agree on one key. `warn` is called if the key is damaged, cannot be read, or may be known to or chosen by
+    other users; of these keys, only one that other users know is still used.
     """
     if directory is None:
         return None
@@ -116,16 +116,16 @@ def load_key(directory: PathLike | None, warn: Callable[[str], None] = lambda _:
 
 
 class _Unusable(Exception):
-    """Why a key is not used, as the end of a sentence about it."""
+    """The reason why a key is not used, as the end of a sentence about it."""
 
 
 def _read_key(path: str, warn: Callable[[str], None]) -> bytes | None:
     try:
-        # A link is followed: what counts is who owns its target.
+        # Links are followed: the owner of the target decides.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:  # such as for a key that root created in this user's home
+    except OSError as error:  # for example a key that root created in this user's home
         raise _Unusable(f"cannot be read ({error.strerror})") from error
     try:
         status = os.fstat(fd)
@@ -151,7 +151,7 @@ def _make_key(path: str, warn: Callable[[str], None]) -> bytes | None:
         with os.fdopen(fd, "wb") as file:
             file.write(os.urandom(KEY_BYTES))
             file.flush()
-            os.fsync(fd)  # half a key after a power cut would be none for ever
+            os.fsync(fd)  # half a key after a power cut would never become usable
         try:  # noqa: SIM105 - contextlib would have to be loaded
             os.link(aside, path)
         except FileExistsError:
@@ -165,20 +165,20 @@ def _make_key(path: str, warn: Callable[[str], None]) -> bytes | None:
 
 
 def _make_directory(path: str) -> None:
-    """Make a directory and what is missing above it, all private: `os.makedirs` leaves the upper ones to the umask."""
+    """Make a directory and its missing parents, all private: `os.makedirs` leaves the parents to the umask."""
     if not os.path.isdir(path):
         _make_directory(os.path.dirname(path))
         make_directory(path)
 
 
 class Redactor:
-    """Replaces what could be secret by keyed hashes; `key` None means a key for this start only.
+    """Replaces possible secrets with keyed hashes; `key` None means a key for this start only.
 
-    So that nothing can be compared.
+    Hashes under such a key cannot be compared with any others.
     """
 
     def __init__(self, key: bytes | None, keep_path: Iterable[str] = ()) -> None:
-        """`keep_path` names segments of paths of URLs that stay in clear."""
+        """`keep_path` names URL path segments that stay in clear."""
         self._keep_path = frozenset(os.fsencode(segment) for segment in keep_path)
         self.lasting = key is not None
         self._key = key or os.urandom(KEY_BYTES)
@@ -192,7 +192,7 @@ class Redactor:
         return {_text(name): self.hash(value) for name, value in variables.items()}
 
     def command(self, argv: Iterable[bytes]) -> list[str]:
-        """The words of a command line, those that may hold a secret replaced."""
+        """The words of a command line, with possible secrets replaced."""
         words = list(argv)
         package = package_index(words)
         launcher_words = package or 0
@@ -217,9 +217,9 @@ class Redactor:
 
 
 def package_index(argv: list[bytes]) -> int | None:
-    """Which word names the package, module, script or image that a known launcher runs.
+    """The index of the word that names the package, module, script or image that a known launcher runs.
 
-    None where that is not certain.
+    None if that is not certain.
     """
     launcher = os.path.basename(_text(argv[0])).removesuffix(".exe") if argv else ""
     if launcher.startswith("python") and not launcher[6:].strip("0123456789."):
@@ -234,7 +234,7 @@ def package_index(argv: list[bytes]) -> int | None:
 
 
 def server_name(argv: list[bytes]) -> str:
-    """A name for the server guessed from words that are no secrets: the package, the script, or the command itself."""
+    """A name for the server, guessed from words that are not secret: the package, the script, or the command itself."""
     index = package_index(argv)
     words = [word for word in _text(argv[index if index is not None else 0]).split("/") if word not in ("", ".")]
     while words:
@@ -246,7 +246,7 @@ def server_name(argv: list[bytes]) -> str:
 
 
 def _without_version(name: str) -> str:
-    """A name up to the first `@`, `:` or `=` behind its first character."""
+    """A name up to the first `@`, `:` or `=` after its first character."""
     ends = [at for mark in "@:=" if (at := name.find(mark, 1)) > 0]
     return name[: min(ends, default=len(name))]
 

@@ -1,7 +1,7 @@
-"""A clean copy of everything whole in a damaged capture.
+"""Copies everything whole in a damaged capture into a clean one.
 
-Whole records are copied line by line, unchanged, numbers and all. Each range of lost numbers is told by a `gap` with
-the reason `damage`, which takes the last of them; so a repaired copy accounts for every number, and says where the
+Whole records are copied line by line, unchanged, including their numbers. A `gap` with the reason `damage` reports each
+range of lost numbers and takes the last of them; so a repaired copy accounts for every number, and shows where the
 original did not.
 """
 
@@ -22,20 +22,20 @@ BATCH = 1 << 20
 
 @dataclass
 class Repair:
-    """What a repair did."""
+    """The result of a repair."""
 
     records: int = 0
     """Whole records copied."""
     gaps: int = 0
-    """Ranges of numbers that were lost."""
+    """Ranges of lost numbers."""
     dropped_bytes: int = 0
-    """Bytes that were no record."""
+    """Bytes that were not a record."""
     dropped_records: int = 0
-    """Records out of order: blocks that stood twice, or were foreign."""
+    """Records out of order: duplicate blocks, or blocks of another capture."""
 
 
 def repair(capture: Capture, output: Path) -> Repair:
-    """Copy what is whole to a new capture; where that fails, no half of one is left.
+    """Copy every whole record to a new capture; if that fails, no partial copy is left.
 
     Raises:
         CannotCreate: the copy cannot be created; nothing that exists is overwritten.
@@ -72,7 +72,7 @@ def _copied(capture: Capture, holes: deque[tuple[int, int]], done: Repair) -> It
             done.dropped_records += 1
             continue
         if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
-            # A file begins with a header, and the number of the lost one is free.
+            # A file begins with a header, and the number of the lost header is free.
             name = safe_name(capture.path.parent.name)
             yield seal(0, 0, "header", members(format=FORMAT_VERSION, name=name, substitute=True))
             done.gaps += 1

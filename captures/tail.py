@@ -1,7 +1,8 @@
-"""Tail: the items of a capture in steps, as far as they are there: for threads that must never wait.
+"""Tail: reads the items of a capture so far, step by step, for threads that must never wait.
 
-The same items as `Capture` gives, by the same rules for segments and versions; a capture that is still being recorded
-goes on with the next step. Nothing here waits or keeps a thread: who steps decides how often, and how much at a time.
+It yields the same items as `Capture`, by the same rules for segments and versions; a capture that is still being
+recorded continues with the next step. Nothing here waits or holds a thread: the caller decides how often to step, and
+how much to read at a time.
 """
 
 import os
@@ -18,13 +19,13 @@ from captures.record import MAX_LINE, Record
 from captures.versions import FORMAT_VERSION
 
 STEP: Final = 256 << 10
-"""Bytes of one step: some 500 frames, a few milliseconds."""
+"""Bytes per step: some 500 frames, a few milliseconds."""
 OPEN_AT_ONCE: Final = 64
-"""Segments that are kept open, so that they can be read when the ring of their recorder has deleted them."""
+"""How many segments are kept open, so that they can be read after the recorder's ring has deleted them."""
 
 
 class Tail:
-    """Reads one capture from its beginning to its present end, and on."""
+    """Reads one capture from its beginning to its present end, and continues as it grows."""
 
     def __init__(self, path: Path | str) -> None:
         """Look at the first header.
@@ -36,13 +37,13 @@ class Tail:
         self.path = capture.path
         self.header = capture.header
         self.segments: list[Path] = []
-        """The files so far. Items belong to the last of them."""
+        """The files so far. New items belong to the last of them."""
         self.read_bytes = 0
-        """How far it has come, over all segments."""
+        """How many bytes have been read, over all segments."""
         self.is_at_end = False
-        """Whether there was no more when it looked last."""
+        """Whether the last step reached the present end."""
         self.has_ended = False
-        """Whether no more will come: no recorder holds the capture, and all was read."""
+        """Whether no more items will come: no recorder holds the capture, and everything has been read."""
         self._versions: list[int] = []
         self._files: OrderedDict[int, BinaryIO] = OrderedDict()
         self._begin(capture.segments[0])
@@ -57,7 +58,7 @@ class Tail:
         self.is_at_end = False
 
     def step(self, size: int = STEP) -> list[Record | Damage]:
-        """The next items, all of one segment: those that so many bytes complete, none where no more have come."""
+        """The items that the next `size` bytes complete, all of one segment; none if no more have arrived."""
         if self.has_ended:
             return []
         chunk = self._read(len(self.segments) - 1, size, self._at)
@@ -67,13 +68,13 @@ class Tail:
             self.read_bytes += len(chunk)
             return self._fitting(self._cutter.feed(chunk))
         if not self._is_over:
-            # Look before reading: what a recorder wrote before it let go is then read for certain.
+            # Check before reading: everything that the recorder wrote before letting go is then certain to be read.
             self._is_over = not is_live(self.segments[-1])
             return self.step(size) if self._is_over else []
         return self._fitting(self._cutter.end(), is_last=True)
 
     def line(self, segment: int, offset: int) -> bytes:
-        """The bytes from a place to the next LF, a longest line at most; none where its file is gone."""
+        """The bytes from an offset to the next LF, at most the longest line; none if the file is gone."""
         pieces: list[bytes] = []
         size, step = 0, 4 << 10
         while size <= MAX_LINE and (chunk := self._read(segment, step, offset + size)):
@@ -81,12 +82,12 @@ class Tail:
             pieces.append(chunk if end < 0 else chunk[:end])
             if end >= 0:
                 break
-            # Most lines are short, and a long one should not take a thousand reads.
+            # Most lines are short, but a long one should not take a thousand reads.
             size, step = size + len(chunk), 1 << 20
         return b"".join(pieces)
 
     def version(self, segment: int) -> int:
-        """The version of the format in which a segment is written."""
+        """The format version of a segment."""
         return self._versions[segment] or FORMAT_VERSION
 
     def close(self) -> None:
@@ -104,7 +105,7 @@ class Tail:
         self.close()
 
     def _fitting(self, items: list[Record | Damage], *, is_last: bool = False) -> list[Record | Damage]:
-        """The items as this format has them. Of a segment that is not one of this capture: where it begins not to be.
+        """The items lifted to this format; if a segment does not belong to this capture, the damage that says so.
 
         Args:
             items: the next ones of the segment.
@@ -127,7 +128,7 @@ class Tail:
         return items
 
     def _next(self) -> None:
-        """Go on with the segment after this one, or with the one that the ring has left of those."""
+        """Continue with the next segment, or with the first later one that the ring has not deleted."""
         reached = segment_number(self.segments[-1])
         later = next((path for path in segments(self.path) if segment_number(path) > reached), None)
         if later is None:

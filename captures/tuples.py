@@ -1,7 +1,7 @@
-"""`NamedTuple` for modules on the path on which an MCP client waits for its server.
+"""`NamedTuple` without `typing`, for modules that load while an MCP client waits for its server.
 
-`typing` takes 6 ms of every start, with the `re` and `enum` that it loads, and all that this path needs of it while it
-runs is this one class. So these modules name types in annotations only, which nobody evaluates, and take it from here.
+`typing` takes 6 ms of every start, with the `re` and `enum` that it loads, and these modules need only this class from
+it at run time. So they use types in annotations only, which are never evaluated, and import this class from here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ else:
     from collections import namedtuple
 
     class _FromAnnotations(type):
-        """Makes of a class with annotations what `typing.NamedTuple` would make of it."""
+        """Turns a class with annotations into what `typing.NamedTuple` would make of it."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, object]) -> type:
             if not bases:
@@ -25,4 +25,4 @@ else:
             return made
 
     class NamedTuple(metaclass=_FromAnnotations):
-        """The base of the classes to make."""
+        """The base class for named tuples."""

@@ -1,21 +1,22 @@
 """Numbers, stamps and writes records, for several threads at once.
 
-The contract, healthy: when `add` returns, the records are in the kernel, so nothing short of a power cut loses them.
-Number, stamp and place in the queue are taken together under one short lock, which is never held over a write;
-whoever then holds the write lock writes all that is queued, in order. So file order is number order, and a thread
+While the disk is healthy: when `add` returns, the records are in the kernel, so nothing short of a power cut loses
+them. Number, stamp and place in the queue are taken together under one short lock, which is never held over a write;
+the thread that then holds the write lock writes the whole queue, in order. So file order is number order, and a thread
 waits for one write at most.
 
-The contract, in trouble: after `degrade` (a write hangs) or a refused write, `add` only queues and returns at once;
+While it is in trouble: after `degrade` (a write hangs) or a refused write, `add` only queues and returns at once;
 by then the records are in the journal, if there is one, so a kill does not lose them either. A drainer thread, started
 beforehand because a machine in trouble may refuse new ones, waits for the stuck write, retries a refused one once a
 second, and hands the file back when the queue is empty and a write was quick, or writes were quick for a second if
-there was trouble just before. The queue is bounded; what does not fit is counted, and a `gap` record says so.
+there was trouble just before. The queue is bounded; records that do not fit are counted, and a `gap` record reports
+them.
 
-A record with a number is always in the file or in the `Backlog`, which changes under the order lock: `degrade` copies
-all of it into the journal before any chunk may be taken from a waiting thread.
+A numbered record is always in the file or in the `Backlog`, which changes under the order lock: `degrade` copies
+all of the backlog into the journal before any chunk may be taken from a waiting thread.
 
-Policies for a refused write: `pass` as told, `stop` (every later `add` raises), `block` (the `add` waits until the
-disk takes it).
+Policies for a refused write: `pass` as described, `stop` (every later `add` raises), `block` (the `add` waits until the
+disk accepts it).
 """
 
 from __future__ import annotations
@@ -47,21 +48,21 @@ else:
 QUEUE_BYTES: Final = 32 << 20
 SLOW_NS: Final = 5_000_000
 SLOW_SYNC_NS: Final = 500_000_000
-"""The same where each write is synced, which takes a healthy disk milliseconds."""
+"""The same if each write is synced, which takes a healthy disk milliseconds."""
 HEALTHY_NS: Final = 1_000_000_000
-"""How long writes must be quick before a disk that was in trouble lately is trusted again."""
+"""How long writes must be quick before a disk that was recently in trouble is trusted again."""
 RETRY_S: Final = 1.0
 TELL_NS: Final = 10_000_000_000
 CLOSE_S: Final = 2.0
 LAST_PAUSES_S: Final = (0.0, 0.0, 0.1, 0.3)
-"""Before each try to write the last records; together far below the time that the end may take."""
+"""Delays before each attempt to write the last records; in total far below the time allowed for the end."""
 
 
 class Waiter(Protocol):
-    """Somebody who waits for the disk, and whom others watch."""
+    """A thread that waits for the disk and is watched by others."""
 
     waiting_since_ns: int
-    """Since when, on the monotonic clock; 0 while not."""
+    """When the wait began, on the monotonic clock; 0 while not waiting."""
 
 
 class RecordingStopped(Exception):
@@ -69,7 +70,7 @@ class RecordingStopped(Exception):
 
 
 class Writer:
-    """Appends records to a capture, as the module says."""
+    """Appends records to a capture; see the module docstring."""
 
     def __init__(
         self,
@@ -87,12 +88,12 @@ class Writer:
 
         Args:
             file: a capture just created.
-            header: the middle of the header record, given the number of the segment.
-            tell: says one line to the user.
+            header: returns the middle of the header record for a segment number.
+            tell: shows one line to the user.
             policy: what to do when a write is refused.
-            fsync: when to bring the records to the disk itself.
-            queue_bytes: how much may wait while the disk does not answer.
-            journal: memory that outlives this process, for what waits; None where no process would look into it.
+            fsync: when to sync the records to the disk.
+            queue_bytes: how many bytes may wait while the disk does not answer.
+            journal: memory that outlives this process, for waiting records; None if no other process would read it.
             on_segment: called with the number of each new segment.
 
         Raises:
@@ -132,9 +133,9 @@ class Writer:
         self._policy, self._tell = policy, tell
 
     def start(self) -> None:
-        """Start the drainer and the keeper; apart from creation.
+        """Start the drainer and the keeper.
 
-        Because a process must fork before it starts threads.
+        Separate from creation, because a process must fork before it starts threads.
         """
         threading.Thread(target=self._run_drainer, name="drainer", daemon=True).start()
         threading.Thread(target=self._keeper.run, name="keeper", daemon=True).start()
@@ -152,10 +153,10 @@ class Writer:
     def add_quickly(
         self, rec: str, middles: Sequence[bytes], direction: str, sizes: Iterable[int], waiter: Waiter
     ) -> int | None:
-        """The same for records of one type while nobody else writes and nothing waits; else None, and nothing done.
+        """The same for records of one type if no other thread writes and nothing waits; else do nothing, return None.
 
-        This is the way of nearly every frame: no queue, and no object a record. The `waiter` is told when the records
-        have their place and the wait for the disk begins; the `sizes` are looked at only where a write is refused.
+        Nearly every frame goes this way: no queue, and no object per record. The `waiter` is notified when the records
+        have their place and the wait for the disk begins; the `sizes` are used only if a write is refused.
         """
         if not self._write_lock.acquire(blocking=False):
             return None
@@ -197,7 +198,7 @@ class Writer:
 
         Args:
             entries: the records.
-            at_ns: when what they tell of happened, on the clock of the capture; None for now. Stamps never go back.
+            at_ns: when the recorded event happened, on the capture's clock; None for now. Stamps never go back.
 
         Raises:
             RecordingStopped: by the policy `stop`.
@@ -206,7 +207,7 @@ class Writer:
             return self._enqueue(entries, at_ns) if self._queue_only else self._number(entries, at_ns)
 
     def write(self) -> None:
-        """Return when all that has its place by now is in the kernel, or at once where writing is in trouble.
+        """Return when all records placed so far are in the kernel, or at once if writing is in trouble.
 
         Raises:
             RecordingStopped: by the policy `stop`.
@@ -218,7 +219,7 @@ class Writer:
         self._keeper.wake()
 
     def post(self, *entries: Entry) -> None:
-        """Number and stamp records and have the drainer write them: for threads that may wait for no disk at all."""
+        """Number and stamp records and let the drainer write them: for threads that must never wait for a disk."""
         with self._order:
             try:
                 if self._queue_only:
@@ -230,9 +231,9 @@ class Writer:
         self._work.set()
 
     def degrade(self) -> None:
-        """From now on only queue: a write hangs. Healing is the drainer's.
+        """Only queue from now on, because a write hangs. The drainer restores normal writing.
 
-        When this returns, all that waits is in the journal.
+        When this returns, all waiting records are in the journal.
         """
         with self._order:
             if not self._queue_only:
@@ -241,7 +242,7 @@ class Writer:
 
     def _begin_queueing(self) -> None:
         self._queue_only = True
-        # Where a machine is only busy, one quick write shows it. An alarm that comes back at once needs more patience.
+        # If the machine is only busy, one quick write shows it. An alarm that recurs at once needs more patience.
         is_again = time.monotonic_ns() - self._healed_ns < HEALTHY_NS
         self._patience_ns = HEALTHY_NS if is_again else 0
         self._backlog.save_all(self._seq)
@@ -266,7 +267,7 @@ class Writer:
         if not self._backlog.has_room(entries):
             if len(entries) == 1:
                 return self._lose(entries)
-            # Small records find room where a large one beside them does not.
+            # Small records may fit even if a large one beside them does not.
             return min([self._enqueue([entry], at_ns) for entry in entries])
         self._end_gap()
         self._backlog.hold(entries)
@@ -286,17 +287,17 @@ class Writer:
         return first
 
     def write_off(self, loss: Loss) -> None:
-        """Count what never got a number."""
+        """Count a loss of records that never got a number."""
         self.lost.absorb(loss)
         self.post(loss.entry())
 
     def _write_off(self, lines: Sequence[Line]) -> None:
-        """A fault of ours keeps these from being written: count them."""
+        """Count records that an internal fault keeps from being written."""
         with self._order:
             self._backlog.direct, self._backlog.taken = None, ()
             for line in lines:
                 self._count_lost(line, "fault")
-            # At once, while its range is unbroken; whoever writes next writes it.
+            # At once, while its range is unbroken; the next thread that writes will write it.
             self._end_gap()
 
     def _count_lost(self, line: Line, reason: str) -> None:
@@ -310,7 +311,7 @@ class Writer:
         return "slow" if refused is None else errno.errorcode.get(refused.errno or 0, "EIO")
 
     def _write_queue(self, *, last: bool = False) -> None:
-        """Write what is queued, in slices; the write lock is held. A refusal is dealt with by the policy."""
+        """Write the queue, in slices; the write lock is held. The policy decides what follows a refused write."""
         if self._over and not last:
             return
         with self._order:
@@ -328,7 +329,7 @@ class Writer:
             self._inflight = 0
             self._backlog.taken = ()
             if held:
-                # Not before: what is being written takes memory, too. What was refused has been counted anew.
+                # Not before: lines being written take memory, too. Refused lines have been counted again.
                 with self._order:
                     self._backlog.held_bytes -= held
         if self._file.size >= self._file.look_at and not last and not self._backlog.carry:
@@ -357,7 +358,7 @@ class Writer:
             self._file.renew_reserve()
 
     def _trouble(self, error: AppendError, rest: list[Line]) -> None:
-        """A write was refused: keep what it did not take, and go on as the policy says."""
+        """Handle a refused write: keep the lines that were not written, and continue as the policy says."""
         self._refused = error
         with self._order:
             self._backlog.put_back(rest)
@@ -374,7 +375,7 @@ class Writer:
             raise RecordingStopped
 
     def _make_way(self) -> None:
-        """The ring has reached its size, the segment has, or both."""
+        """Make room after the ring, the segment or both have reached their size."""
         self._file.trim()
         if self._file.size >= self._file.look_at:
             try:
@@ -383,10 +384,10 @@ class Writer:
                 self._backlog.taken = ()
 
     def _rotate(self) -> None:
-        """End the segment and begin the next one, or let the old one go on."""
+        """End the segment and begin the next one, or continue the old one."""
         with self._order:
             if self._backlog.queue or self._gap is not None:
-                # Somebody has numbers and waits for the write lock; they must stand in front of ours. The next one.
+                # Another thread has numbers and waits for the write lock; its records must precede ours. Rotate later.
                 # Nor may our numbers lie within a gap that may yet grow.
                 return
             numbers = (self._seq, self._seq + 1)
@@ -410,7 +411,7 @@ class Writer:
         self._on_segment(self._file.segment)
 
     def _stay(self, ending: Line, seq: int, error: OSError) -> None:
-        """The old segment goes on; a gap with the number of the next one's header tells that its `close` is lost."""
+        """Continue the old segment; a gap with the number of the next header reports that its `close` is lost."""
         self._file.look_at = self._file.size + self._file.segment_bytes // 16
         self._tell_seldom(f"cannot begin the next segment of {self._file.path}: {error.strerror}; the old one goes on")
         loss, reason = Loss(), errno.errorcode.get(error.errno or 0, "EIO")
@@ -446,11 +447,11 @@ class Writer:
             self._write_queue()
         except RecordingStopped:
             return
-        except Exception as error:  # noqa: BLE001 - a fault costs the records at hand; without a drainer all would be lost
+        except Exception as error:  # noqa: BLE001 - a fault costs these records; no drainer, all of them
             self._tell_seldom(f"a fault of mcpproxy lost records ({type(error).__name__}); traffic goes on")
 
     def _healed(self, quick_ns: int, patience_ns: int) -> bool:
-        """Hand the file back to the pumps when all is written and writes were quick long enough; else wait for work."""
+        """Hand the file back to the pumps if all is written and writes were quick long enough; else wait for work."""
         with self._order:
             if not self._backlog.waits:
                 if quick_ns >= patience_ns and self._gap is None:
@@ -479,11 +480,11 @@ class Writer:
             self._tell(message)
 
     def close(self, closing: Callable[[], Entry], *, wait_s: float = CLOSE_S) -> bool:
-        """Write what waits and the last record, then let go of the file; True where all of it is in the file.
+        """Write the waiting records and the last one, then release the file; True if all of them are in the file.
 
         Args:
             closing: makes the `close` record; called last, when the losses are known.
-            wait_s: how long a disk that does not answer may hold up the end, in seconds.
+            wait_s: how long an unresponsive disk may delay the end, in seconds.
         """
         self.degrade()
         self._closing.set()
@@ -501,7 +502,7 @@ class Writer:
         return True
 
     def _finish(self, closing: Callable[[], Entry]) -> None:
-        """Write what waits and the last record, sync, and let go of the file; in a thread, for all of it may hang."""
+        """Write the waiting records and the last one, sync, and release the file; in a thread, as all this may hang."""
         with self._write_lock:
             self._drain_once()
             if self._backlog.carry:
@@ -526,7 +527,7 @@ class Writer:
                 self._file.close()
 
     def _make_room(self) -> None:
-        """The disk is full to the end: what waits is lost, and the reserve makes room to say so."""
+        """Drop the waiting records on a disk that stays full; the reserve makes room for the record of their loss."""
         self._file.release_reserve()
         with self._order:
             for line in (*self._backlog.carry, *self._backlog.queue):
@@ -542,7 +543,7 @@ class Writer:
         with self._order:
             waiting = self._inflight + len(self._backlog.carry) + len(self._backlog.queue)
             waiting = max(waiting + self.lost.records, self._seq - 1 - self._written)
-        # Those in the journal are written by the guard as soon as the disk lets it.
+        # The guard writes the records in the journal as soon as the disk allows.
         still = "are not yet" if self._backlog.outlives_us else "are not"
         self._tell(
             f"the disk does not answer: {waiting} records of this session {still} in the capture {self._file.path}"
@@ -551,5 +552,5 @@ class Writer:
 
     @property
     def durable_seq(self) -> int | None:
-        """Where syncing has failed: the last number that is known to be on the disk."""
+        """If syncing has failed, the last number that is known to be on the disk."""
         return self._keeper.durable_seq
