@@ -1,6 +1,6 @@
-"""What the frames of a capture mean: messages, exchanges, sessions.
+"""Analysis of captures: turns frames into messages, exchanges, sessions and findings.
 
-Imports `captures` and nothing of `mcpproxy`; never raises on what it reads; loads nothing until a name is asked for.
+Imports `captures` but nothing from `mcpproxy`; never raises because of its input; loads no module until a name is used.
 """
 
 from importlib import import_module
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from analysis.conversation.session import Peer, Seen, Session
     from analysis.rules.finding import Finding, Level
 
-    # Not in __all__, where `from analysis import *` would take the builtin's place.
-    from analysis.store.open import open as open  # noqa: A004 - `analysis.open(…)` is how it is called
+    # Not in __all__: there, `from analysis import *` would replace the builtin.
+    from analysis.store.open import open as open  # noqa: A004 - callers write `analysis.open(…)`
 
 __all__ = [
     "MISSING",
@@ -59,7 +59,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module that holds `name` when it is first used."""
+    """Load the module that holds `name` on first use."""
     for module, names in _HOME.items():
         if name in names:
             return getattr(import_module(module), name)

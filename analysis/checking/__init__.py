@@ -1,1 +1,1 @@
-"""Running the rules over a capture: which rules, what they cost, and what their findings add up to."""
+"""Runs the rules over a capture: selects them, measures their cost, and counts and ranks their findings."""

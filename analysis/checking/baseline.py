@@ -1,9 +1,9 @@
-"""Baseline: findings that were looked at and accepted, so that only new ones count.
+"""Baselines: findings that have been reviewed and accepted, so that only new ones count.
 
-A file of JSON lines, as `mcpproxy check --update-baseline` writes and `--format json` prints them. A finding is known
-again by its fingerprint: the rule, the method of the message, the place in it and the words, without what differs from
-session to session (ids, times, counts, guesses). Records, sessions and captures are no part of it, so a baseline of
-yesterday's capture serves today's.
+A baseline is a file of JSON lines, as `mcpproxy check --update-baseline` writes and `--format json` prints them. A
+finding is recognised by its fingerprint: the rule, the method of the message, the place in it and the text, without the
+parts that differ between sessions (ids, times, counts, guesses). Records, sessions and captures are not part of it, so
+a baseline from yesterday's capture works for today's.
 """
 
 import json
@@ -16,9 +16,9 @@ from analysis.rules.catalogue import today
 from analysis.rules.finding import GUESS
 
 MOST: Final = 1_000_000
-"""Fingerprints that one baseline holds."""
+"""The most fingerprints in one baseline."""
 
-# Numbers that stand alone: neither a part of a name, a date or a version, nor negative, as the codes of errors are.
+# Standalone numbers: not part of a name, a date or a version, and not negative as error codes are.
 _NUMBER: Final = re.compile(r"(?<![\w.,-])\d++(?:[.,]\d++)*+(?![\w-])", re.ASCII)
 _UUID: Final = re.compile(
     r"(?<![0-9A-Za-z])[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![0-9A-Za-z])", re.ASCII
@@ -26,17 +26,17 @@ _UUID: Final = re.compile(
 
 
 class BaselineError(ValueError):
-    """A line that is no finding; the text says which, and what was expected."""
+    """A line is not a finding; the text says which line, and what was expected."""
 
 
 def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
-    """What a finding has in common with the same one of another session.
+    """The part of a finding that is the same in every session.
 
     Args:
         rule: its id.
-        method: of the message; of an answer, that of its request; empty where there is none.
+        method: of the message; for a response, that of its request; empty if there is none.
         pointer: the place in the message.
-        message: the words of the finding.
+        message: the text of the finding.
     """
     words = _NUMBER.sub("N", _UUID.sub("N", message.partition(GUESS)[0]))
     text = f"{rule}\0{method}\0{pointer}\0{words}"
@@ -44,10 +44,10 @@ def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
 
 
 class Baseline:
-    """Findings that were accepted."""
+    """Accepted findings."""
 
     def __init__(self, accepted: Iterable[str] = ()) -> None:
-        """`accepted`: their fingerprints."""
+        """Create a baseline from the fingerprints of the accepted findings."""
         self._accepted = frozenset(accepted)
 
     def __contains__(self, fingerprint: str) -> bool:
@@ -55,15 +55,15 @@ class Baseline:
         return fingerprint in self._accepted
 
     def __len__(self) -> int:
-        """How many different ones there are."""
+        """The number of different fingerprints."""
         return len(self._accepted)
 
 
 def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
-    """The findings in the lines of a file, by their fingerprints; blank lines are passed over.
+    """The findings in the lines of a file, by their fingerprints; blank lines are skipped.
 
     Raises:
-        BaselineError: one is no finding.
+        BaselineError: a line is not a finding.
     """
     found: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(lines, 1):
@@ -77,7 +77,7 @@ def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
 
 def _entry(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
     try:
-        # Not by orjson: a peer's half of a surrogate pair may stand in a finding, and must not spoil the others.
+        # Not by orjson: a finding may contain a lone surrogate from a peer, which must not spoil the others.
         row = json.loads(line)
     except (ValueError, RecursionError):
         raise BaselineError(f"line {number}: expected JSON, as `check --format json` prints it") from None

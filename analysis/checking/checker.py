@@ -1,13 +1,13 @@
-"""Checker: the items of a capture become findings, by the rules that hold where each was said.
+"""Checker: turns the items of a capture into findings, by the rules that apply to each message.
 
-Sans-IO and streaming: `feed`, `advance` and `finish` give back what has become certain. Decisions depend on the bytes
-and stamps of the capture alone. Which rules are asked about a message is looked up by its kind, method, revision, era
-and transport; the answer is remembered, so a rule that does not hold costs nothing.
+Sans-IO and streaming: `feed`, `advance` and `finish` return the findings that have become certain. Decisions depend
+only on the bytes and stamps of the capture. The rules for a message are looked up by its kind, method, revision, era
+and transport; the result is cached, so a rule that does not apply costs nothing.
 
-One cause, one finding: bytes that are no JSON reach the rules of framing alone, what cannot be classified those of the
-envelope, and a rule that `replaces` another takes its findings about the same message away.
+One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
+the envelope rules, and a rule that `replaces` another removes its findings about the same message.
 
-It never raises. A rule that does is switched off, and `faults` names it: a bug of ours must not hide what others find.
+It never raises. A rule that raises is disabled, and `faults` names it: a bug in one rule must not hide other findings.
 """
 
 import heapq
@@ -39,8 +39,8 @@ Hook = Callable[..., Iterable[Finding]]
 Calls = tuple[tuple[Rule, Hook], ...]
 
 PLANS: Final = 10_000
-"""Kinds of messages for which it is remembered whom to ask."""
-# Members of an enumeration are slow to look up.
+"""The most kinds of messages whose plan is cached."""
+# Enumeration members are slow to look up.
 _COMPLETE: Final = Outcome.RESULT
 _ERROR: Final = Outcome.ERROR
 _OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
@@ -78,20 +78,20 @@ class Checker:
         shown: Callable[[Seen], None] | None = None,
         costs: Costs | None = None,
     ) -> None:
-        """A checker at the beginning of a capture.
+        """Create a checker for the beginning of a capture.
 
         Args:
             picked: the rules to run; None for all.
-            shown: is given each message before the rules are asked about it.
-            costs: takes down what each rule costs; None where nobody asks.
+            shown: called with each message before the rules run on it.
+            costs: records the cost of each rule; None to skip that.
         """
         self._shown, self._costs = shown, costs
         self.fold = Fold()
-        """What is known of the capture."""
+        """The state of the capture."""
         self.faults: dict[str, str] = {}
-        """Rules that raised, which is a bug of theirs, by id: what they raised."""
+        """Exceptions by the id of the rule that raised them, which is a bug of the rule."""
         self.counts: Counter[tuple[str, int, str]] = Counter()
-        """How often rules that tell of the first time only were broken, by rule, session and side."""
+        """How often rules that report only the first time were broken, by rule, session and side."""
         self._rules = [rule() for rule in (rules().values() if picked is None else picked)]
         for rule in self._rules:
             rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
@@ -105,7 +105,7 @@ class Checker:
     # ---- inputs
 
     def feed(self, item: object) -> list[Finding]:
-        """The next item of a capture: a Frame, a Record, or damage."""
+        """Take the next item of a capture: a Frame, a Record, or damage."""
         if self._timers and isinstance(item, (Frame, Record)):
             if item.skipped:
                 self.fold.lose(item.skipped)  # before anything is missed
@@ -125,7 +125,7 @@ class Checker:
         return found
 
     def advance(self, t_ns: int) -> list[Finding]:
-        """Time has passed in the capture: what was put off until then is decided."""
+        """Advance the time in the capture: decide what was deferred until then."""
         found: list[Finding] = []
         while self._timers and self._timers[0][0] <= t_ns:
             _, _, rule, ask = heapq.heappop(self._timers)
@@ -133,10 +133,10 @@ class Checker:
         return self._settled(found)
 
     def finish(self, reason: Literal["closed", "killed", "open"] = "closed") -> list[Finding]:
-        """The capture is over.
+        """End the capture.
 
         Args:
-            reason: whether it has an end, has none, or is still being written.
+            reason: whether the capture was closed, has no end, or is still being written.
         """
         found: list[Finding] = []
         rest = self.fold.rest()
@@ -185,7 +185,7 @@ class Checker:
         return found
 
     def _look_closer(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
-        """Ask those who want something to be there, or to be new."""
+        """Call the hooks that wait for something to be present, or to be new."""
         body = seen.body.get(plan.part)
         if plan.members and type(body) is dict and (said := plan.members.intersection(body)):
             self._run(plan.calls_for(said), seen, found)
@@ -212,7 +212,7 @@ class Checker:
             plan.heard.add(envelope)
 
     def _look_at_list(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
-        """Ask those who go by the list alone, if it is new or there was something to say of it."""
+        """Call the hooks that depend on the list alone, if it is new or there were findings about it."""
         said, before = words_of(seen, "result"), len(found)
         if said is not None and said in plan.heard:
             return
@@ -264,7 +264,7 @@ class Checker:
         return found
 
     def _said_hooks(self, session: Session) -> "Calls":
-        """Who is asked about exchanges of a session in which something was said."""
+        """The hooks for exchanges of a session that carried messages."""
         key = ("http", session.observed_start, session.is_http)
         calls = self._exchange_plans.get(key)
         if calls is None:
@@ -272,7 +272,7 @@ class Checker:
         return calls
 
     def _exchange_hooks(self, hook: str, http: HttpExchange, session: Session | None) -> "Calls":
-        """Who is asked about exchanges like this one."""
+        """The hooks for exchanges like this one."""
         started = session is not None and session.observed_start
         media = http.media if http.media in _MEDIA else ""
         method = http.method if http.method in _HTTP_METHODS else ""
@@ -291,24 +291,24 @@ class Checker:
 
     def _run(self, calls: "Calls", what: object, found: list[Finding]) -> None:
         for rule, call in calls:
-            # `_ask`, written out: nearly all that a check does is to ask rules that have nothing to say.
+            # `_ask`, inlined: nearly all the work of a check is calling rules that report nothing.
             try:
                 said = call(what)
                 if said:
                     for one in said:
-                        found.append(one)  # noqa: PERF402 - what came before an exception stays
-            except Exception as error:  # noqa: BLE001 - what a rule gets wrong must not hide what the others find
+                        found.append(one)  # noqa: PERF402 - keeps findings before an exception
+            except Exception as error:  # noqa: BLE001 - a faulty rule must not hide what the others find
                 self._switch_off(rule, error)
 
     def _plan(self, kind: str, where: Seen, method: str) -> "_Plan":
-        """Who is asked about messages like this one."""
+        """The plan for messages like this one."""
         session = where.session
         known = method if method in METHODS else ""
         started, transport = session.observed_start, session.transport
         key = (kind, where.message.sender, where.revision, where.era, where.state, started, transport, known)
         plan = self._plans.get(key)
         if plan is None:
-            if len(self._plans) > PLANS:  # of peers that invent revisions
+            if len(self._plans) > PLANS:  # from peers that invent revisions
                 self._plans.clear()
             odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
             problems = self._calls("problems", where, method) if kind in _SHAPED else ()
@@ -342,7 +342,7 @@ class Checker:
     def _hooks(self, hook: str, started: bool, is_http: bool) -> list[tuple[Rule, Hook]]:
         asked = self._with_hook.get(hook)
         if asked is None:
-            # Most rules have one hook or two; looking at all of them for each kind of message takes half of a check.
+            # Most rules have one or two hooks; examining all of them for each kind of message takes half of a check.
             name = f"on_{hook}"
             own = getattr(Rule, name)
             asked = self._with_hook[hook] = [rule for rule in self._rules if getattr(type(rule), name) is not own]
@@ -388,7 +388,7 @@ class Checker:
     # ---- one cause, one finding
 
     def _settled(self, found: list[Finding]) -> list[Finding]:
-        """What is left when findings that others replace are taken away, and repeated ones are only counted."""
+        """The findings without those that others replace, and with repeated ones only counted."""
         if not found:
             return found
         if len(found) > 1:
@@ -407,41 +407,41 @@ class Checker:
 
 
 class _Plan:
-    """Whom to ask about a kind of message."""
+    """The hooks for a kind of message."""
 
     def __init__(self, *, odd: Calls, meta: Calls, problems: Calls, is_list: bool) -> None:
         self.odd = odd
-        """Where something about it is odd."""
+        """Called if something about the message is odd."""
         self.meta = meta
-        """Where its `_meta` is not as it usually is."""
+        """Called if its `_meta` is unusual."""
         self.problems = problems
-        """Where its body does not fit its shape."""
+        """Called if its body does not fit its shape."""
         self.usual: Calls = ()
-        """Always."""
+        """Called always."""
         self.members: frozenset[str] = frozenset()
-        """Members for which somebody waits."""
+        """Members that a hook waits for."""
         self.worded: dict[bytes, Calls] = {}
-        """Where a word stands in its bytes."""
+        """Called if a word occurs in its bytes."""
         self.by_envelope: Calls = ()
-        """Where its envelope is new."""
+        """Called if its envelope is new."""
         self.by_result: Calls = ()
-        """Where it is a list, and another one than before."""
+        """Called if it is a list that differs from the previous one."""
         self.part = "params"
-        """The member that holds what the messages say."""
+        """The member that holds the body of the messages."""
         self.proves: Callable[[Any], bool] | None = None
-        """Whether a body surely fits its shape; None where nobody can tell quickly."""
+        """Whether a body certainly fits its shape; None if there is no quick test."""
         self.proves_rest: Callable[[Any], bool] | None = None
-        """The same, where its envelope is known to do."""
+        """The same, if its envelope is known to fit."""
         self.is_list = is_list
         self.looks_closer = False
-        """Whether there is anybody to ask but those who are asked always."""
+        """Whether there are hooks other than those called always."""
         self.heard = Heard()
-        """Envelopes, or lists, of which there was nothing to say."""
+        """Envelopes, or lists, without findings."""
         self._waiting: list[tuple[frozenset[str], tuple[Rule, Hook]]] = []
         self._calls: dict[frozenset[str], Calls] = {}
 
     def add(self, call: tuple[Rule, Hook], hook: str, method: str, like: Seen, *, is_shaped: bool) -> None:
-        """Ask one more; what it waits for can be in requests, notifications and results alone."""
+        """Add a hook; only requests, notifications and results can contain what it waits for."""
         rule = call[0]
         goes_by = rule.goes_by(hook, method, like) if is_shaped else None
         if goes_by == "result" and self.is_list:
@@ -457,7 +457,7 @@ class _Plan:
             self.usual += (call,)
 
     def calls_for(self, said: frozenset[str]) -> Calls:
-        """Those who wait for one of some members, which are of `members`."""
+        """The hooks that wait for any of these members, which are from `members`."""
         calls = self._calls.get(said)
         if calls is None:
             if len(self._calls) > PLANS:
@@ -468,7 +468,7 @@ class _Plan:
 
 
 def _kind_of(seen: Seen) -> tuple[str, str]:
-    """The kind of a message as `_HOOKS` has it, and the method by which it is judged."""
+    """The kind of a message as in `_HOOKS`, and the method by which it is judged."""
     message = seen.message
     if isinstance(message, Request):
         return "request", message.method
@@ -489,12 +489,12 @@ def _kind_of(seen: Seen) -> tuple[str, str]:
 
 
 def is_odd(seen: Seen) -> bool:
-    """Whether something beside the meaning of a message is odd; of nearly all it is not.
+    """Whether something apart from a message's meaning is odd; nearly always it is not.
 
-    Envelope, id or line are not as they should be, an id is used again or has changed its type, nothing is answered, a
-    request comes without an id, an object may name a member twice, or it is very large; it is one of a batch, spans
-    lines, or is an error or the answer to what was cancelled; or its request is of the modern era and does not say all
-    that every one must.
+    The envelope, id or line is not as it should be, an id is reused or has changed its type, a response fits no
+    request, a request has no id, an object may have a duplicate member, or the message is very large; it is part of a
+    batch, spans lines, or is an error or the response to a cancelled request; or its request is of the modern era and
+    lacks something that every such request must have.
     """
     message = seen.message
     frame = message.frames[0]
@@ -516,7 +516,7 @@ def is_odd(seen: Seen) -> bool:
 
 
 def _is_usual(message: Message) -> bool:
-    """What is known already of a frame with a `body`."""
+    """Whether it is a frame with a `body`, which is known to be usual."""
     return (
         not isinstance(message, Invalid)
         and message.index is None

@@ -1,7 +1,7 @@
-"""Impact: what a broken rule breaks for the people who use client and server, as data.
+"""Impact: what a violation breaks for the users of client and server, as data.
 
-It ranks findings of different rules, so that a connection that is lost comes before a hint that nobody has given. A
-level says how clearly something is forbidden, and no more than that; within one impact it decides.
+It ranks findings of different rules, so that a lost connection comes before a missing hint. A level only says how
+clearly something is forbidden; it orders findings of the same impact.
 """
 
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ from analysis.rules.finding import Level
 
 
 class Impact(IntEnum):
-    """What is broken; impacts compare."""
+    """What breaks; impacts can be compared."""
 
     HINT = 1
-    """Nothing at once: somebody is told less than would help."""
+    """Nothing immediate: a peer or user gets less information than would help."""
     COST = 2
-    """Somebody waits, or pays, for nothing."""
+    """A peer or user waits, or pays, for nothing."""
     WRONG = 3
-    """Something that is not so is shown, believed or done."""
+    """Something false is shown, believed or acted on."""
     MESSAGE = 4
     """A message or an answer is lost, or refused."""
     SECURITY = 5
-    """Somebody gets to see, or to do, what is not theirs."""
+    """Someone gains access to data or actions that are not theirs."""
     CONNECTION = 6
-    """Client and server do not come together, or come apart."""
+    """Client and server cannot connect, or lose their connection."""
 
     def __str__(self) -> str:
         """In lower case, as JSON writes it."""
@@ -34,11 +34,11 @@ class Impact(IntEnum):
 
 
 def impact(rule: str, level: Level) -> Impact:
-    """What a finding breaks, by the id of its rule and its level; of a rule that there is not, as little as can be."""
+    """The impact of a finding, by the id of its rule and its level; the lowest for an unknown rule."""
     own = _by_rule().get(rule)
     if own is not None:
         return own
-    # What a rule may break as an error is legal where it is a note: others have to live with it.
+    # What would break as an error is legal as a note: peers have to cope with it.
     return Impact.HINT if level == Level.NOTE else _by_group().get(rule.partition("/")[0], Impact.HINT)
 
 
@@ -66,9 +66,9 @@ _GROUPS: Final[dict[Impact, str]] = {
     Impact.COST: "cancel subscribe logging shutdown",
     Impact.HINT: "meta cache deprecated",
 }
-"""What errors and warnings of a group break, unless their rule stands below. Notes break nothing by themselves."""
+"""The impact of a group's errors and warnings, unless their rule is listed below. Notes alone break nothing."""
 
-# A group, then the names of its rules of which this holds at any level, and not what the group says.
+# A group, then those of its rules that have this impact at any level, instead of the group's.
 _RULES: Final[dict[Impact, str]] = {
     Impact.CONNECTION: """
 framing lsp-header stdin-not-json stdout-not-json too-deep

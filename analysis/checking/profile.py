@@ -1,6 +1,6 @@
-"""Costs: how often each rule was asked, and how long it took to answer.
+"""Costs: how often each rule was called, and how long it took.
 
-To measure takes longer than most rules do, so it is done only where somebody wants to know (`check --profile`).
+Measuring takes longer than most rules do, so it is done only on request (`check --profile`).
 """
 
 from collections.abc import Callable, Iterable
@@ -10,26 +10,26 @@ from analysis.rules.finding import Finding
 
 
 class Cost:
-    """What one rule has cost."""
+    """The cost of one rule."""
 
     __slots__ = ("asked", "ns")
 
     def __init__(self) -> None:
         self.asked = 0
-        """How often it was asked."""
+        """How often it was called."""
         self.ns = 0
-        """How long its answers took, the measuring left out as far as that is known."""
+        """How long its calls took, excluding the measuring itself as far as that is known."""
 
 
 class Costs:
-    """What rules have cost, by their ids."""
+    """The costs of rules, by their ids."""
 
     def __init__(self) -> None:
         self.rules: dict[str, Cost] = {}
         self._own_ns = min(_measured(()) for _ in range(1000))
 
     def timed(self, rule: str, hook: Callable[..., Iterable[Finding]]) -> Callable[..., Iterable[Finding]]:
-        """The same hook, which notes how long it takes until all that it says is said."""
+        """The same hook, timed until it has returned all its findings."""
         cost = self.rules.setdefault(rule, Cost())
 
         def ask(*what: object) -> Iterable[Finding]:

@@ -1,7 +1,7 @@
-"""Tally: how many findings a capture has, for a list that has no time to check: kept beside its summary.
+"""Tally: how many findings a capture has, cached beside its summary for lists that have no time to check.
 
-Like a summary it says nothing that the capture does not say, and may be lost, damaged or old at any time. It is true as
-long as the capture's files and all the modules that judge them are the same: with another rule it is counted anew.
+Like a summary, it is derived from the capture alone, and may be lost, damaged or out of date at any time. It is valid
+as long as the capture's files and all the modules that judge them are the same: a changed rule means counting again.
 """
 
 import json
@@ -29,18 +29,18 @@ class Tally(NamedTuple):
 
     @property
     def wrong(self) -> int:
-        """Without the notes, which tell of what is legal."""
+        """The findings without notes, which report what is legal."""
         return self.warnings + self.errors
 
     def plus(self, level: Level, count: int = 1) -> "Tally":
-        """With so many more."""
+        """The tally with `count` more findings."""
         counts = list(self)
         counts[level - 1] += count
         return Tally(*counts)
 
 
 def cached(path: Path) -> Tally | None:
-    """What was kept of a capture, where it is still true."""
+    """The cached tally of a capture, if it is still valid."""
     file, key = summary.file_of(path, _SUFFIX), key_of(path)
     if file is None or key is None:
         return None
@@ -55,20 +55,20 @@ def cached(path: Path) -> Tally | None:
 
 
 def keep(path: Path, key: str, tally: Tally) -> bool:
-    """Keep a tally, where that can be and the capture is still what `key` says; whether it is kept now."""
+    """Cache a tally, if possible and the capture still matches `key`; whether it is cached now."""
     file = summary.file_of(path, _SUFFIX)
     return file is not None and key_of(path) == key and summary.put(file, {"key": key, "tally": tally})
 
 
 def key_of(path: Path) -> str | None:
-    """All that a tally depends on; None where the files cannot be looked at, or are being written."""
+    """Everything that a tally depends on; None if the files cannot be examined, or are being written."""
     key = summary.key_of(path)
     return None if key is None else f"{version()}\n{key}"
 
 
 @cache
 def version() -> str:
-    """A hash of the rules, and of the shapes that they compare with."""
+    """A hash of the rules, and of the shapes that they check against."""
     digest = blake2b(digest_size=16)
     analysis = Path(__file__).parents[1]
     for folder in ("checking", "json_schema", "rules", "shapes"):

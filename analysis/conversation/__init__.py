@@ -1,1 +1,1 @@
-"""What a capture means: messages, requests and their answers, sessions, and what links them."""
+"""The meaning of a capture: messages, requests with their responses, sessions, and the links between them."""

@@ -1,11 +1,11 @@
-"""Which request an answer can mean: by its id alone on stdio, by exchange and session over HTTP.
+"""Finds the requests that a response can answer: by id alone on stdio, by exchange and session over HTTP.
 
-Over HTTP many clients share a capture, and all of them count from 1. An answer that comes in the exchange of its
-request means that one. Others cross exchanges by right: a client answers a server's request by a POST of its own, the
-legacy transport answers everything on one stream, and a resumed stream brings what an earlier one lost. Those are
-looked for among the exchanges of the same session: the one with the same `Mcp-Session-Id`, or, on the legacy transport,
-with the same announced address. A wrong link is worse than none: where neither tells, an answer of the server means
-nothing outside its exchange, and one of the client only a request of that id that is open.
+Over HTTP many clients share a capture, and all of them count from 1. A response in the exchange of its request answers
+that request. Others legitimately cross exchanges: a client answers a server's request by a separate POST, the legacy
+transport answers everything on one stream, and a resumed stream brings what an earlier one lost. Those are looked for
+among the exchanges of the same session: the one with the same `Mcp-Session-Id`, or, on the legacy transport, with the
+same announced address. A wrong link is worse than none: if neither is known, a server's response matches nothing
+outside its exchange, and a client's response only an open request of that id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ from analysis.conversation.message import Id, Side
 from captures.frame import Frame
 
 KEPT: Final = 50_000
-"""Exchanges, and ids of a session, that are remembered; the oldest are forgotten first."""
+"""The most exchanges, and ids of a session, that are kept; the oldest are forgotten first."""
 _SESSION: Final = "mcp-session-id"
 
 
 class Key(NamedTuple):
-    """A request as its answer finds it."""
+    """The key by which a response finds its request."""
 
     exchange: int | None
     """The exchange that carried it; None on stdio."""
@@ -29,7 +29,7 @@ class Key(NamedTuple):
 
 
 class Addressing:
-    """Learns from exchanges and requests what answers can mean."""
+    """Learns from exchanges and requests which requests a response can answer."""
 
     def __init__(self) -> None:
         self._sessions: Limited[int, str] = Limited(KEPT)
@@ -37,7 +37,7 @@ class Addressing:
         self._of_client: Limited[int, list[Key]] = Limited(KEPT)
 
     def note(self, members: dict[str, Any]) -> None:
-        """An `exchange` record: perhaps it tells of which session it is."""
+        """Take an `exchange` record, which may name its session."""
         number = members.get("exchange")
         if type(number) is not int:
             return
@@ -48,7 +48,7 @@ class Addressing:
             self._sessions.keep(number, session)
 
     def request(self, side: Side, frame: Frame, id_: Id) -> Key:
-        """The key of a request that a frame holds."""
+        """The key of a request in a frame."""
         number = frame.exchange
         if number is not None:
             name = side, self._sessions.get(number, ""), id_
@@ -67,28 +67,28 @@ class Addressing:
         return tuple.__new__(Key, (number, id_))  # half the time of the named tuple's own
 
     def asked_in(self, exchange: int | None) -> Sequence[Key]:
-        """The keys of the client's requests that an exchange carried; many in a batch, so it is no copy."""
+        """The keys of the client's requests that an exchange carried; not a copy, as a batch may have many."""
         return () if exchange is None else self._of_client.get(exchange, ())
 
     def is_of_session(self, exchange: int) -> bool:
-        """Whether an exchange belongs to a session, so that its answers may still come on another stream."""
+        """Whether an exchange belongs to a session, so that its responses may still come on another stream."""
         return exchange in self._sessions
 
     def answer(self, side: Side, frame: Frame, id_: Id) -> Iterator[Key]:
-        """The keys of the requests of `side` that an answer to `id_` in a frame can mean, the likeliest first."""
+        """The keys of the requests of `side` that a response to `id_` in a frame can answer, the likeliest first."""
         number = frame.exchange
         yield Key(number, id_)
         if number is None:
             return
         session = self._sessions.get(number, "")
         if session or side == "server":
-            # What was asked before its session had a name stands under none: the first answer brings the name.
+            # Requests sent before their session had a name are stored without one: the first response brings the name.
             for other in (*self._asked.get((side, session, id_), ()),):
                 yield Key(other, id_)
 
 
 def _session(part: object) -> str | None:
-    """The hash of the session id in the header list of a request or response."""
+    """The hash of the session id in a list of request or response headers."""
     headers = part.get("headers") if isinstance(part, dict) else None
     for pair in headers if isinstance(headers, list) else ():
         if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and pair[0].lower() == _SESSION:

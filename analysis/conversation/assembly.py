@@ -1,9 +1,9 @@
-"""Lines → messages, where the two are not the same: a message over several lines, several messages on one.
+"""Assembles messages that do not match lines: a message over several lines, or several messages on one line.
 
-The recorder judges each line by itself. Peers that print their JSON over lines, or forget the line feed, break a rule
-of the transport and are understood all the same. A line that is no JSON by itself and could be the beginning of some is
-held back with those that follow until the brackets close, and then read as a whole; where that leads to nothing, its
-lines are what they were. Work is linear in the bytes, and what is held is bounded.
+The recorder judges each line by itself. Peers that print their JSON over several lines, or forget the line feed, break
+a rule of the transport and are understood all the same. A line that is not JSON by itself but could be the beginning
+of some is held back with the lines after it until the brackets close, and then read as a whole; if that fails, each
+line is judged by itself again. Work is linear in the bytes, and the held lines are bounded.
 """
 
 import json
@@ -17,9 +17,9 @@ from captures.frame import Frame
 from captures.limits import READER_LIMIT, TOO_DEEP
 
 MOST_LINES: Final = 10_000
-"""Lines that one message may span."""
+"""The most lines that one message may span."""
 MOST_ON_A_LINE: Final = 10_000
-"""Messages that one line may hold."""
+"""The most messages that one line may hold."""
 
 _NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json", "framing/blank-line"})
 _SEVERAL: Final = "framing/several-messages-on-a-line"
@@ -28,13 +28,13 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 
 
 class Assembly:
-    """Both directions of one stdio connection; what comes over HTTP passes as it is."""
+    """Assembles both directions of one stdio connection; frames from HTTP pass unchanged."""
 
     def __init__(self) -> None:
         self._held = {"c2s": _Unfinished(), "s2c": _Unfinished()}
 
     def feed(self, frame: Frame) -> Iterable[Message]:
-        """The messages that a frame completes; none where it may be a part of one."""
+        """The messages that a frame completes; none if it may be part of one."""
         held = self._held[frame.dir]
         if frame.unit != "line" or (frame.body is not None and not held.frames and not held.is_spoilt):
             return messages(frame)
@@ -63,19 +63,19 @@ class Assembly:
         yield from _split(frame) if frame.verdict.problem == _SEVERAL else messages(frame)
 
     def lose(self) -> None:
-        """Lines are lost: what is held may lack some, and those that come may be the rest of a message."""
+        """Note lost lines: held messages may lack some, and the next lines may be the rest of a message."""
         for held in self._held.values():
             held.is_spoilt = True
 
     def end(self, direction: str | None = None) -> Iterator[Message]:
-        """What was held back, in one direction or in both, as the stream is over."""
+        """The lines held back in one direction or both, at the end of the stream."""
         for name, held in self._held.items():
             if direction in (None, name):
                 yield from held.release()
 
 
 class _Unfinished:
-    """Lines that together may be a message."""
+    """Lines that may form one message."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -85,7 +85,7 @@ class _Unfinished:
         self._size = 0
 
     def after_loss(self, frame: Frame) -> Iterator[Message]:
-        """A line after others that are lost: until one is a message by itself, nobody can tell what they are."""
+        """Take a line after lost ones: until a line is a message by itself, the lines cannot be judged."""
         self.is_spoilt = frame.verdict.problem in _NOT_JSON
         for held in self.frames:
             yield Invalid((held,), None, sender(held), "unjudged")
@@ -101,7 +101,7 @@ class _Unfinished:
         self.frames, self._depth, self._size = [], 0, 0
 
     def take(self, frame: Frame) -> bool:
-        """Add a line; False, and nothing done, where it cannot belong to a message that spans lines."""
+        """Add a line; return False, without adding it, if it cannot belong to a message that spans lines."""
         raw = frame.raw
         if not self.frames and not raw.lstrip().startswith((b"{", b"[")):
             return False
@@ -119,15 +119,15 @@ class _Unfinished:
             if depth < 0 or depth > TOO_DEEP:
                 return False
             if depth == 0 and raw[token.end() :].strip():
-                return False  # something stands behind the end
+                return False  # something follows the end
         if not self.frames and depth == 0:
-            return False  # its brackets close, and yet it is no JSON
+            return False  # its brackets close, and yet it is not JSON
         self.frames.append(frame)
         self._depth, self._size = depth, self._size + len(raw)
         return True
 
     def joined(self) -> Iterator[Message]:
-        """All lines as one message; as what they are where they make none."""
+        """All lines as one message, or each by itself if they do not form one."""
         frames = tuple(self.frames)
         raw = b"\n".join(frame.raw for frame in frames)
         try:
@@ -144,7 +144,7 @@ class _Unfinished:
             yield replace(message_of(frames[0], index, item), frames=frames)
 
     def release(self) -> Iterator[Message]:
-        """The lines as what each of them is by itself."""
+        """The lines, each judged by itself."""
         frames = self.frames
         self.clear()
         for frame in frames:
@@ -152,7 +152,7 @@ class _Unfinished:
 
 
 def _split(frame: Frame) -> Iterator[Message]:
-    """The messages of a line that holds several, their index the place on it."""
+    """The messages of a line that holds several; their index is the position on the line."""
     try:
         text = frame.raw.decode("utf-8-sig")
         found: list[object] = []

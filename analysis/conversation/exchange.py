@@ -1,11 +1,11 @@
-"""Exchange: a request with what became of it, and the tables that pair the two.
+"""Exchanges: requests with their outcomes, and the tables that pair requests with responses.
 
-One table per requesting side, as ids belong to who chose them. An id is free again once it has been answered; two
-requests in flight under one id are answered in the order in which they were sent. An answer that fits nothing pairs
-with nothing: a wrong link is worse than none.
+There is one table per requesting side, as ids belong to the side that chose them. An id is free again once it has been
+answered; two requests in flight under one id are answered in the order in which they were sent. A response that fits no
+request pairs with nothing: a wrong link is worse than none.
 
-Memory is bounded whatever crosses: by the number of open requests, by the bytes of their frames, and by the number of
-ids remembered as answered. What had to be forgotten is counted.
+Memory is bounded whatever the traffic: by the number of open requests, by the bytes of their frames, and by the number
+of ids remembered as answered. Everything forgotten is counted.
 """
 
 import re
@@ -26,62 +26,62 @@ if TYPE_CHECKING:
     from analysis.conversation.session import Session
 
 OPEN_LIMIT: Final = 50_000
-"""Requests of one side that wait for an answer; the oldest are forgotten first."""
+"""The most requests of one side that wait for a response; the oldest are forgotten first."""
 OPEN_HTTP_LIMIT: Final = 15_000
-"""The same of those over HTTP, each of which may have an exchange and a session of its own."""
+"""The same over HTTP, where each request may have its own exchange and session."""
 OPEN_BYTES: Final = 16 << 20
-"""Bytes in the frames of these, at most; a single one may be larger."""
+"""The most bytes in the frames of these; a single one may be larger."""
 CROWD: Final = 1_000
 CROWD_BYTES: Final = 1 << 20
-"""From so many open requests of one side on, or so many bytes in their frames, the older ones are packed."""
+"""With more open requests of one side, or more bytes in their frames, the older requests are packed."""
 WHOLE: Final = 100
 WHOLE_BYTES: Final = 1 << 20
-"""The last ones, which are not."""
+"""How many of the last ones are not packed."""
 ABANDONED_NS: Final = 5_000_000_000
-"""A request that waited so long when its sender cancelled it was abandoned, whatever the reason that was given."""
+"""A request that had waited this long when its sender cancelled it was abandoned, whatever reason was given."""
 REASON: Final = 1000
-"""Characters of such a reason that are kept."""
+"""The most characters of such a reason that are kept."""
 GIVEN_UP_LIMIT: Final = 10_000
-"""Requests whose answer may be lost and whose id was used again, that are remembered."""
+"""The most requests kept whose response may be lost and whose id was reused."""
 ANSWERED_LIMIT: Final = 100_000
-"""Ids of one side that are remembered as answered."""
+"""The most ids of one side that are remembered as answered."""
 
 
 class Outcome(StrEnum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     RESULT = "result"
-    """A result, complete."""
+    """A complete result."""
     TOOL_ERROR = "tool_error"
-    """A result of a tool that says `isError`."""
+    """A tool result with `isError`."""
     ERROR = "error"
     """A JSON-RPC error."""
     INPUT_REQUIRED = "input_required"
-    """An interim result (2026-07-28): the client is to ask again with more."""
+    """An interim result (2026-07-28): the client is to retry with more input."""
     TASK = "task"
-    """A task was started; the result comes by other requests."""
+    """A task was started; its result comes through other requests."""
     CANCELLED = "cancelled"
-    """Cancelled, and not answered since."""
+    """Cancelled, and not answered afterwards."""
     FAILED = "failed"
-    """The HTTP exchange failed before an answer could come."""
+    """The HTTP exchange failed before a response could come."""
     UNANSWERED = "unanswered"
-    """No answer, as far as we have seen."""
+    """No response seen."""
 
 
 class IdState(StrEnum):
-    """What a table knows about an id."""
+    """The state of an id in a table."""
 
     NEVER_SEEN = "never_seen"
-    """No request had it, or the table has forgotten (see `RequestTable.forgotten`)."""
+    """No request had it, or the table has forgotten it (see `RequestTable.forgotten`)."""
     OPEN = "open"
-    """A request waits for its answer."""
+    """A request waits for its response."""
     CANCELLED = "cancelled"
     """The same, and a cancellation has named it."""
     ANSWERED = "answered"
-    """It has been answered and not been used again."""
+    """It has been answered and not reused."""
 
 
-# Members of an enumeration take ten times as long to look up as these, and each message asks for some.
+# Enumeration members take ten times as long to look up as these, and each message needs some.
 _RESULT: Final = Outcome.RESULT
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR
 _ERROR: Final = Outcome.ERROR
@@ -94,64 +94,64 @@ _ID_OPEN: Final = IdState.OPEN
 _ID_CANCELLED: Final = IdState.CANCELLED
 _ID_ANSWERED: Final = IdState.ANSWERED
 ENDLESS: Final = frozenset({"subscriptions/listen"})
-"""Methods of requests that have no answer while all is well, and end by a cancellation."""
+"""Methods of requests that normally get no response, and end by a cancellation."""
 _TIMED_OUT: Final = re.compile(r"tim(?:e|ed)[\s_-]?out|deadline|-32001", re.IGNORECASE)
 
 
 class ProbableAnswer(NamedTuple):
-    """An answer that fits no request: what is kept of it where one was probably meant."""
+    """A response that fits no request, kept with the request that it was probably meant for."""
 
     seq: int
     """Number of its frame."""
     id: str | None
-    """Its id as JSON writes it, cut; None where it has none, or null. Foreign text."""
+    """Its id as JSON, truncated; None if it has none, or null. Untrusted text."""
 
     @property
     def text(self) -> str:
-        """What it means for the request, in a clause."""
+        """What it means for the request, as a clause."""
         return f"probably answered by frame {self.seq} {'without an id' if self.id is None else f'with id {self.id}'}"
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """A request and its end, as far as it is known."""
+    """A request and its outcome, as far as known."""
 
     request: Request
     response: Response | None
-    """None where none came."""
+    """None if none came."""
     outcome: Outcome
     started_ns: int
-    """When the request was handed on: its stamp, plus the time that it then waited to be taken."""
+    """When the request was handed on: its stamp, plus the time that the receiver then took to accept it."""
     ended_ns: int | None
     """Stamp of the response."""
     cancelled_ns: int | None = None
-    """Stamp of the first cancellation; an answer may still have come after it."""
+    """Stamp of the first cancellation; a response may still have come after it."""
     cancelled_seq: int | None = None
-    """Number of its frame; of the record that ends its HTTP exchange, where closing that was the cancellation."""
+    """Number of its frame; if closing the HTTP exchange was the cancellation, of the record that ends that exchange."""
     session: "Session | None" = None
-    """The conversation in which it was asked."""
+    """The session in which it was sent."""
     revision: str | None = None
     """The revision of MCP that was in force for it."""
     era: Era | None = None
     """The era in which it was spoken."""
     round: "Round | None" = None
-    """Which round of which chain it is; None where it is a call of its own."""
+    """Its round of a chain; None if it is a separate call."""
     cancel_reason: str | None = None
-    """What that cancellation gave as its reason. Foreign text."""
+    """The reason given in that cancellation. Untrusted text."""
     probable_answer: ProbableAnswer | None = None
-    """Of a request without an answer: the first one that fits no request, and was probably meant for this."""
+    """For an unanswered request: the first response that fits no request and was probably meant for this one."""
 
     @property
     def duration_ns(self) -> int | None:
-        """How long the answer took; None without one."""
+        """How long the response took; None without one."""
         return None if self.ended_ns is None else max(0, self.ended_ns - self.started_ns)
 
     @property
     def abandoned_ns(self) -> int | None:
-        """How long it had waited when its sender gave it up; None where that did not happen.
+        """How long it had waited when its sender abandoned it; None if that did not happen.
 
-        That is a cancellation whose reason says that a limit of time is over, or one after five seconds: both official
-        SDKs cancel a call that times out. An answer may still have come after it.
+        This means a cancellation whose reason names a timeout, or one after five seconds: both official SDKs cancel a
+        call that times out. A response may still have come after it.
         """
         if self.cancelled_ns is None or self.request.method in ENDLESS:
             return None
@@ -161,7 +161,7 @@ class Exchange:
 
     @property
     def late_ns(self) -> int | None:
-        """How long after its cancellation it was answered all the same; None where it was not."""
+        """How long after its cancellation it was answered all the same; None if it was not."""
         if self.cancelled_ns is None or self.ended_ns is None:
             return None
         return max(0, self.ended_ns - self.cancelled_ns)
@@ -169,7 +169,7 @@ class Exchange:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A request without an answer so far."""
+    """A request without a response so far."""
 
     request: Request
     revision: str | None
@@ -179,20 +179,20 @@ class Waiting:
     http: "HttpExchange | None" = None
     """What carried it; None on stdio."""
     session: "Session | None" = None
-    """The conversation in which it was sent."""
+    """The session in which it was sent."""
     cancelled_ns: int | None = None
     cancelled_seq: int | None = None
     cancel_reason: str | None = None
     probable_answer: ProbableAnswer | None = None
-    """The first answer that fits no request, and was probably meant for this one."""
+    """The first response that fits no request and was probably meant for this one."""
 
     @property
     def state(self) -> IdState:
-        """What is known of its id."""
+        """The state of its id."""
         return _ID_OPEN if self.cancelled_ns is None else _ID_CANCELLED
 
     def closed(self, response: Response | None, waited_ns: int) -> Exchange:
-        """The exchange that it is, now that `response` has come, or with None that no answer is awaited any more.
+        """The exchange that results once `response` has come, or, with None, once no response is awaited any more.
 
         Args:
             response: the answer.
@@ -220,7 +220,7 @@ class Waiting:
 
 
 def outcome_of(response: Response, request: Request | None) -> Outcome:
-    """What an answer means for its request, or by itself where that is not known."""
+    """The outcome that a response means for its request, or by itself if that is unknown."""
     if response.is_error:
         return _ERROR
     result: Any = response.result
@@ -231,7 +231,7 @@ def outcome_of(response: Response, request: Request | None) -> Outcome:
     type_ = result.get("resultType")
     if type_ == "input_required":
         return _INPUT_REQUIRED
-    # 2025-11-25 answers with `task` where the request asked for one; later revisions name the type.
+    # 2025-11-25 answers with `task` if the request asked for one; later revisions name the type.
     params = request.params if request is not None else None
     is_stub = isinstance(params, dict) and "task" in params and isinstance(result.get("task"), dict)
     return _TASK if type_ == "task" or is_stub else _RESULT
@@ -241,35 +241,35 @@ class RequestTable:
     """The requests of one side, by id."""
 
     def __init__(self, limit: int = OPEN_LIMIT, bytes_limit: int = OPEN_BYTES) -> None:
-        """An empty table.
+        """Create an empty table.
 
         Args:
-            limit: open requests at most.
-            bytes_limit: bytes in their frames at most.
+            limit: the most open requests.
+            bytes_limit: the most bytes in their frames.
         """
         self.evicted = 0
-        """Open requests that had to be forgotten: their answers pair with nothing."""
+        """Open requests that had to be forgotten: their responses pair with nothing."""
         self._limit, self._bytes_limit = limit, bytes_limit
         self._losses = 0
         self._open: OrderedDict[Key, Waiting] = OrderedDict()
-        # Those under the same key that were sent after it: rarely used, so other keys have no such queue.
+        # Later requests under the same key: rarely needed, so other keys have no such queue.
         self._later: dict[Key, deque[Waiting]] = {}
-        # How many under a key are cancelled: always the first, as answers and cancellations both go in order.
+        # How many under a key are cancelled: always the first ones, as responses and cancellations both go in order.
         self._cancelled: dict[Key, int] = {}
         self._answered: Limited[Key, tuple[int, int]] = Limited(ANSWERED_LIMIT)
-        # Keys of requests that may have been answered by what is lost.
+        # Keys of requests whose responses may be among lost records.
         self._doubtful: set[Key] = set()
-        # Those of them whose id was used again: no answer can mean them any more.
+        # Those of them whose id was reused: no response can match them any more.
         self._given_up: deque[Waiting] = deque(maxlen=GIVEN_UP_LIMIT)
-        # Those of which the values are kept, while there are many; the last was sent last.
+        # Requests whose values are kept, while there are many; in the order in which they were sent.
         self._whole: deque[Request] = deque()
         self._whole_bytes = 0
-        # Of frames that hold several requests, by number: how many of these are open. They share the frame's bytes.
+        # For frames with several requests, by number: how many are open. They share the frame's bytes.
         self._frames: dict[int, int] = {}
         self._count = self._bytes = 0
 
     def __len__(self) -> int:
-        """Requests that wait."""
+        """The number of waiting requests."""
         return self._count
 
     @property
@@ -286,10 +286,10 @@ class RequestTable:
         http: "HttpExchange | None" = None,
         session: "Session | None" = None,
     ) -> IdState:
-        """A request was sent. One that nobody can answer (id null or an object) is not entered.
+        """Enter a request. One that cannot be answered (id null or an object) is not entered.
 
         Returns:
-            What was known about its key before.
+            The state of its key before.
         """
         state = self.state(key)
         if not request.id.pairs:
@@ -315,7 +315,7 @@ class RequestTable:
         return state
 
     def answer(self, key: Key | None, t_ns: int = 0) -> Waiting | None:
-        """An answer came: the request that it answers, which is open no longer. None where it fits nothing."""
+        """Take a response: return the request that it answers, which is open no longer, or None if it fits none."""
         if key is None or key not in self._open:
             return None
         waiting = self._release(key)
@@ -326,12 +326,12 @@ class RequestTable:
         return waiting
 
     def fail(self, key: Key) -> None:
-        """Nothing can answer it any more."""
+        """Close a request that can no longer be answered."""
         if key in self._open:
             self._release(key)
 
     def cancel(self, key: Key, t_ns: int, seq: int | None = None, reason: str | None = None) -> Waiting | None:
-        """A cancellation named it: the request that it means, which stays open. None where it means none."""
+        """Take a cancellation: return the request that it names, which stays open, or None if there is none."""
         first, later, before = self._open.get(key), self._later.get(key, ()), self._cancelled.get(key, 0)
         if first is None or before > len(later):
             return None
@@ -341,30 +341,30 @@ class RequestTable:
         return waiting
 
     def get(self, key: Key) -> Waiting | None:
-        """The request that an answer would answer now."""
+        """The request that a response would answer now."""
         return self._open.get(key)
 
     def answered(self, key: Key) -> int | None:
-        """Number of the frame of the last request under a key, where that has been answered."""
+        """Number of the frame of the last request under a key, if that has been answered."""
         found = self._answered.get(key)
         return None if found is None else found[0]
 
     def answered_ns(self, key: Key) -> int | None:
-        """The stamp of its answer, likewise."""
+        """The stamp of its response, likewise."""
         found = self._answered.get(key)
         return None if found is None else found[1]
 
     def forget(self) -> None:
-        """Frames are lost, perhaps answers and requests among them: what is open may be answered, any id may be used.
+        """Note lost frames, perhaps with responses and requests: open requests may be answered, any id may be used.
 
-        Answers to what is open are still taken. Nothing else that was known proves anything from now on.
+        Responses to open requests are still accepted. Nothing else that was known proves anything from now on.
         """
         self._losses += 1
         self._answered.clear()
         self._doubtful = set(self._open)
 
     def clear(self) -> None:
-        """Nothing is known and nothing waits. What waits names its session, and that the table: a reference cycle."""
+        """Forget everything. Waiting requests refer to their session, and that to the table: a reference cycle."""
         tables = (
             self._open,
             self._later,
@@ -380,23 +380,23 @@ class RequestTable:
         self._count = self._bytes = self._whole_bytes = 0
 
     def state(self, key: Key) -> IdState:
-        """What is known about a key."""
+        """The state of a key."""
         waiting = self.get(key)
         if waiting is None:
             return _ID_ANSWERED if key in self._answered else _ID_NEVER_SEEN
         return waiting.state
 
     def waiting(self) -> list[Waiting]:
-        """All that wait, or did when records were lost, in the order in which they were sent."""
+        """All requests that wait, or waited when records were lost, in the order in which they were sent."""
         later = (one for queue in self._later.values() for one in queue)
         return sorted([*self._given_up, *self._open.values(), *later], key=_order)
 
     def oldest(self, count: int) -> list[Waiting]:
-        """Those under the first `count` ids that wait, about in the order in which they were sent; one of each id."""
+        """The requests under the first `count` waiting ids, roughly in the order they were sent; one per id."""
         return [*islice(self._open.values(), count)]
 
     def _pack(self, request: Request) -> None:
-        """Of very many requests keep the values of the last ones only."""
+        """Pack older requests when there are very many, so that only the last ones keep their values."""
         self._whole.append(request)
         self._whole_bytes += len(request.frames[0].raw)
         while len(self._whole) > 1 and (len(self._whole) > WHOLE or self._whole_bytes > WHOLE_BYTES):
@@ -413,7 +413,7 @@ class RequestTable:
         self._count += 1
 
     def _release(self, key: Key) -> Waiting:
-        """Take the oldest request under `key` out."""
+        """Remove and return the oldest request under `key`."""
         waiting, later = self._open[key], self._later.get(key)
         if waiting.cancelled_ns is not None:
             self._cancelled[key] -= 1

@@ -1,11 +1,11 @@
-"""Fold: the items of a capture, one by one, become messages with their meaning and the state of their sessions.
+"""Fold: turns the items of a capture, one by one, into messages with their meaning and the state of their sessions.
 
-Sans-IO and streaming: `feed` takes what captures.reader yields, one item at a time, and gives back what became visible
-by it; `finish` tells what is left over. Nothing raises, and everything is decided by the bytes and stamps of the
-capture, so a file and the same file followed live give the same.
+Sans-IO and streaming: `feed` takes the items of captures.reader, one at a time, and returns the messages that each
+completes; `finish` returns the exchanges left over. Nothing raises, and everything is decided by the bytes and stamps
+of the capture, so reading a file and following the same file live give the same result.
 
-Both eras are understood on one connection. Up to 2025-11-25 a handshake names peers and revision for all that follows;
-since 2026-07-28 each request names them for itself, and never touches the state of a handshake.
+Both eras are understood on one connection. Up to 2025-11-25 a handshake names peers and revision for everything that
+follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
 """
 
 from typing import Final
@@ -54,20 +54,20 @@ from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record
 
-# Members of an enumeration are slow to look up.
+# Enumeration members are slow to look up.
 _ERROR: Final = Outcome.ERROR
 _FAILED: Final = Outcome.FAILED
 _CANCELLED: Final = Outcome.CANCELLED
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ALIKE: Final = 100
-"""Requests of one batch among which the one that is still open is looked for."""
+"""How many requests of one batch are searched for the one that is still open."""
 
 
 class Fold:
-    """The fold. Its attributes say what is known so far of the capture as a whole."""
+    """The fold of one capture. Its attributes hold what is known so far about the capture as a whole."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
+        """Create a fold that knows nothing yet."""
         self.name: str | None = None
         """The server's name in the capture: given by the user, or guessed from the command."""
         self.capture: str | None = None
@@ -79,30 +79,30 @@ class Fold:
         self.observed_start = False
         """Whether the recording began before the server's first byte."""
         self.ending: str | None = None
-        """How the recording ended; None while it has no close record."""
+        """How the recording ended; None as long as it has no close record."""
         self.closed_ns: int | None = None
         """Stamp of that record."""
         self.failed = 0
-        """Requests whose HTTP exchange failed before an answer came."""
+        """Requests whose HTTP exchange failed before a response came."""
         self.let_go: list[Exchange] = []
-        """The exchanges for which no answer is awaited since the last `exchange` record."""
+        """The exchanges that stopped awaiting a response with the last `exchange` record."""
         self.unjudged = 0
-        """Frames that could not be looked into: an answer may be among them."""
+        """Frames that could not be examined: a response may be among them."""
         self.lost = 0
-        """Records known to be lost, and stretches of damage: the same."""
+        """Records known to be lost, and stretches of damage, which may also hold a response."""
         self.tables: dict[Side, RequestTable] = {"client": RequestTable(), "server": RequestTable()}
-        """Requests by the side that sent them."""
+        """Requests, by the side that sent them."""
         self.threads = Threads()
-        """Calls of several rounds, tasks, subscriptions."""
+        """Multi-round calls, tasks and subscriptions."""
         self.event_ids = EventIds()
-        """Of the streams over HTTP."""
+        """The event ids of streams over HTTP."""
         self.routing = Routing(self.tables, self.threads)
         """The sessions."""
         self.exchanges = HttpExchanges()
         self.t_ns = 0
         """Stamp of the last item."""
         self._last: Session | None = None
-        # What sessions before it knew, where it does not know it.
+        # What earlier sessions knew, if this one does not know it.
         self._client: Peer | None = None
         self._server: Peer | None = None
         self._revision: str | None = None
@@ -112,17 +112,17 @@ class Fold:
 
     @property
     def client(self) -> Peer | None:
-        """The client heard of last; sessions know their own."""
+        """The client named last; sessions know their own."""
         return (self._last and self._last.client) or self._client
 
     @property
     def server(self) -> Peer | None:
-        """The server heard of last."""
+        """The server named last."""
         return (self._last and self._last.server) or self._server
 
     @property
     def revision(self) -> str | None:
-        """The revision that was agreed on last, before that the one that was asked for."""
+        """The revision agreed on last; before that, the one requested."""
         return (self._last and self._last.revision) or self._revision
 
     @property
@@ -133,7 +133,7 @@ class Fold:
 
     @property
     def forgotten(self) -> list[Forgotten]:
-        """What had to be forgotten because there was too much of it at once; nothing where all is remembered."""
+        """The entries that had to be forgotten because there were too many at once; empty if none were."""
         chains, tasks, subscriptions = self.threads.chains, self.threads.tasks, self.threads.subscriptions
         requests = sum(table.evicted for table in self.tables.values())
         found = []
@@ -166,7 +166,7 @@ class Fold:
             item: a Frame, a Record, or damage.
 
         Returns:
-            The messages that it completes, with their meaning; a message may span lines, and then comes with the last.
+            The messages that it completes, with their meaning; a message that spans lines comes with the last of them.
         """
         if isinstance(item, Frame):
             if item.skipped:
@@ -177,7 +177,7 @@ class Fold:
                 self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
             found = self._assembly.feed(item)
             if isinstance(found, tuple) and len(found) == 1:
-                return (self._see(found[0]),)  # as nearly always
+                return (self._see(found[0]),)  # the usual case
             return tuple([self._see(message) for message in found])
         if isinstance(item, Record):
             if item.skipped:
@@ -188,25 +188,25 @@ class Fold:
         return ()
 
     def rest(self) -> tuple[Seen, ...]:
-        """What was held back, as the beginning of a message that spans lines and never became one."""
+        """The lines that were held back as the beginning of a message that never became complete."""
         return tuple([self._see(message) for message in self._assembly.end()])
 
     def finish(self) -> tuple[Exchange, ...]:
-        """No more will come: the exchanges without an answer, in the order of their requests. Changes nothing."""
+        """The exchanges without a response at the end, in the order of their requests. Changes nothing."""
         left = [waiting for table in self.tables.values() for waiting in table.waiting()]
         left.sort(key=lambda one: one.request.seq)
         return tuple(self.threads.chains.unanswered(self._closed(waiting, None)) for waiting in left)
 
     def abandoned_by(self, record: Record) -> list[Exchange]:
-        """The requests that the record just fed shows as abandoned: their client closed the response (2026-07-28)."""
+        """The requests that the last record shows as abandoned: their client closed the response (2026-07-28)."""
         return [one for one in self.let_go if one.cancelled_seq == record.seq and one.abandoned_ns is not None]
 
     def is_waiting_in(self, exchange: int) -> bool:
-        """Whether a request of the client that an HTTP exchange carried has no answer yet."""
+        """Whether a client request that an HTTP exchange carried has no response yet."""
         return any(self.tables["client"].get(key) is not None for key in self._addressing.asked_in(exchange))
 
     def _closed(self, waiting: Waiting, response: Response | None) -> Exchange:
-        # A frame of the server is stamped when it was read, so only those of the client have waited after their stamp.
+        # Server frames are stamped when they are read, so only client frames wait after their stamp.
         seq, sender = waiting.request.seq, waiting.request.sender
         return waiting.closed(response, self._stalls.waited_ns(seq) if sender == "client" else 0)
 
@@ -251,7 +251,7 @@ class Fold:
         revision, era = asking(request, session, http) if by_client else self._around(request, session)
         is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
         if request.method == "initialize" and is_again and not session.is_http:
-            session.used.clear()  # a second handshake on a pipe starts afresh
+            session.used.clear()  # a second handshake on a pipe starts over
         before = session.used.get((session.number, request.sender, request.id))
         earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
         session.used.keep((session.number, request.sender, request.id), (request.seq, request.frames[0].conn, key))
@@ -270,7 +270,7 @@ class Fold:
         )
 
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
-        """Revision and era of what stands outside of the client's requests and their answers."""
+        """The revision and era of messages other than the client's requests and their responses."""
         number = message.frames[0].exchange
         asked = self._addressing.asked_in(number)
         for key in asked[:1]:
@@ -319,7 +319,7 @@ class Fold:
         )
 
     def _searched(self, response: Response, table: RequestTable, session: Session) -> tuple[Key | None, IdState, bool]:
-        """The open request that a response answers, what its id is, and whether only its converted id is that one's."""
+        """The open request that a response answers, the state of its id, and whether only its converted id matches."""
         key = self._meant(response)
         if key is not None or response.id is None:
             return key, _NEVER_SEEN, False
@@ -335,7 +335,7 @@ class Fold:
     def _meant(self, response: Response) -> Key | None:
         """The open request that a response answers."""
         if response.is_error and (response.id is None or response.id.type == "null"):
-            # Whoever cannot read a request cannot name it; over HTTP its exchange does.
+            # A peer that cannot read a request cannot name it; over HTTP the exchange does.
             table = self.tables[other_side(response.sender)]
             asked = self._addressing.asked_in(response.frames[0].exchange)
             if response.sender != "server" or len(asked) > _ALIKE:
@@ -347,7 +347,7 @@ class Fold:
         return self._find(other_side(response.sender), response.frames[0], response.id)
 
     def _find(self, side: Side, frame: Frame, id_: Id) -> Key | None:
-        """The open request of a side that is meant by an id in a frame."""
+        """The open request of a side that an id in a frame refers to."""
         table = self.tables[side]
         if frame.exchange is None:
             only = Key(None, id_)
@@ -373,7 +373,7 @@ class Fold:
         )
 
     def _cancelled(self, notification: Notification) -> tuple[IdState, Request | None, Exchange | None]:
-        """What the id that a cancellation names was before it, the request that it means, and what that comes to."""
+        """The previous state of the id that a cancellation names, the request it refers to, and its exchange."""
         params = notification.params if isinstance(notification.params, dict) else {}
         value, reason = params.get("requestId"), text_of(params.get("reason"))
         id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
@@ -381,7 +381,7 @@ class Fold:
         table, key = self.tables[notification.sender], self._find(notification.sender, frame, id_)
         listening = self._find(other, frame, id_) if key is None else None
         if listening is not None and self._is_listening(self.tables[other].get(listening)):
-            # The one request that the answering side ends by a cancellation.
+            # The only request that the answering side ends by a cancellation.
             table, key = self.tables[other], listening
         key = key or Key(frame.exchange, id_)
         state = table.state(key)
@@ -397,7 +397,7 @@ class Fold:
 
     def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
         frame = message.frames[0]
-        # No client of MCP looks into an event of another type, or without data: no answer is in there.
+        # MCP clients ignore events of another type, or without data, so these contain no response.
         is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
         if "unjudged" in (frame.verdict.kind, message.reason) and not is_beside:
             self.unjudged += 1
@@ -410,9 +410,9 @@ class Fold:
     # ---- other records
 
     def _settle(self, record: Record) -> None:
-        """An exchange is over: its requests are, too, where no answer of theirs can come any more.
+        """End an HTTP exchange, and those of its requests that can no longer be answered.
 
-        They have failed; but since 2026-07-28 a client that closes the response to a request cancels it so.
+        They have failed; but since 2026-07-28 a client cancels a request by closing its response.
         """
         members = record.members
         number, response = _integer(members.get("exchange")), members.get("response")
@@ -420,7 +420,7 @@ class Fold:
         if number is None or (status is not None and status < 300 and members.get("ended_by") == "complete"):
             return
         if status is not None and status < 300 and self._addressing.is_of_session(number):
-            # The rest of a stream that broke off may come on another one.
+            # The rest of a broken stream may come on another one.
             return
         for key in self._addressing.asked_in(number):
             waiting = self.tables["client"].get(key)
@@ -453,7 +453,7 @@ class Fold:
             first, last = _integer(members.get("first")), _integer(members.get("last"))
             self.lose(max(1, last - first + 1) if first is not None and last is not None else 1)
         elif record.rec in ("frame", "part"):
-            # The reader could make no frame of it.
+            # The reader could not turn it into a frame.
             self.lose(1)
         elif record.rec == "eof":
             return self._end_of_stream(record)
@@ -465,11 +465,11 @@ class Fold:
         return ()
 
     def lose(self, count: int, *, is_torn: bool = False) -> None:
-        """Records are lost: what was said before proves nothing about what comes after them.
+        """Note lost records: messages before them prove nothing about what comes after them.
 
         Args:
             count: how many.
-            is_torn: whether it is the unfinished record at an end, as a kill leaves it.
+            is_torn: whether it is the incomplete last record that a kill leaves.
         """
         self.lost += count
         if is_torn:
@@ -510,7 +510,7 @@ class Fold:
                 http.is_retry_known = True
                 self.event_ids.sent(http, id_, record.seq)
             elif http.event_id is not None:
-                self.event_ids.unseen += 1  # an earlier version does not tell of an event without data at the end
+                self.event_ids.unseen += 1  # earlier versions do not record a last event without data
 
     def _open(self, record: Record) -> None:
         members = record.members
@@ -533,7 +533,7 @@ class Fold:
 
 
 def _exact_request_id(cancellation: Notification) -> object:
-    """The id that a cancellation names; orjson makes a float of `1.0`, and of any integer above 64 bits."""
+    """The id that a cancellation names; orjson turns `1.0`, and any integer above 64 bits, into a float."""
     value = cancellation.params["requestId"]
     if cancellation.index is not None:
         return value

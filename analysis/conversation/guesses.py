@@ -1,7 +1,7 @@
-"""Which open request an answer that fits none was probably meant for: a guess, and called one wherever it is shown.
+"""Guesses which open request a response that fits none was meant for, and is labelled as a guess wherever shown.
 
-Nothing is decided by it. The answer pairs with nothing, and the request stays without one. Nothing is guessed where the
-request may be one that was not seen, where the id is known from elsewhere, or where no request waits.
+Nothing is decided by it. The response pairs with nothing, and the request stays unanswered. There is no guess if the
+request may not have been seen, if the id is known from elsewhere, or if no request is waiting.
 """
 
 from collections.abc import Sequence
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from analysis.conversation.session import Session
 
 LOOKED_AT: Final = 256
-"""How many open requests are looked at, the oldest first; more than these are not counted."""
+"""How many open requests are examined, the oldest first; more than these are not counted."""
 _LONGEST: Final = 60
-"""Characters of a name that are kept."""
+"""The most characters of a name that are kept."""
 
 
 class Meant(NamedTuple):
-    """The request that an answer that fits no request was probably meant for."""
+    """The request that a response without a matching request was probably meant for."""
 
     request: Request
     why: str
     """Why this one: `the only request open then`."""
     answer: ProbableAnswer
-    """The answer, as that request knows it where it is the first."""
+    """The response, as kept with that request if it is the first."""
 
     @property
     def text(self) -> str:
-        """All of it in a clause. Foreign text in it is cut, and not safe on a screen."""
+        """The guess as a clause. Untrusted text in it is truncated, and not safe on a screen."""
         request = self.request
         words = [_cut(request.method), *_name(request), f"#{_cut(request.id.text)}"]
         return f"probably meant for {' '.join(words)} (frame {request.seq}), {self.why}"
 
 
 def guess(response: Response, session: "Session", http: HttpExchange | None, posted: Sequence[Key]) -> Meant | None:
-    """The open request that a response that fits no request was probably meant for; from now on it knows of it.
+    """The open request that an unmatched response was probably meant for; the request remembers the response.
 
     Args:
         response: the response; no request of the other side ever had its id.
@@ -67,7 +67,7 @@ def guess(response: Response, session: "Session", http: HttpExchange | None, pos
 
 
 def _is_explained(response: Response, session: "Session", http: HttpExchange | None) -> bool:
-    """Whether it has, or may have, another reason than a wrong id."""
+    """Whether something other than a wrong id explains, or may explain, the response."""
     asking = other_side(response.sender)
     if session.tables[asking].forgotten or not session.observed_start:
         return True  # its request may not have been seen
@@ -82,7 +82,7 @@ def _is_explained(response: Response, session: "Session", http: HttpExchange | N
 
 
 def _open(response: Response, session: "Session", posted: Sequence[Key] | None) -> tuple[list[Waiting], bool]:
-    """The requests that wait for an answer of its side, the oldest first; and whether there may be more of them."""
+    """The requests that wait for a response from its side, the oldest first; and whether there may be more."""
     table = session.tables[other_side(response.sender)]
     if posted is None:
         looked_at, is_cut = table.oldest(LOOKED_AT), len(table) > LOOKED_AT
@@ -98,7 +98,7 @@ def _open(response: Response, session: "Session", posted: Sequence[Key] | None) 
 
 
 def _name(request: Request) -> list[str]:
-    """What it names: a tool, a prompt, a resource."""
+    """The tool, prompt or resource that a request names."""
     params = request.params if isinstance(request.params, dict) else {}
     names = [name for name in (params.get("name"), params.get("uri")) if isinstance(name, str) and name]
     return [_cut(name) for name in names[:1]]

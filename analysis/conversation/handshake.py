@@ -1,7 +1,7 @@
-"""Handshake: what client and server say about revision, era and themselves, and how far a session has come by it.
+"""Handshake: what client and server declare about revision, era and themselves, and a session's progress through it.
 
-Up to 2025-11-25 `initialize` and its answer settle these for all that follows. Since 2026-07-28 each request says them
-for itself, and never touches the state of a handshake.
+Up to 2025-11-25 `initialize` and its response settle these for everything that follows. Since 2026-07-28 each request
+declares its own, and never changes the state of a handshake.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from analysis.protocol.revisions import MODERN, Era, rank_of
 
 
 def is_modern(request: Request, http: HttpExchange | None) -> bool:
-    """Whether a request of the client says by itself that it is of the modern era."""
+    """Whether a client request itself declares the modern era."""
     if request.method == "initialize":
         return False
     if PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS:
@@ -26,7 +26,7 @@ def is_modern(request: Request, http: HttpExchange | None) -> bool:
 
 
 def asking(request: Request, session: Session, http: HttpExchange | None) -> tuple[str | None, Era | None]:
-    """What a request of the client says about itself: its revision and era."""
+    """The revision and era that a client request declares."""
     params: Any = request.params if isinstance(request.params, dict) else {}
     meta = request.meta
     if request.method == "initialize":
@@ -38,7 +38,7 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
         return session.asked, "handshake"
     is_bare = not is_modern(request, http)
     if is_bare and session.lost_seq >= 0 and session.handshake is None:
-        # It may follow a handshake that is lost.
+        # It may follow a lost handshake.
         return text_of(http.fields.get(VERSION_FIELD)) if http else None, None
     if is_bare and not session.is_modern:
         session.is_modern = False
@@ -56,7 +56,7 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
 
 
 def answering(waiting: Waiting, response: Response, session: Session) -> str | None:
-    """What a result of the server says about itself: the revision that is agreed on by it."""
+    """The revision that a server result settles."""
     result: Any = response.result if isinstance(response.result, dict) else {}
     info = response.meta.get(SERVER_INFO)
     if waiting.request.method == "initialize":
@@ -83,7 +83,7 @@ def answering(waiting: Waiting, response: Response, session: Session) -> str | N
 
 
 def step(seen: Seen) -> None:
-    """Move the handshake of a session on: new, init-sent, init-answered, ready."""
+    """Advance the handshake of a session: new, init-sent, init-answered, ready."""
     session, message = seen.session, seen.message
     if isinstance(message, Response):
         if seen.exchange is not None and seen.exchange.request is session.initialize:
@@ -101,14 +101,14 @@ def step(seen: Seen) -> None:
         params = message.params if isinstance(message.params, dict) else {}
         session.client_capabilities = _object(params.get("capabilities"))
     elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and seen.era != "modern":
-        # With an id it is a mistake, and means the same.
+        # With an id it is a mistake, but means the same.
         session.has_initialized = True
         if session.state == "init-answered":
             session.state = "ready"
 
 
 def _declare(session: Session, era: Era, response: Response, result: dict[str, Any], *, is_awaited: bool) -> None:
-    """Remember what a server says that it can do; nothing is known where it does not say so in an object."""
+    """Store the capabilities that a server declares; they stay unknown unless they are an object."""
     capabilities = _object(result.get("capabilities"))
     if capabilities is None:
         session.declared.pop(era, None)
@@ -118,12 +118,12 @@ def _declare(session: Session, era: Era, response: Response, result: dict[str, A
 
 
 def text_of(value: object) -> str | None:
-    """The text that a member should be; None where it is none, or empty."""
+    """The text of a member; None if it is not text, or empty."""
     return value if isinstance(value, str) and value else None
 
 
 def peer_of(info: object) -> Peer | None:
-    """An `Implementation` of MCP; None where it is not one."""
+    """The peer in an MCP `Implementation` object; None if it is not one."""
     if not isinstance(info, dict) or not text_of(info.get("name")):
         return None
     return Peer(info["name"], text_of(info.get("version")) or "")

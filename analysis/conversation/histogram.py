@@ -1,7 +1,7 @@
-"""Histogram: how durations are distributed, in little room however many there are.
+"""Histogram: the distribution of durations, in little memory however many there are.
 
-Buckets are fine for short durations and coarse for long ones: what is told of one is right within 2 %. Quantiles are
-those of the views in SQL, interpolated between neighbours, so a screen and a query tell the same of a few answers.
+Buckets are fine for short durations and coarse for long ones: reported durations are correct within 2 %. Quantiles are
+computed as in the SQL views, interpolated between neighbours, so a screen and a query agree on a few responses.
 """
 
 from bisect import bisect_right
@@ -10,11 +10,11 @@ from itertools import accumulate
 from typing import Final
 
 _FINENESS: Final = 6
-"""Bits of a duration that are kept."""
+"""How many bits of a duration are kept."""
 
 
 class Histogram:
-    """Durations in nanoseconds."""
+    """A histogram of durations in nanoseconds."""
 
     __slots__ = ("_counts", "count", "most")
 
@@ -22,26 +22,26 @@ class Histogram:
         self._counts: Counter[int] = Counter()
         self.count = 0
         self.most = 0
-        """The longest, exactly."""
+        """The exact longest duration."""
 
     def add(self, ns: int) -> None:
-        """One more."""
+        """Add a duration."""
         power = max(0, ns.bit_length() - _FINENESS)
         self._counts[power << 32 | ns >> power] += 1
         self.count += 1
         self.most = max(self.most, ns)
 
     def merge(self, other: "Histogram") -> None:
-        """All of another one more."""
+        """Add all durations of another histogram."""
         for key, count in other._counts.items():
             self._counts[key] += count
         self.count += other.count
         self.most = max(self.most, other.most)
 
     def quantiles(self, *parts: float) -> list[int | None]:
-        """For each part, what stands at that part of the way from the shortest to the longest; None where none is.
+        """For each part, the duration at that part of the way from the shortest to the longest; None if there are none.
 
-        Between two of them it is as far from the one to the other as the part says, as in `quantile_cont` of SQL.
+        Between two durations it interpolates, as SQL's `quantile_cont` does.
 
         Args:
             parts: from 0 to 1, as 0.5 for the median.
@@ -59,7 +59,7 @@ class Histogram:
         return found
 
     def _ranked(self, rank: int, keys: list[int], ends: list[int]) -> int:
-        """The one before which there are so many, as its bucket tells it."""
+        """The duration of this rank, as its bucket represents it."""
         if rank == self.count - 1:
             return self.most
         key = keys[bisect_right(ends, rank)]
@@ -67,7 +67,7 @@ class Histogram:
         return min((mantissa << power) + ((1 << power) >> 1), self.most)
 
     def octaves(self) -> dict[int, int]:
-        """How many there are by power of two: under n those from 2^(n-1) to below 2^n nanoseconds."""
+        """Counts by power of two: under n, durations from 2^(n-1) to below 2^n nanoseconds."""
         made: Counter[int] = Counter()
         for key, count in self._counts.items():
             made[(key >> 32) + (key & 0xFFFFFFFF).bit_length()] += count

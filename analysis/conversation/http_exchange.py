@@ -1,4 +1,4 @@
-"""HttpExchange: what the `exchange` records of a capture tell of one request over HTTP and its response."""
+"""HttpExchange: one HTTP request and its response, as recorded in the `exchange` records of a capture."""
 
 from collections import Counter, deque
 from itertools import islice
@@ -18,62 +18,62 @@ if TYPE_CHECKING:
 VERSION_FIELD: Final = "mcp-protocol-version"
 """The header field that names the revision."""
 KEPT: Final = 10_000
-"""Exchanges that are over and remembered; the oldest are forgotten first."""
+"""The most finished exchanges that are kept; the oldest are forgotten first."""
 LASTING_KEPT: Final = 15_000
-"""The same of those that last: a stream may be opened first and closed last."""
+"""The same for open ones: a stream may be opened first and closed last."""
 PATHS_KEPT: Final = 64
-"""Paths at which MCP was spoken that are remembered."""
+"""The most paths kept at which MCP was spoken."""
 OLDER_KEPT: Final = 100
-"""Streams of the older transport among which that of a client is looked for."""
+"""How many streams of the older transport are searched for that of a client."""
 SEEN_KEPT: Final = 16
-"""Messages of each body that are remembered."""
+"""The most messages of each body that are kept."""
 SEEN_BYTES: Final = 32 << 20
-"""Bytes of the frames of these; exchanges that were over first are forgotten first."""
+"""The most bytes in the frames of these; exchanges that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
-"""The last of these messages keep their values; of the others the bytes are read again."""
+"""How many of the last of these messages keep their values; the bytes of the others are read again."""
 
 _STREAM: Final = "text/event-stream"
 _CHALLENGE: Final = "www-authenticate"
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
-"""Whether a last event id is that of one stream, of none, of several; or stands where nothing can be resumed."""
+"""Whether a last event id belongs to one stream, none or several, or is used where nothing can be resumed."""
 
 
 Oddity: TypeAlias = Literal["changed", "unasked", "stray", "seen"]
-"""What is odd about an event under an id that was sent before."""
+"""The oddity of an event whose id was sent before."""
 
 
 class Stray(NamedTuple):
-    """An event on a stream that had come on another one."""
+    """An event that had already come on another stream."""
 
     seq: int
     """Number of its frame."""
     stream: int
-    """The other one, by the number of its first exchange."""
+    """The other stream, by the number of its first exchange."""
 
 
 class Repeat(NamedTuple):
-    """An event under an id that was sent before."""
+    """An event whose id was sent before."""
 
     seq: int
     """Number of its frame."""
     t_ns: int
     kind: Oddity
-    """With other data; the same again on a stream that resumes none, on one that resumes another, or although the
+    """Other data; or the same again on a stream that resumes none, on one that resumes another, or although the
     client has it."""
     earlier: int
-    """Number of the frame before."""
+    """Number of the earlier frame."""
 
 
 class Mark(NamedTuple):
-    """The record that told something."""
+    """The record that reported a fact."""
 
     seq: int
     t_ns: int
 
 
 class HttpExchange:
-    """One exchange, as far as it is known."""
+    """One HTTP exchange, as far as known."""
 
     __slots__ = (
         "__weakref__",
@@ -99,97 +99,97 @@ class HttpExchange:
     def __init__(self, number: int, others: "HttpExchanges", order: int) -> None:
         self.number = number
         self.order = order
-        """Its place among all exchanges, by when it was first heard of."""
+        """Its position among all exchanges, in the order in which they first appeared."""
         self._others = others
         self._losses_before = others.losses
         self.method = ""
-        """The method of HTTP, such as `POST`; empty where the head is lost."""
+        """The HTTP method, such as `POST`; empty if the head is lost."""
         self.target = ""
         self.fields: dict[str, str] = {}
-        """The request's header by names in lower case, the last of each; secrets are hashes."""
+        """The request's header fields by lower-case name, the last value of each; secrets are hashed."""
         self.doubled: frozenset[str] = frozenset()
-        """Names of fields that the request has more than once."""
+        """Names of fields that occur more than once in the request."""
         self.peer = ""
         """Address of the client."""
         self.conn = 0
         self.uri_key: str | None = None
         self.endpoints: tuple[str, ...] = ()
-        """What events of the older transport announced: the first two addresses, or what should be some."""
+        """The first two addresses, or invalid values in their place, that events of the older transport announced."""
         self.announced: Mark | None = None
-        """What told of the first."""
+        """The record that announced the first."""
         self.announced_again: Mark | None = None
-        """What told of the second."""
+        """The record that announced the second."""
         self.status: int | None = None
-        """None before the response's head, and where there was none."""
+        """None before the response's head, and if there was none."""
         self.answer_fields: dict[str, str] = {}
-        """The same of the response."""
+        """The same for the response."""
         self.challenges: tuple[str, ...] = ()
         """Every `WWW-Authenticate` of the response, in order."""
         self.metadata: str | None = None
-        """The `.well-known` document that it brought, cut."""
+        """The `.well-known` document that it returned, truncated."""
         self.ended_by: str | None = None
-        """`complete`, `client`, `server`, `proxy` or `error`; None while it lasts."""
+        """`complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
         self.reason = ""
-        """What the response says beside its status."""
+        """What the response says besides its status."""
         self.is_ours = False
         """Whether the recorder itself answered."""
         self.asked: Mark | None = None
-        """What told of the request first; None where that is lost."""
+        """The first record of the request; None if that is lost."""
         self.answered: Mark | None = None
-        """What told of the response first, or that it was over without one."""
+        """The first record of the response, or of an end without one."""
         self.over: Mark | None = None
-        """What told of its end."""
+        """The record of its end."""
         self.request_size = 0
         self.response_size = 0
         self.session: Session | None = None
-        """The conversation that it belongs to; None before something was said in it."""
+        """The session that it belongs to; None before its first message."""
         self.sent: list[Seen] = []
-        """The messages of the client in it."""
+        """The client's messages in it."""
         self.received: list[Seen] = []
-        """Those of the server."""
+        """The server's messages in it."""
         self.settled: Seen | None = None
-        """The last answer of the server to a request."""
+        """The server's last response to a request."""
         self.let_go: list[Exchange] = []
-        """Requests in it for which no answer is awaited, as it is over."""
+        """Requests in it for which no response is awaited, as it has ended."""
         self._is_streamable: bool | None = None
         self.facts: Any = None
-        """What rules have worked out of it."""
+        """Facts that rules have derived from it."""
         self.stream = number
-        """The stream of events that it is part of, by the number of its first exchange; mostly its own."""
+        """The event stream that it is part of, by the number of the stream's first exchange; usually its own."""
         self.event_id: Id | None = None
-        """The id of the last event, where there was one."""
+        """The id of the last event, if there was one."""
         self.last_event_id: Id | None = None
-        """The `Last-Event-ID` of the request, where a stream of events answered it."""
+        """The `Last-Event-ID` of the request, if an event stream answered it."""
         self.resumption: Resumption | None = None
-        """What is known of that id; None without one."""
+        """What is known about that id; None without one."""
         self.resumed: int | None = None
-        """Number of the exchange that it goes on with: the last one that brought that event."""
+        """Number of the exchange that it resumes: the last one that carried that event."""
         self.replays = 0
-        """Events in it that an earlier exchange of the same stream had brought."""
+        """Events in it that an earlier exchange of the same stream had carried."""
         self.strays: list[Stray] = []
-        """Events in it that another stream had brought; the first 16."""
+        """The first 16 events in it that another stream had carried."""
         self.repeats: list[Repeat] = []
-        """Events in it under ids that were sent before, where something is odd about that; the first 16."""
+        """The first 16 events in it whose ids were sent before in an odd way."""
         self.is_surely_unknown = False
-        """Whether the `Last-Event-ID` is one that nobody can have sent."""
+        """Whether the `Last-Event-ID` is one that cannot have been sent."""
         self.resumed_order = 0
-        """Of the event that the request names: its place among all events."""
+        """The position among all events of the event that the request names."""
         self.retry: int | None = None
-        """Milliseconds to wait before reconnecting, as its stream of events said last; known when that is over."""
+        """Milliseconds to wait before reconnecting, as its event stream said last; known once that has ended."""
         self.is_retry_known = False
-        """Whether that would be told; of streams without ids, and in captures of earlier versions, it is not."""
+        """Whether that is recorded at all; it is not for streams without ids, and in captures of earlier versions."""
         self.latest: Seen | None = None
-        """The last message of the server."""
+        """The server's last message."""
         self.held_bytes = 0
-        """Bytes of the frames of the messages that it remembers."""
+        """Bytes in the frames of the messages that it keeps."""
 
     @property
     def is_replay(self) -> bool:
-        """Whether it was opened to hear again what was said on a stream that broke off."""
+        """Whether it was opened to replay the messages of a broken stream."""
         return "last-event-id" in self.fields
 
     def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
-        """Learn from an `exchange` record, which is `at` its number and stamp."""
+        """Take an `exchange` record; `at` is its number and stamp."""
         request, response = members.get("request"), members.get("response")
         stage = members.get("stage")
         if isinstance(request, dict):
@@ -242,10 +242,10 @@ class HttpExchange:
         return bool(self.sent) and self.sent[0].era == "modern"
 
     def spoken(self, session: "Session | None") -> tuple[int | None, "Era | None"]:
-        """Rank of the revision in force for it, and its era, as far as is known; its session may not be.
+        """The rank of the revision in force for it, and its era, as far as known; its session may be unknown.
 
-        That of an `initialize` is the one that was agreed on. Where nothing was said, the header tells, or the
-        handshake of the session.
+        For an `initialize` it is the revision agreed on. Without messages, the header decides, or the handshake of the
+        session.
         """
         if self.sent:
             said = self.sent[0]
@@ -259,14 +259,14 @@ class HttpExchange:
 
     @property
     def is_streamable(self) -> bool:
-        """Whether it surely is one of Streamable HTTP with the endpoint, and not of the older transport.
+        """Whether it certainly uses Streamable HTTP with the endpoint, and not the older transport.
 
-        On that too whatever revision may be agreed on, and the header that names it be sent.
+        Any revision may be agreed on, and sent in the header, on the older transport, too.
         """
         if self._is_streamable is None:
             found = self._looks_streamable()
             if self.answered is None or self.method != "POST":
-                return found  # what is still to come may tell otherwise
+                return found  # later records may show otherwise
             self._is_streamable = found
         return self._is_streamable
 
@@ -284,7 +284,7 @@ class HttpExchange:
         if self.accepts_stream or self.media == _STREAM:
             return True
         if self.is_modern:
-            # The request is lost: it may have gone to the address of a stream of the older transport.
+            # The request is lost: it may have been sent to the address of an older-transport stream.
             return self.asked is not None or not self._others.has_legacy
         return bool(self.sent) and self._others.is_whole and not self._others.has_legacy
 
@@ -295,12 +295,12 @@ class HttpExchange:
 
     @property
     def announced_by(self) -> "HttpExchange | None":
-        """Of a POST: the stream of the older transport that has announced its address."""
+        """For a POST: the stream of the older transport that announced its address."""
         return None if self.uri_key is None else self._others.announced.get(self.uri_key)
 
     @property
     def is_for_stream(self) -> bool:
-        """Whether it is a POST to such an address whose answer is due on that stream, not in its own response."""
+        """Whether it is a POST to such an address, so that the reply is due on that stream, not in its response."""
         return self.announced_by is not None and not self.accepts_stream
 
     @property
@@ -340,14 +340,14 @@ class HttpExchange:
 
     @property
     def media(self) -> str:
-        """The media type of the response, in lower case and without its parameters; empty for none."""
+        """The media type of the response, in lower case and without parameters; empty if there is none."""
         return media_of(self.answer_fields.get("content-type", ""))
 
     @property
     def resumes(self) -> "HttpExchange | None":
-        """The exchange that it goes on with; None for none, and where that is no longer remembered."""
+        """The exchange that it resumes; None if there is none, or it has been forgotten."""
         found = None if self.resumed is None else self._others.known(self.resumed)
-        # A number that was forgotten may have been used again, if only by somebody who wants us to go round in circles.
+        # A forgotten number may have been reused, if only by a malicious peer that wants to cause an endless loop.
         return found if found is not None and found.order < self.order else None
 
     @property
@@ -357,12 +357,12 @@ class HttpExchange:
 
     @property
     def client(self) -> str:
-        """A fingerprint of who asks, where no session id tells: address, credentials, program."""
+        """A fingerprint of the client, for requests without a session id: address, credentials, program."""
         host = self.peer.rpartition(":")[0]
         return "\n".join((host, self.fields.get("authorization", ""), self.fields.get("user-agent", "")))
 
     def add(self, seen: "Seen") -> None:
-        """A message came in it."""
+        """Add a message."""
         kept = self.sent if seen.message.sender == "client" else self.received
         if len(kept) < SEEN_KEPT:
             kept.append(seen)
@@ -373,7 +373,7 @@ class HttpExchange:
                 self.settled = seen
 
     def forget(self) -> None:
-        """Let its messages go: each names its exchange, and garbage in such circles stays for long."""
+        """Drop its messages: each refers to its exchange, and garbage in such cycles stays for long."""
         self.sent, self.received, self.latest, self.settled, self.held_bytes = [], [], None, None, 0
 
 
@@ -382,27 +382,27 @@ class HttpExchanges:
 
     def __init__(self) -> None:
         self.losses = 0
-        """How often records were lost."""
+        """How many times records were lost."""
         self.is_whole = False
-        """Whether the recording began before the first exchange, and nothing is lost since."""
+        """Whether the recording began before the first exchange, with no loss since."""
         self.has_legacy = False
         """Whether there was a stream of the older transport."""
         self.announced: Limited[str, HttpExchange] = Limited(KEPT)
-        """The streams of that by the keys of the addresses that they announced."""
+        """These streams, by the keys of the addresses that they announced."""
         self.upstream = ""
         """Origin and path of the server, where the recorder knew it."""
         self.paths: dict[str, None] = {}
-        """Where messages were POSTed with success: the first 64."""
+        """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
         self._lasting: Limited[int, HttpExchange] = Limited(LASTING_KEPT)
         self._ended: Limited[int, HttpExchange] = Limited(KEPT)
         self._count = 0
-        # The messages that exchanges remember: those of the last ones with their values, and the bytes of all of them.
+        # The messages that exchanges keep: the last ones with their values, all of them with their bytes.
         self._whole: deque[tuple[Seen, int]] = deque()
         self._whole_bytes = self._held_bytes = 0
 
     def hold(self, http: HttpExchange, seen: "Seen") -> None:
-        """An exchange remembers a message; the values of older ones are given up, as their bytes hold them."""
+        """Keep a message for an exchange; older ones drop their values, as their bytes hold them."""
         size = sum([len(frame.raw) for frame in seen.message.frames])
         http.held_bytes += size
         self._held_bytes += size
@@ -420,11 +420,11 @@ class HttpExchanges:
 
     @property
     def forgotten(self) -> int:
-        """Exchanges that had to be forgotten while they lasted."""
+        """Exchanges that had to be forgotten while open."""
         return self._lasting.forgotten
 
     def take(self, members: dict[str, Any], at: Mark | None = None) -> HttpExchange | None:
-        """Learn from an `exchange` record, which is `at` its number; the exchange that it names, if any."""
+        """Take an `exchange` record, `at` its number, and return the exchange that it names, if any."""
         number = members.get("exchange")
         if type(number) is not int:
             return None
@@ -451,7 +451,7 @@ class HttpExchanges:
             self.paths[http.path] = None
 
     def of(self, number: int) -> HttpExchange:
-        """The exchange of a number; a new one where nothing is known of it."""
+        """The exchange with this number; a new one if it is unknown."""
         found = self.known(number)
         if found is None:
             self._count += 1
@@ -460,7 +460,7 @@ class HttpExchanges:
         return found
 
     def known(self, number: int) -> HttpExchange | None:
-        """The exchange of a number; None where nothing is known of it, or no longer."""
+        """The exchange with this number; None if it is unknown or forgotten."""
         return self._lasting.get(number) or self._ended.get(number)
 
 
@@ -474,7 +474,7 @@ def _fields(headers: object) -> dict[str, str]:
 
 
 def _values(headers: object, name: str) -> tuple[str, ...]:
-    """Every value of a field."""
+    """All values of a field."""
     pairs = headers if isinstance(headers, list) else []
     found = (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
     return tuple(two for one, two in found if isinstance(one, str) and isinstance(two, str) and one.lower() == name)
@@ -490,7 +490,7 @@ def _doubled(headers: object, distinct: int) -> frozenset[str]:
 
 
 def media_of(value: str) -> str:
-    """A media type in lower case and without its parameters."""
+    """A media type in lower case, without parameters."""
     return value.partition(";")[0].strip().lower()
 
 

@@ -1,7 +1,7 @@
-"""Limited: a table that holds so many entries at most, forgets the oldest first, and counts what it forgot.
+"""Limited: a table with a maximum size that forgets the oldest entries first and counts them.
 
-Traffic decides how much most tables of an analysis would hold, so each has a limit. Whoever looks up an entry and finds
-none must know whether it may have been forgotten: `forgotten` tells.
+The size of most tables of an analysis depends on the traffic, so each has a limit. A caller that does not find an entry
+must know whether it may have been forgotten: see `forgotten`.
 """
 
 from collections import OrderedDict
@@ -19,13 +19,13 @@ class Forgotten(NamedTuple):
     times: int
     """How many."""
     limit: str
-    """What was more than is remembered, in words."""
+    """What exceeded the limit, in words."""
     effect: str
-    """What that means for all that is said from then on."""
+    """What that means for all later results."""
 
     @property
     def text(self) -> str:
-        """All of it in a sentence."""
+        """The same as a sentence."""
         return f"{self.times:,} {self.what} were forgotten: {self.limit}; {self.effect}"
 
     def members(self) -> dict[str, Any]:
@@ -34,15 +34,15 @@ class Forgotten(NamedTuple):
 
 
 class Limited(OrderedDict[K, V]):
-    """A table with a limit. Entries that are replaced keep their place; `move_to_end` makes one the youngest."""
+    """A table with a limit. Replaced entries keep their place; `move_to_end` makes an entry the newest."""
 
     __slots__ = ("forgotten", "limit")
 
     def __init__(self, limit: int) -> None:
-        """An empty one.
+        """Create an empty table.
 
         Args:
-            limit: entries that it holds at most.
+            limit: the most entries that it holds.
         """
         super().__init__()
         self.limit = limit
@@ -50,7 +50,7 @@ class Limited(OrderedDict[K, V]):
         """Entries that had to be forgotten."""
 
     def keep(self, key: K, value: V) -> V | None:
-        """Enter a value; the oldest one, where that had to be forgotten for it."""
+        """Enter a value; return the oldest value if that had to be forgotten for it."""
         self[key] = value
         if len(self) <= self.limit:
             return None

@@ -1,8 +1,8 @@
-"""Threads: what hangs together beyond a request and its answer, found for each message.
+"""Threads: links each message to the multi-round call, task or subscription that it belongs to.
 
-Calls of several rounds, tasks and subscriptions. Nearly all messages are of none: these cost a look at the method or
-the outcome, and at whether there is anything that they could be of. What a chain, a task or a subscription is, their
-modules decide.
+Threads connect messages beyond a request and its response. Nearly all messages belong to none: for them it takes only a
+look at the method or the outcome, and at whether any thread exists. The modules of chains, tasks and subscriptions
+decide what belongs to each.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ from analysis.conversation.tasks import Tasks
 if TYPE_CHECKING:
     from analysis.conversation.session import Seen
 
-# Members of an enumeration are slow to look up, and every answer is compared with these.
+# Enumeration members are slow to look up, and every response is compared with these.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _TASK: Final = Outcome.TASK
 _REQUESTS: Final = tasks.REQUESTS | subscriptions.REQUESTS
@@ -29,21 +29,21 @@ class Threads:
     """All threads of a capture."""
 
     def __init__(self) -> None:
-        """Nothing was said yet."""
+        """Create an empty set of threads."""
         self.chains = Chains()
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
         self._is_idle = True
 
     def follow(self, seen: "Seen") -> None:
-        """Note in a message, whose meaning is known, the threads that it belongs to."""
+        """Set the threads of a message whose meaning is known."""
         message = seen.message
         if self._is_idle and _is_plain(message, seen.exchange):
             return
         if isinstance(message, Invalid):
             return
         self._look_at(seen, message)
-        # From the first on, any request may be a retry, and any message may name a task or a subscription.
+        # Once there is a thread, any request may be a retry, and any message may name a task or a subscription.
         self._is_idle = not (self.chains.count or self.tasks.count or self.subscriptions.listened)
 
     def _look_at(self, seen: "Seen", message: Request | Notification | Response) -> None:
@@ -82,7 +82,7 @@ class Threads:
             seen.task = self.tasks.part_of(exchange.request)
 
     def _tell(self, seen: "Seen", notification: Notification) -> None:
-        """A notification about a thread, or a cancellation."""
+        """Handle a notification about a thread, or a cancellation."""
         if notification.method in tasks.NOTIFICATIONS:
             seen.task = self.tasks.told(notification, seen.session)
         elif seen.cancels is not None:
@@ -92,7 +92,7 @@ class Threads:
 
 
 def _is_plain(message: Message, exchange: Exchange | None) -> bool:
-    """Whether a message neither begins a thread nor is about one by its kind."""
+    """Whether a message, by its kind, neither begins a thread nor is about one."""
     if isinstance(message, Response):
         if exchange is None:
             return True

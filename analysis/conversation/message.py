@@ -1,11 +1,11 @@
-"""Frame → messages: what one frame says in the words of JSON-RPC 2.0.
+"""Messages: the JSON-RPC 2.0 messages in one frame.
 
-Promises: it never raises, whatever the bytes, and guesses nothing. A member that is absent is `MISSING` and not `null`,
-a 1 is not a "1", and a message is classified by which members it has, never by which model would accept it. The
-verdict of the frame (captures.envelope) comes first: what that calls invalid stays `Invalid`, for the same reason.
+Promises: it never raises, whatever the bytes, and guesses nothing. An absent member is `MISSING` and not `null`, a 1 is
+not a "1", and a message is classified by the members it has, never by which model would accept it. The verdict on the
+frame (captures.envelope) comes first: a frame that is invalid there stays `Invalid`, for the same reason.
 
-Values are those of orjson where the verdict found no trouble. Otherwise `json` reads the bytes, in whose values a
-number that a float cannot hold keeps its digits (`Number`). Ids are exact in both cases.
+Values are parsed by orjson if the verdict found no problem. Otherwise `json` reads the bytes, and a number that a float
+cannot hold keeps its digits (`Number`). Ids are exact in both cases.
 """
 
 import json
@@ -18,7 +18,7 @@ import orjson
 from captures.frame import Frame
 
 Side: TypeAlias = Literal["client", "server"]
-"""Who speaks. Each side has its own ids."""
+"""The sender's side. Each side has its own ids."""
 
 
 def other_side(side: Side) -> Side:
@@ -32,18 +32,18 @@ class Missing(Enum):
     MISSING = "missing"
 
     def __bool__(self) -> bool:
-        """Absence is false, as null is."""
+        """Always false, as null is."""
         return False
 
 
 MISSING: Final = Missing.MISSING
-"""The value of a member that is not there."""
+"""The value of an absent member."""
 
 IdType: TypeAlias = Literal["string", "number", "boolean", "null", "other", "digest"]
 
 
 class Id(NamedTuple):
-    """The id of a message as a key: ids are equal when JSON type and exact value are."""
+    """The id of a message as a key: ids are equal if JSON type and exact value are."""
 
     type: IdType
     """`other` is an array or object; `digest` any type above 256 characters."""
@@ -53,37 +53,37 @@ class Id(NamedTuple):
 
     @property
     def pairs(self) -> bool:
-        """Whether an answer can carry it. Nobody answers to null, an array or an object."""
+        """Whether a response can carry it; null, an array or an object cannot be answered."""
         return self.type not in ("null", "other")
 
     @property
     def text(self) -> str:
-        """As JSON would write it, so that a 1 and a "1" look different; foreign text, not safe on a screen."""
+        """As JSON would write it, so that a 1 and a "1" look different; untrusted text, not safe on a screen."""
         if self.type == "string":
             return json.dumps(self.value, ensure_ascii=False)
         return {"other": "(no scalar)", "digest": "(over 256 characters)"}.get(self.type, self.value)
 
 
 _LONGEST_ID: Final = 256
-# Integers up to this many digits are written out; 1e400000 must not become as many zeros.
+# Integers up to this many digits are written out; 1e400000 must not become 400,000 zeros.
 _PLAIN_DIGITS: Final = 40
 _INTEGER_DIGITS: Final = 400
 
 
 class Number(float):
-    """A number whose token is kept, because a float may round it."""
+    """A number that keeps its token, because a float may round it."""
 
     token: str
 
     def __new__(cls, token: str) -> Self:
-        """The number that `token` writes."""
+        """Create the number that `token` denotes."""
         number = super().__new__(cls, token)
         number.token = token
         return number
 
 
 def id_of(value: object) -> Id:
-    """The key of an id as parsed. Exact where `parse_exactly` parsed it; a plain float has lost digits already."""
+    """The key of a parsed id. Exact if `parse_exactly` parsed it; a plain float has already lost digits."""
     if isinstance(value, str):
         return _short("string", value)
     if value is None:
@@ -115,7 +115,7 @@ def _short(type_: Literal["string", "number"], value: str) -> Id:
 
 
 def converted(id_: Id) -> Id:
-    """The id that a peer may have meant that makes strings of numbers, or numbers of strings."""
+    """The id that was meant if a peer turns numbers into strings, or strings into numbers."""
     if id_.type == "number":
         return Id("string", id_.value)
     if id_.type == "string":
@@ -124,7 +124,7 @@ def converted(id_: Id) -> Id:
 
 
 def number_text(token: str) -> str:
-    """A JSON number in one form: equal numbers give equal texts, with no float in between.
+    """A JSON number in canonical form: equal numbers give equal texts, without going through a float.
 
     `1`, `1.0`, `10e-1` → `1`; `1e2` → `100`; `-0.0` → `0`; `0.50` → `0.5`; `1e400` → `1e400`. A token that is no number
     comes back unchanged.
@@ -135,7 +135,7 @@ def number_text(token: str) -> str:
     sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
     whole, _, fraction = mantissa.partition(".")
     power = power or "0"
-    # More digits than int() takes at once: nobody counts to there, and the token is as good a key as any.
+    # More digits than int() accepts: no counter gets that far, and the token is as good a key as any.
     if not (whole + fraction).isdecimal() or len(power) > 4000 or not power.lstrip("+-").isdecimal():
         return token
     digits = (whole + fraction).lstrip("0")
@@ -154,13 +154,13 @@ def _written(digits: str, exponent: int) -> str:
     return f"{digits}e{exponent}"
 
 
-# Nothing changes a message. That is not enforced: it would double the cost of making one, and there are millions.
+# Messages are never modified. That is not enforced: it would double the cost of each, and there are millions.
 
 
 @dataclass(slots=True, eq=False)
 class _Message:
     frames: tuple[Frame, ...] = field(repr=False)
-    """The frames that it came in: one, or the lines that it spans."""
+    """Its frames: one, or the lines that it spans."""
     index: int | None
     """Its place in a batch, from 0; None outside of one."""
     sender: Side
@@ -171,7 +171,7 @@ class _Message:
     """Stamp of its last frame: nanoseconds since the capture opened."""
 
     def __post_init__(self) -> None:
-        """Take number and stamp over."""
+        """Copy number and stamp from the frames."""
         frames = self.frames
         self.seq, self.t_ns = frames[0].seq, frames[-1].t_ns
 
@@ -183,9 +183,9 @@ class _Object(_Message):
     _packed: bytes | None = field(default=None, init=False, repr=False)
 
     def pack(self) -> None:
-        """Keep its bytes instead of its values, which take twenty times as much: they are read again when asked for.
+        """Keep its bytes instead of its values, which take twenty times the memory and are parsed again on demand.
 
-        For a message that waits among very many. One that would not be read as the same again stays as it is.
+        For a message that waits among very many. One that would not parse to the same values again stays unchanged.
         """
         if self._packed is not None:
             return
@@ -201,7 +201,7 @@ class _Object(_Message):
         del self.body
 
     def __getattr__(self, name: str) -> Any:
-        """The values, where they were packed; nothing else is ever missing."""
+        """Parse packed values again; no other attribute is ever missing."""
         if name != "body" or self._packed is None:
             raise AttributeError(name)
         if self.index is None and len(self.frames) == 1:
@@ -210,14 +210,14 @@ class _Object(_Message):
 
     @property
     def params(self) -> Any:
-        """The member `params`, or MISSING; usually an object, but nobody promises."""
+        """The member `params`, or MISSING; usually an object, but that is not guaranteed."""
         return self.body.get("params", MISSING)
 
     _meta: dict[str, Any] | None = field(default=None, init=False, repr=False)
 
     @property
     def meta(self) -> dict[str, Any]:
-        """`_meta` of the params or of the result; empty where there is none."""
+        """`_meta` of the params or of the result; empty if there is none."""
         if self._meta is None:
             self._meta = _meta_of(self.body)
         return self._meta
@@ -235,15 +235,15 @@ def _meta_of(body: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True, eq=False)
 class Request(_Object):
-    """A message with `method` and `id`: it wants an answer."""
+    """A message with `method` and `id`: it expects a response."""
 
     id: Id
-    """Its id; `null` and objects are ids too, though nobody can answer them."""
+    """Its id; `null` and objects are ids, too, although they cannot be answered."""
     method: str
-    """What is asked for."""
+    """The requested method."""
 
     def as_response(self) -> "Response | None":
-        """The same message read as an answer, where it has `result` or `error` beside its `method`."""
+        """The same message read as a response, if it has `result` or `error` besides its `method`."""
         if "result" in self.body or "error" in self.body:
             return Response(self.frames, self.index, self.sender, self.body, self.id)
         return None
@@ -251,10 +251,10 @@ class Request(_Object):
 
 @dataclass(slots=True, eq=False)
 class Notification(_Object):
-    """A message with `method` and without `id`: it wants no answer."""
+    """A message with `method` but no `id`: it expects no response."""
 
     method: str
-    """What is told."""
+    """The notification's method."""
 
 
 @dataclass(slots=True, eq=False)
@@ -262,7 +262,7 @@ class Response(_Object):
     """A message with `result` or `error`."""
 
     id: Id | None
-    """Which request it answers; None where the member is absent, which is not `null`."""
+    """The id of the request that it answers; None if the member is absent, which is not `null`."""
 
     @property
     def result(self) -> Any:
@@ -276,16 +276,16 @@ class Response(_Object):
 
     @property
     def is_error(self) -> bool:
-        """Whether it says no: `error` is there and not merely the null sibling of a result."""
+        """Whether it is an error: `error` is present, and not merely a null beside a result."""
         return "error" in self.body and (self.error is not None or "result" not in self.body)
 
 
 @dataclass(slots=True, eq=False)
 class Invalid(_Message):
-    """What is no message, or cannot be told."""
+    """A frame, or part of one, that is not a message or cannot be judged."""
 
     reason: str
-    """The id of the rule that it breaks, or `unjudged`: too big to look into, or bytes of it are lost."""
+    """The id of the rule that it breaks, or `unjudged`: too big to examine, or some of its bytes are lost."""
 
 
 Message: TypeAlias = Request | Notification | Response | Invalid
@@ -311,7 +311,7 @@ def messages(frame: Frame) -> tuple[Message, ...]:
 
 
 def _flawless(frame: Frame, body: dict[str, Any]) -> Message:
-    """The message of a frame about which nothing is odd: what it is, the verdict has told."""
+    """The message of a flawless frame; the verdict already determines its kind."""
     method, by = frame.verdict.method, sender(frame)
     if method is not None and frame.verdict.id is None:
         return Notification((frame,), None, by, body, method)
@@ -326,9 +326,9 @@ _WHITE: Final = b" \t\r\n"
 
 
 def is_as_written(message: Message) -> bool:
-    """Whether a message is the same when it is written again, white space apart: then no object names a member twice.
+    """Whether a message is the same when written again, except for white space: then no member is duplicated.
 
-    Nearly all are, and to read them with an eye on each object takes ten times as long.
+    Nearly all are, and checking each object while parsing takes ten times as long.
     """
     if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
         return False
@@ -343,7 +343,7 @@ def is_as_written(message: Message) -> bool:
 
 
 def sender(frame: Frame) -> Side:
-    """Who sent a frame."""
+    """The side that sent a frame."""
     return "client" if frame.dir == "c2s" else "server"
 
 
@@ -352,11 +352,11 @@ def _invalid(frame: Frame, reason: str, index: int | None = None) -> Invalid:
 
 
 def message_of(frame: Frame, index: int | None, body: object) -> Message:
-    """The message that a parsed value is, by which members it has.
+    """The message in a parsed value, classified by its members.
 
     Args:
         frame: where it came from.
-        index: its place in a batch, or on a line; None outside of one.
+        index: its position in a batch, or on a line; None otherwise.
         body: the value.
     """
     if not isinstance(body, dict):
@@ -375,7 +375,7 @@ def message_of(frame: Frame, index: int | None, body: object) -> Message:
 
 
 def _id(frame: Frame, index: int | None, body: dict[str, Any]) -> Id | None:
-    """The typed id; from the token of the verdict where there is one, because orjson makes floats of some numbers."""
+    """The typed id; from the verdict's token if there is one, because orjson turns some numbers into floats."""
     if "id" not in body:
         return None
     token = frame.verdict.id
@@ -384,7 +384,7 @@ def _id(frame: Frame, index: int | None, body: dict[str, Any]) -> Id | None:
 
 def _parse(frame: Frame) -> Any:
     verdict = frame.verdict
-    # A batch has no token per element, so its ids must be exact in the values.
+    # A batch has no token per element, so the parsed ids must be exact.
     if verdict.problem is None and not verdict.omitted and verdict.kind != "batch":
         try:
             return orjson.loads(frame.raw)
@@ -397,7 +397,7 @@ def parse_exactly(raw: bytes) -> Any:
     """Parse JSON as leniently as `json` does, a byte order mark and lone surrogates included; numbers stay exact.
 
     Raises:
-        ValueError: it is no JSON, or not UTF-8.
+        ValueError: it is not JSON, or not UTF-8.
         RecursionError: it is nested too deeply.
     """
     return json.loads(raw.decode("utf-8-sig"), parse_int=_integer, parse_float=Number, parse_constant=_constant)
@@ -409,5 +409,5 @@ def _integer(token: str) -> int | Number:
 
 
 def _constant(token: str) -> Number:
-    """NaN and the infinities, which JSON has not and Python's parser takes."""
+    """NaN and the infinities, which JSON lacks but Python's parser accepts."""
     return Number(token.replace("Infinity", "inf"))

@@ -1,18 +1,18 @@
-"""Chains: calls that take several rounds, in which the server answers "input required" and the client asks again.
+"""Chains: calls that take several rounds, in which the server answers "input required" and the client retries.
 
-Each round is a request of its own, with an id of its own; nothing but what the client sends back says that it goes on
-with an earlier one. In falling order that is
+Each round is a separate request with its own id; only what the client sends back shows that it continues an earlier
+one. In order of strength, the evidence is
 
 - the `requestState` of the interim result, with the same method and target (`name` or `uri`);
 - with these, a key of its `inputRequests` among the `inputResponses`;
-- params that are equal but for these members and `_meta`.
+- params that are equal except for these members and `_meta`.
 
-Each interim result has one retry; where it fits several, the newest is meant, if the older ones were given up before
-that call began. Calls that ran side by side and look the same cannot be told apart: then there is no link, as a wrong
-one is worse. A plain request is never taken for a retry, however equal it is.
+Each interim result has one retry; if a retry fits several interim results, the newest is meant, provided that the older
+ones were given up before that call began. Calls that ran in parallel and look the same cannot be distinguished: then
+there is no link, as a wrong one is worse. A plain request is never taken for a retry, however similar it is.
 
-Memory is bounded by the number of interim results that are remembered and by the bytes of their frames. What had to be
-forgotten is counted.
+Memory is bounded by the number of interim results that are kept and by the bytes of their frames. Forgotten ones are
+counted.
 """
 
 import json
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from analysis.conversation.session import Session
 
 KEPT: Final = 10_000
-"""Interim results that are remembered, and retries under way; the oldest are forgotten first."""
+"""The most interim results and retries under way that are kept; the oldest are forgotten first."""
 KEPT_BYTES: Final = 8 << 20
-"""Bytes in the frames of these interim results and their requests, at most; those of a single one may be more."""
+"""The most bytes in the frames of these interim results and their requests; a single one may exceed it."""
 ALIKE: Final = 100
-"""Interim results of one session, method and target that wait at the same time."""
+"""The most interim results of one session, method and target that wait at the same time."""
 KEYS: Final = 50
-"""Keys of `inputResponses` that are looked up: every candidate is asked for each."""
+"""The most keys of `inputResponses` that are looked up: each is checked in every candidate."""
 ROUNDS: Final = 1_000
-"""Rounds of a chain that are kept one by one."""
+"""The most rounds of a chain that are kept individually."""
 PLACES: Final = 8
-"""Calls of one `requestState` that are told apart."""
+"""The most calls of one `requestState` that are distinguished."""
 
 Evidence: TypeAlias = Literal["state", "keys", "params"]
-"""By what a retry was told: the state that it gives back, a key that it answers, params that are the same."""
+"""How a retry was recognised: by the state that it returns, a key that it answers, or equal params."""
 
 _OWN: Final = frozenset({"_meta", "inputResponses", "requestState"})
-# Members of an enumeration are slow to look up.
+# Enumeration members are slow to look up.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 
 
@@ -56,19 +56,19 @@ class Round(NamedTuple):
 
     chain: "Chain"
     number: int
-    """From 1."""
+    """Its number, from 1."""
     seq: int
     """Number of the frame of its request."""
     asked_ns: int
     """Stamp of its request."""
     client_ns: int | None = None
-    """How long the client, or its user, took from the interim result to this; None of the first round."""
+    """How long the client, or its user, took from the interim result to this; None for the first round."""
     by: Evidence | None = None
-    """By what it was told to belong here; None of the first round."""
+    """How it was recognised as part of the chain; None for the first round."""
 
 
 class Chain:
-    """One call, in as many rounds as it took."""
+    """One call with all its rounds."""
 
     def __init__(self, number: int, session: "Session", request: Request) -> None:
         self.number = number
@@ -78,27 +78,27 @@ class Chain:
         self.started_ns = request.t_ns
         """Stamp of the first request."""
         self.rounds: list[Round] = [Round(self, 1, request.seq, request.t_ns)]
-        """The first 1,000, in order."""
+        """The first 1,000 rounds, in order."""
         self.round_count = 1
         self.interim: Exchange | None = None
-        """The last exchange that ended in an interim result. It stays until the answer to its retry has come; None as
-        well where it had to be forgotten."""
+        """The last exchange that ended in an interim result. It stays until the response to its retry has come; also
+        None if it had to be forgotten."""
         self.outcome: Outcome | None = None
         """How the last round ended; None while a retry is under way."""
         self.ended_ns: int | None = None
-        """Stamp of the answer that ended the chain."""
+        """Stamp of the response that ended the chain."""
         self.client_ns = 0
-        """How long the client took over all rounds: what of the duration is not the server's."""
+        """How long the client took in all rounds: the part of the duration that is not the server's."""
         self.memory: dict[str, Any] = {}
-        """What rules remember, by their ids."""
+        """State that rules keep, by their ids."""
         self.place: tuple[int, str, Id | None] = (session.number, request.method, target_of(request))
-        """Where its retries are looked for: session, method, target."""
+        """Where its retries are searched: session, method, target."""
         self.state: Id | None = None
         """The `requestState` of its interim result."""
         self.asked: dict[str, Any] = {}
-        """The `inputRequests` of it."""
+        """Its `inputRequests`."""
         self.params: bytes | None = None
-        """A digest of what should be the same in the retry."""
+        """A digest of the params that should be the same in the retry."""
         self.size = 0
         """Bytes in the frames of the interim exchange."""
 
@@ -112,38 +112,38 @@ class Chains:
     """The chains of a capture."""
 
     def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
-        """No chain yet.
+        """Create an empty table of chains.
 
         Args:
-            limit: interim results that are remembered.
-            bytes_limit: bytes in their frames at most.
+            limit: the most interim results that are kept.
+            bytes_limit: the most bytes in their frames.
         """
         self.count = 0
-        """Chains so far."""
+        """The number of chains so far."""
         self.forgotten = 0
-        """Interim results, and retries under way, that had to be forgotten: what goes on with them is not seen to."""
+        """Interim results, and retries under way, that had to be forgotten: their next rounds are not recognised."""
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._held: OrderedDict[int, Chain] = OrderedDict()
         self.waiting: dict[tuple[int, str, Id | None], list[Chain]] = {}
-        """Those whose interim result waits for a retry: without any, no request can be one."""
+        """Chains whose interim result waits for a retry: without any, no request can be one."""
         self.retries: OrderedDict[tuple[int, int | None], Round] = OrderedDict()
-        """Those under way, by number and place of their requests."""
+        """Chains with a retry under way, by number and position of their requests."""
         self.states: OrderedDict[Id, set[tuple[int, str, Id | None]]] = OrderedDict()
-        """Every `requestState` of an interim result: the sessions, methods and targets that it came for; none where
-        these were too many."""
+        """Every `requestState` of an interim result: the sessions, methods and targets that it came for; none if there
+        were too many."""
         self.places: OrderedDict[tuple[str, Id | None], None] = OrderedDict()
-        """Every method and target that was answered by an interim result."""
+        """Every method and target that was answered with an interim result."""
         self.has_all = True
-        """Whether no state and no place had to be forgotten."""
+        """Whether no state and no target had to be forgotten."""
 
     def __len__(self) -> int:
-        """Interim results that are remembered."""
+        """The number of interim results that are kept."""
         return len(self._held)
 
     # ---- what happens
 
     def asked(self, request: Request, session: "Session") -> Round | None:
-        """A request of the client: which round it is, where it goes on with an earlier one."""
+        """Take a client request: return its round, if it continues an earlier request."""
         params = request.params
         if not isinstance(params, dict) or not ("requestState" in params or "inputResponses" in params):
             return None
@@ -168,12 +168,12 @@ class Chains:
         return made
 
     def unanswered(self, exchange: Exchange) -> Exchange:
-        """An exchange without an answer, with its round where it is of a chain. Changes nothing."""
+        """An exchange without a response, with its round if it is part of a chain. Changes nothing."""
         made = self.retries.get((exchange.request.seq, exchange.request.index)) if self.retries else None
         return exchange if made is None else replace(exchange, round=made)
 
     def answered(self, exchange: Exchange, session: "Session") -> Exchange:
-        """A request of the client was answered: the exchange, with its round where it is of a chain."""
+        """Take the response to a client request: return the exchange, with its round if it is part of a chain."""
         request, response = exchange.request, exchange.response
         made = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if made is not None:
@@ -193,7 +193,7 @@ class Chains:
         return exchange
 
     def failed(self, request: Request) -> None:
-        """Nothing can answer a request any more: where it was a retry, the client may send it again."""
+        """Note that a request can no longer be answered: if it was a retry, the client may send it again."""
         made = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if made is None or made.chain.interim is None:
             return
@@ -207,7 +207,7 @@ class Chains:
     # ---- memory
 
     def _hold(self, chain: Chain, exchange: Exchange) -> None:
-        """Remember the interim result that ends an exchange."""
+        """Keep the interim result that ends an exchange."""
         result: Any = exchange.response.result if exchange.response is not None else None
         state, asked = result.get("requestState"), result.get("inputRequests")
         chain.interim = exchange
@@ -223,7 +223,7 @@ class Chains:
             self._forget(next(iter(self._held.values())))
 
     def _note(self, chain: Chain) -> None:
-        """Remember what an interim result came for, for as long as the capture goes on."""
+        """Record what an interim result came for, until the end of the capture."""
         self.places[chain.place[1:]] = None
         if chain.state is not None:
             known = self.states.setdefault(chain.state, {chain.place})
@@ -248,14 +248,14 @@ class Chains:
         self._release(chain)
 
     def _release(self, chain: Chain) -> None:
-        """Let go of its interim result."""
+        """Release its interim result."""
         if self._held.pop(chain.number, None) is not None:
             self._bytes -= chain.size
         self._leave(chain)
         chain.interim, chain.asked = None, {}
 
     def _leave(self, chain: Chain) -> None:
-        """It waits no longer."""
+        """Remove a chain that no longer waits."""
         alike = self.waiting.get(chain.place, [])
         if chain in alike:
             alike.remove(chain)
@@ -264,7 +264,7 @@ class Chains:
 
 
 def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, Evidence | None]:
-    """The chain, of those with its method and target, that a retry goes on with, and what tells it."""
+    """The chain, among those with the same method and target, that a retry continues, and the evidence."""
     given, responses, own = params.get("requestState"), params.get("inputResponses"), fingerprint(params)
     state = id_of(given) if isinstance(given, str) else None
     keys = set(islice(responses, KEYS)) if isinstance(responses, dict) else set()
@@ -274,10 +274,10 @@ def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, 
             return _one_of(alike, own, keys), "state"
     alike = [one for one in waiting if not one.asked.keys().isdisjoint(keys)]
     if state is None:
-        # Rather the one whose retry this is as it should be than one whose state was left out.
+        # Prefer the chain for which this is a correct retry over one whose state was left out.
         alike = [one for one in alike if one.state is None] or alike
     else:
-        # A state that nobody gave may be of an interim result that is not in the capture.
+        # An unknown state may come from an interim result that is not in the capture.
         alike = [one for one in alike if own is not None and one.params == own]
     if alike:
         return _one_of(alike, own, keys), "keys"
@@ -286,7 +286,7 @@ def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, 
 
 
 def _one_of(alike: list[Chain], own: bytes | None, keys: set[str]) -> Chain | None:
-    """The one of several that is meant; None where it cannot be told."""
+    """The intended chain among several; None if it is ambiguous."""
     if len(alike) > 1 and own is not None:
         alike = [one for one in alike if one.params == own] or alike
     if len(alike) > 1:
@@ -300,13 +300,13 @@ def _one_of(alike: list[Chain], own: bytes | None, keys: set[str]) -> Chain | No
 
 
 def _was_given_up(older: Chain, newer: Chain) -> bool:
-    """Whether the newer call began after the older one had its interim result, so that the client has started over."""
+    """Whether the newer call began after the older one's interim result, so that the client has started over."""
     answer = older.interim.response if older.interim is not None else None
     return answer is not None and answer.seq < newer.rounds[0].seq
 
 
 def target_of(request: Request) -> Id | None:
-    """What a request is about, beside its method."""
+    """The target of a request, besides its method."""
     params = request.params
     if not isinstance(params, dict):
         return None
@@ -317,7 +317,7 @@ def target_of(request: Request) -> Id | None:
 
 
 def fingerprint(params: object) -> bytes | None:
-    """A digest of params but for what a retry changes: equal params have equal ones. None where they cannot be told."""
+    """A digest of params without what a retry changes: equal params have equal digests. None if they have none."""
     if not isinstance(params, dict):
         return None
     rest = {name: value for name, value in params.items() if name not in _OWN}

@@ -1,12 +1,12 @@
-"""Resumption: which stream of events goes on with which earlier one (2025-03-26 to 2025-11-25).
+"""Resumption: links event streams to the earlier streams that they continue (2025-03-26 to 2025-11-25).
 
-Servers give events ids that are unique within a session. A client whose stream broke off opens another one with a GET
-that names the last id it has; what follows comes there. Streams that are linked so are one to the protocol, in several
-exchanges of HTTP.
+Servers give events ids that are unique within a session. A client whose stream broke opens another one with a GET that
+names the last id it has; the following events come there. To the protocol, streams linked like this are one stream, in
+several HTTP exchanges.
 
-An id that nobody sent leads nowhere, and one that two streams sent could mean either: both are told as such. Nothing
-resumes on a POST, on the older transport, or since 2026-07-28. Memory is bounded by the number of ids that are
-remembered; how many had to be forgotten is counted, as from then on an unknown id proves nothing.
+An id that was never sent leads nowhere, and one that two streams sent is ambiguous: both cases are reported. Nothing
+resumes on a POST, on the older transport, or since 2026-07-28. Memory is bounded by the number of ids that are kept;
+forgotten ids are counted, as from then on an unknown id proves nothing.
 """
 
 from typing import Final, NamedTuple
@@ -17,59 +17,59 @@ from analysis.conversation.message import Id, id_of
 from analysis.protocol.revisions import MODERN, rank_of
 
 KEPT: Final = 50_000
-"""Event ids that are remembered; those that were sent longest ago are forgotten first."""
+"""The most event ids that are kept; those sent longest ago are forgotten first."""
 STRAYS: Final = 16
-"""Events of another stream that are remembered of an exchange."""
+"""The most events of another stream that are kept for an exchange."""
 
 LAST_EVENT_ID: Final = "last-event-id"
 """The header field of a request that resumes."""
 
 _SEVERAL: Final = 0
-"""In place of a stream: there are several."""
+"""Stands in for a stream if there are several."""
 
 
 class _Sent(NamedTuple):
-    """An event id, as it was sent last."""
+    """An event id, as last sent."""
 
     stream: int
-    """The stream, named by its first exchange; `_SEVERAL` where that is not one."""
+    """The stream, named by its first exchange; `_SEVERAL` if there are several."""
     last: int
-    """The exchange that brought it last."""
+    """The exchange that carried it last."""
     seq: int
-    """Number of the frame that brought it first."""
+    """Number of the frame that carried it first."""
     order: int
-    """Its place among all ids."""
+    """Its position among all ids."""
     data: int | None
     """A hash of the data; None for an event without."""
     losses: int
-    """How often records were lost until then."""
+    """How many times records had been lost by then."""
 
 
 class EventIds:
     """The event ids of a capture, and the streams that sent them."""
 
     def __init__(self, limit: int = KEPT) -> None:
-        """No event yet. `limit`: ids that are remembered."""
+        """Create an empty table that keeps at most `limit` ids."""
         self.unseen = 0
-        """Ids that recorders of an earlier version did not tell."""
+        """Ids that earlier recorder versions did not record."""
         self._count = 0
         self._sent: Limited[tuple[str, Id], _Sent] = Limited(limit)
 
     @property
     def forgotten(self) -> int:
-        """Ids that had to be forgotten, or are not known: from then on an unknown one proves nothing."""
+        """Ids that had to be forgotten, or were not recorded: from then on an unknown id proves nothing."""
         return self._sent.forgotten + self.unseen
 
     def __len__(self) -> int:
-        """Ids that are remembered."""
+        """The number of ids that are kept."""
         return len(self._sent)
 
     def sent(self, http: HttpExchange, event_id: str, seq: int, t_ns: int = 0, raw: bytes = b"") -> None:
-        """An event was sent under an id, which may be that of an earlier event in the same exchange: ids stay in force.
+        """Take an event with its id, which may be that of an earlier event in the same exchange: ids stay in force.
 
         Args:
             http: the exchange whose response it is part of.
-            event_id: the id; the empty one takes it back.
+            event_id: the id; an empty one resets it.
             seq: number of the event's frame, or of the record of the end of a stream whose last event had no data.
             t_ns: its stamp.
             raw: the data.
@@ -101,7 +101,7 @@ class EventIds:
         self._sent[key] = known._replace(stream=stream, last=http.number, data=data)
 
     def opened(self, http: HttpExchange, last_event_id: str) -> None:
-        """A stream of events has begun whose request names the last event that its client has."""
+        """Begin an event stream whose request names the last event that its client has."""
         if http.resumption is not None or http.event_id is not None:
             return
         http.last_event_id = id_of(last_event_id)
@@ -110,7 +110,7 @@ class EventIds:
             return
         named = self._sent.get((_session(http), http.last_event_id))
         if named is None:
-            # What was forgotten, or lost, may have had it.
+            # A forgotten or lost event may have had it.
             http.resumption = "unknown"
             http.is_surely_unknown = not self.forgotten and not http.losses
         elif named.stream == _SEVERAL:
@@ -121,9 +121,9 @@ class EventIds:
 
 
 def _oddity(http: HttpExchange, known: _Sent, data: int | None) -> Oddity | None:
-    """What is odd about an event under an id that was sent before; None for nothing, and where that is not certain."""
+    """The oddity of an event whose id was sent before; None if there is none, or it is uncertain."""
     if data is None or known.data is None or http.session_id is None or http.asked is None:
-        return None  # it keeps a stream alive; or nobody knows which session it is, or what was asked for
+        return None  # it keeps a stream alive; or its session, or the request, is unknown
     if known.losses != http.losses:
         return None
     if data != known.data:
@@ -138,16 +138,16 @@ def _oddity(http: HttpExchange, known: _Sent, data: int | None) -> Oddity | None
 
 
 def _session(http: HttpExchange) -> str:
-    """In what ids of events are unique: a session, or what comes nearest where it has no id."""
+    """The scope in which event ids are unique: the session, or the nearest substitute if it has no id."""
     return http.session_id or http.client
 
 
 def _has_none(http: HttpExchange) -> bool:
-    """Whether nothing can resume here, whatever is asked."""
+    """Whether nothing can be resumed here, whatever is requested."""
     rank = rank_of(http.fields.get(VERSION_FIELD))
     return http.method != "GET" or _is_legacy(http) or (rank is not None and rank >= MODERN)
 
 
 def _is_legacy(http: HttpExchange) -> bool:
-    """Whether it is the stream of the older transport: each is a session of its own."""
+    """Whether it is a stream of the older transport: each of these is a separate session."""
     return http.method == "GET" and http.uri_key is not None

@@ -1,20 +1,20 @@
-"""Which session a message belongs to.
+"""Routing: assigns each message to its session.
 
-On stdio there is one. Over HTTP it is that of the session id; without one that of the `initialize` that the same
-client sent last; on the older transport that of the stream whose announced address the client posts to; and in the
-modern era, which has no sessions, that of the client as far as it can be told: by where it asks from, and by the name
-that it gives itself in each request. A guess, and called one.
+On stdio there is only one. Over HTTP it is the session of the session id; without an id, that of the `initialize` that
+the same client sent last; on the older transport, that of the stream whose announced address the client posts to; and
+in the modern era, which has no sessions, that of the client as far as it can be identified: by the address it sends
+from, and by the name that it gives in each request. That is a guess, and labelled as one.
 
-A client of the modern era that meets an older server begins with a refused probe, and then a handshake: one session
+A client of the modern era that meets an older server begins with a refused probe, followed by a handshake: one session
 over every transport (2026-07-28 basic/transports/streamable-http, backward compatibility). Over Streamable HTTP an
-`initialize` belongs to the session of a probe if all of this is so:
+`initialize` belongs to the session of a probe if all of these hold:
 
-- the probe was answered, or its exchange is over, and nothing in its session shows a server of the modern era;
+- the probe was answered, or its exchange has ended, and nothing in its session shows a server of the modern era;
 - both have the same address, credentials and program (`HttpExchange.client`), and come within `IDLE_NS`;
 - they come over one connection, with nothing between them on it, and do not name different clients; or both give the
-  same name and version, and that client said nothing else without a session id between them.
+  same name and version, and that client sent nothing else without a session id between them.
 
-Otherwise the probe stays a session of its own: another client may have sent it.
+Otherwise the probe stays a separate session: another client may have sent it.
 """
 
 from typing import Final, TypeAlias
@@ -30,13 +30,13 @@ from analysis.conversation.session import CLIENT_INFO, USED, Session, Used
 from analysis.protocol.revisions import MODERN, Era, rank_of
 
 KEPT: Final = 10_000
-"""Sessions that are remembered; the oldest are forgotten first."""
+"""The most sessions that are kept; the oldest are forgotten first."""
 _LONGEST: Final = 200
-"""Characters of a name or a version that tell clients apart."""
+"""How many characters of a name or a version distinguish clients."""
 _Who: TypeAlias = tuple[str, Era, str]
-"""Address, credentials and program; the era; and in the modern one the name that the client gives itself, or none."""
+"""Address, credentials and program; the era; and in the modern one, the name that the client gives, if any."""
 IDLE_NS: Final = 30 * 60 * 1_000_000_000
-"""After which silence an inferred peer counts as another one."""
+"""The silence after which an inferred peer counts as a different one."""
 
 
 class Routing:
@@ -44,7 +44,7 @@ class Routing:
 
     def __init__(self, tables: dict[Side, RequestTable], threads: Threads) -> None:
         self.count = 0
-        """Sessions so far."""
+        """The number of sessions so far."""
         self.transport: str | None = None
         self.observed_start = False
         self._tables, self._threads = tables, threads
@@ -54,8 +54,8 @@ class Routing:
         self._sessions: Limited[int, Session] = Limited(KEPT)
         self._by_key: Limited[str, Session] = Limited(KEPT)
         self._by_client: Limited[_Who, tuple[Session, int]] = Limited(KEPT)
-        # By connection, and by client: where something was said last without the id of a session that is known.
-        # Weakly, because how much of exchanges is remembered is for `HttpExchanges` to bound.
+        # By connection, and by client: the last exchange with a message but without a known session id.
+        # Weak references, because `HttpExchanges` decides how many exchanges are kept.
         self._latest: Limited[int | str, ref[HttpExchange]] = Limited(KEPT)
 
     @property
@@ -64,25 +64,25 @@ class Routing:
         return self._sessions.forgotten
 
     def open(self) -> list[Session]:
-        """The sessions that are remembered, in the order in which they began."""
+        """The sessions that are kept, in the order in which they began."""
         return list(self._sessions.values())
 
     def lose(self) -> None:
-        """Records are lost: nothing is certain about the beginning of what comes."""
+        """Note lost records: nothing is certain about the beginning of later sessions."""
         self.observed_start = False
         self._has_lost = True
 
     def begin(self, t_ns: int) -> Session:
-        """The one session of a pipe, which is there before a word is said."""
+        """Begin the only session of a pipe, which exists before the first message."""
         if self._only is None:
             self._only = self._new(t_ns, observed_start=self.observed_start)
         return self._only
 
     def session_of(self, message: Message, http: HttpExchange | None, *, is_modern: bool) -> Session:
-        """The session of a message; a new one where it opens one.
+        """The session of a message; a new one if the message opens one.
 
         Args:
-            message: what was said.
+            message: the message.
             http: the exchange that carried it; None on stdio.
             is_modern: whether it is a request of the modern era.
         """
@@ -95,8 +95,8 @@ class Routing:
     def _found(self, message: Message, http: HttpExchange, *, is_modern: bool) -> Session:
         key = http.fields.get("mcp-session-id")
         for known in (key, http.uri_key):
-            # Every POST has the key of its URI; only one that a stream has announced belongs to a session. A message
-            # there may be of the modern era, as a probe is.
+            # Every POST has the key of its URI; only a key that a stream has announced belongs to a session. A message
+            # there may be of the modern era, like a probe.
             if known and known in self._by_key and (not is_modern or (known == http.uri_key and http.is_for_stream)):
                 return self._by_key[known]
         is_opening = isinstance(message, Request) and message.method == "initialize"
@@ -106,7 +106,7 @@ class Routing:
             made = probed
             made.delimited = "session"
         elif is_opening or remembered is None or message.t_ns - remembered[1] > IDLE_NS:
-            # Without a session id, a server may have been spoken to before the recording began.
+            # Without a session id, the conversation may have begun before the recording.
             made = self._new(message.t_ns, observed_start=(is_opening or is_modern) and self.observed_start)
             made.delimited = "session" if is_opening or key else "peer"
             if key and not is_modern:
@@ -114,7 +114,7 @@ class Routing:
         else:
             made = remembered[0]
         if is_modern:
-            # Who leaves its name out once is the one who gave it.
+            # A request that omits the name is taken to come from the client that gave it.
             for name in {_name(message), ""}:
                 self._by_client.keep((http.client, "modern", name), (made, message.t_ns))
         elif not key:
@@ -124,7 +124,7 @@ class Routing:
         return made
 
     def _probed(self, message: Message, http: HttpExchange) -> Session | None:
-        """The session of the refused probe that an `initialize` comes after; None where that is not certain enough."""
+        """The session of the refused probe that an `initialize` follows; None if that is not certain enough."""
         params = message.params if isinstance(message, Request) else None
         name = peer_of(params.get("clientInfo")) if isinstance(params, dict) else None
         for place in (http.conn, http.client):
@@ -140,7 +140,7 @@ class Routing:
         return None
 
     def _remembered(self, message: Message, http: HttpExchange, *, is_modern: bool) -> tuple[Session, int] | None:
-        """The session of whoever sends a message without a session id, and when it was heard last."""
+        """The session of the sender of a message without a session id, and the time of its last message."""
         if is_modern:
             return self._modern(http.client, _name(message))
         if (rank_of(http.fields.get(VERSION_FIELD)) or 0) >= MODERN:
@@ -148,17 +148,17 @@ class Routing:
         return self._by_client.get((http.client, "handshake", "")) or self._modern(http.client)
 
     def _modern(self, client: str, name: str = "") -> tuple[Session, int] | None:
-        """The session in which a client speaks as in the modern era; one that fell back to a handshake begins anew."""
+        """The modern-era session of a client; a client that fell back to a handshake begins a new one."""
         found = self._by_client.get((client, "modern", name))
         return None if found is None or found[0].epoch > 0 else found
 
     def _last_of(self, client: str) -> tuple[Session, int] | None:
-        """The session of a client of either era: the one of which it was heard last."""
+        """The session of a client of either era: the one with the latest message."""
         both = (self._by_client.get((client, "handshake", "")), self._modern(client))
         return max((known for known in both if known is not None), key=lambda known: known[1], default=None)
 
     def of(self, http: HttpExchange) -> Session | None:
-        """The session of an exchange, whether anything was said in it or not; None where that is not known."""
+        """The session of an exchange, with or without messages; None if unknown."""
         key = http.fields.get("mcp-session-id")
         if http.session is not None or key:
             return http.session or self._by_key.get(key or "")
@@ -166,14 +166,14 @@ class Routing:
         return remembered[0] if remembered is not None else None
 
     def note(self, http: HttpExchange, t_ns: int) -> None:
-        """An exchange tells more: its response may give out the key of its session."""
+        """Take new facts about an exchange: its response may assign the key of its session."""
         opened = http.session
         key = http.answer_fields.get("mcp-session-id")
         if key and opened is not None and key not in self._by_key:
             self._by_key.keep(key, opened)
             self._by_client.pop((http.client, "handshake", ""), None)
         if http.uri_key and http.method == "GET" and (opened is None or http.uri_key not in self._by_key):
-            # Each stream is a session of its own; some servers announce the same address on all of them.
+            # Each stream is a separate session; some servers announce the same address on all of them.
             made = opened or self._new(t_ns, observed_start=self.observed_start)
             made.delimited, made.is_legacy = "session", True
             self._by_key.keep(http.uri_key, made)
@@ -189,13 +189,13 @@ class Routing:
 
 
 def _is_refused(probe: HttpExchange, session: Session) -> bool:
-    """Whether all that a session holds is what a server that is not of the modern era has refused or not answered."""
+    """Whether a session holds only requests that an older-era server has refused or not answered."""
     is_over = probe.over is not None or probe.settled is not None or (probe.status or 0) >= 300
     return is_over and session.state == "new" and session.eras == {"modern"} and not session.server_is_modern
 
 
 def _name(message: Message) -> str:
-    """The name that a client gives itself in a request of the modern era; empty where it gives none."""
+    """The name that a client gives in a request of the modern era; empty if it gives none."""
     info = message.meta.get(CLIENT_INFO) if isinstance(message, Request) else None
     told = (info.get("name"), info.get("version")) if isinstance(info, dict) else ()
     return "\n".join(one[:_LONGEST] for one in told if isinstance(one, str))

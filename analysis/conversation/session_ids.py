@@ -1,7 +1,7 @@
-"""SessionIds: which session ids of Streamable HTTP (2025-03-26 to 2025-11-25) were given out, and when they died.
+"""SessionIds: when session ids of Streamable HTTP (2025-03-26 to 2025-11-25) were assigned, and when they died.
 
-A server gives one out with its answer to `initialize`. It dies by a DELETE that succeeds, and by any 404: the server
-does not know it any more. In captures ids are mostly hashes: which are equal can be told of them, and nothing else.
+A server assigns an id with its response to `initialize`. The id dies by a successful DELETE, and by any 404: the server
+does not know it any more. In captures ids are mostly hashes: they can be compared for equality, and nothing else.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
 
 FIELD: Final = "mcp-session-id"
 KEPT: Final = 10_000
-"""Ids that are remembered; the oldest are forgotten first."""
+"""The most ids that are kept; the oldest are forgotten first."""
 OF_CLIENT_KEPT: Final = 8
-"""Ids of one client."""
+"""The most ids kept for one client."""
 
 
 class SessionId:
-    """What is known of one id."""
+    """The history of one id."""
 
     __slots__ = ("deleted", "ended", "exchange", "given", "gone", "is_of_opening", "last", "session", "tried")
 
     def __init__(self) -> None:
         self.given: Mark | None = None
-        """The response that gave it out; None where it was in use before."""
+        """The response that assigned it; None if it was in use before."""
         self.exchange: HttpExchange | None = None
-        """The exchange of that."""
+        """The exchange of that response."""
         self.is_of_opening = False
-        """Whether that was an answer to `initialize`."""
+        """Whether that was a response to `initialize`."""
         self.session: Session | None = None
-        """The session of that."""
+        """The session of that response."""
         self.gone: Mark | None = None
-        """The first 404 to a request that had it."""
+        """The first 404 for a request with this id."""
         self.deleted: Mark | None = None
-        """The first success of a DELETE of it."""
+        """The first successful DELETE of it."""
         self.ended: Mark | None = None
-        """The first request to DELETE it that was not refused: from then on the server may have ended it."""
+        """The first DELETE request for it that was not refused: from then on the server may have ended it."""
         self.tried = False
         """Whether a DELETE of it was sent."""
         self.last: Mark | None = None
-        """The last response to a request that had it, or that gave it out."""
+        """The last response to a request with this id, or that assigned it."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it was neither deleted nor refused as unknown."""
+        """Whether it has been neither deleted nor refused as unknown."""
         return self.gone is None and self.deleted is None
 
     def had_died(self, at: "Mark") -> bool:
-        """Whether it had died when something happened."""
+        """Whether it had died by the time of a record."""
         return any(one is not None and one.seq < at.seq for one in (self.gone, self.deleted))
 
 
@@ -68,34 +68,34 @@ class SessionIds:
         return self._known.forgotten
 
     def of(self, id_: str) -> SessionId | None:
-        """What is known of an id."""
+        """The history of an id."""
         return self._known.get(id_)
 
     def is_given(self, id_: str) -> bool:
-        """Whether a response gave an id out."""
+        """Whether a response assigned an id."""
         known = self._known.get(id_)
         return known is not None and known.given is not None
 
     def known(self) -> list[str]:
-        """All ids that are remembered."""
+        """All ids that are kept."""
         return list(self._known)
 
     def of_session(self, session: "Session") -> str | None:
-        """The id that the server gave to a session."""
+        """The id that the server assigned to a session."""
         return self._of_session.get(session.number)
 
     def given_to(self, client: str) -> list[SessionId]:
-        """The last ids that were given to a client; its fingerprint is that of `HttpExchange.client`."""
+        """The last ids assigned to a client, which is identified by its fingerprint from `HttpExchange.client`."""
         return self._of_client.get(client, [])
 
     def asked(self, http: "HttpExchange") -> None:
-        """The request of an exchange has begun: from now on, a DELETE may be why the server ends its streams."""
+        """Take the beginning of a request: from now on, a DELETE may be why the server ends its streams."""
         named = http.fields.get(FIELD)
         if named and http.method == "DELETE":
             (self._known.get(named) or self._made(named)).tried = True
 
     def answered(self, http: "HttpExchange") -> None:
-        """The response of an exchange has begun."""
+        """Take the beginning of a response."""
         asked, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
         if asked:
             self._asked(asked, http)

@@ -1,4 +1,4 @@
-"""Stalls: how long frames to the server waited to be taken, by the records that tell of it."""
+"""Stalls: how long the server took to accept frames, according to the `stall` records."""
 
 from bisect import bisect_right
 from typing import Any, Final
@@ -7,7 +7,7 @@ _KEPT: Final = 10_000
 
 
 class Stalls:
-    """How long frames to the server waited to be taken. A stall is written after the frame that it is about."""
+    """How long the server took to accept frames. A stall is recorded after the frame that it is about."""
 
     def __init__(self) -> None:
         self._first: list[int] = []
@@ -15,7 +15,7 @@ class Stalls:
         self._waited: list[int] = []
 
     def add(self, members: dict[str, Any], t_ns: int) -> None:
-        """Learn from a `stall` record of that stamp; one out of order is passed over."""
+        """Take a `stall` record with its stamp; one out of order is skipped."""
         first, waited = _integer(members.get("of")), waited_of(members, t_ns)
         last = _integer(members.get("to"))
         if first is None or waited is None or (self._first and first <= self._first[-1]):
@@ -38,9 +38,9 @@ class Stalls:
 
 
 def waited_of(members: dict[str, Any], t_ns: int) -> int | None:
-    """How long a `stall` record of that stamp says that its frames waited; None where it says nothing that makes sense.
+    """The wait that a `stall` record with this stamp reports for its frames; None if it is invalid.
 
-    Never longer than the capture had run by then: what is forged would push a request out of the range of every column.
+    Never longer than the capture had run by then: a forged wait would push a request beyond the range of every column.
     """
     waited = _integer(members.get("waited_ns"))
     return None if waited is None or waited < 0 else min(waited, t_ns)

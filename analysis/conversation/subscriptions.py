@@ -1,11 +1,10 @@
-"""Subscriptions: what a client wants to be told of without asking, and which messages come of it.
+"""Subscriptions: what a client wants to be notified of, and the messages that result.
 
 Up to 2025-11-25 a client subscribes to one resource at a time, by its URI. Since 2026-07-28 it sends one request that
-stays open, `subscriptions/listen`, with a filter; what comes of it carries the id of that request, and over HTTP it is
-on the stream of its exchange, which counts where the two disagree.
+stays open, `subscriptions/listen`, with a filter; the resulting messages carry the id of that request, and over HTTP
+they come on the stream of its exchange, which decides if the two disagree.
 
-Memory is bounded by the number of subscriptions and by the bytes of what asked for them. What had to be forgotten is
-counted.
+Memory is bounded by the number of subscriptions and by the bytes of the requests for them. Forgotten ones are counted.
 """
 
 from collections import OrderedDict
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from analysis.conversation.session import Session
 
 KEPT: Final = 10_000
-"""Subscriptions that are remembered, ended ones among them; the oldest are forgotten first."""
+"""The most subscriptions that are kept, including ended ones; the oldest are forgotten first."""
 KEPT_BYTES: Final = 8 << 20
-"""Bytes in the frames that asked for them or acknowledged them, at most; those of a single one may be more."""
+"""The most bytes in the frames that requested or acknowledged them; a single one may exceed it."""
 LONGEST: Final = 512
-"""Characters of a URI that can stand for all that begins with it; a longer one stands for itself alone."""
+"""The most characters of a URI that can match longer URIs as a prefix; a longer URI matches only itself."""
 
 LATEST: Final = 1_000
-"""Subscriptions of a session among which is looked for one that is open."""
+"""How many subscriptions of a session are searched for an open one."""
 
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 """The member of `_meta` that names the `subscriptions/listen` to which a message belongs."""
@@ -38,7 +37,7 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 UPDATED: Final = "notifications/resources/updated"
 REQUESTS: Final = frozenset({"resources/subscribe", "resources/unsubscribe", LISTEN})
 NOTIFICATIONS: Final = frozenset({UPDATED, "resources/updated"})
-"""Notifications that come of a subscription to one resource, with a spelling that forgets the prefix."""
+"""Notifications from a subscription to one resource, including a spelling without the prefix."""
 
 CHANGES: Final = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -51,11 +50,11 @@ CHANGES: Final = {
 
 
 Said: TypeAlias = Request | Notification | Response
-"""A message that is one."""
+"""A valid message."""
 
 
 class Uris:
-    """A set of URIs that tells which of them another one begins with."""
+    """A set of URIs that finds the prefixes of another URI."""
 
     def __init__(self, uris: Iterable[str] = ()) -> None:
         self._uris: set[str] = set()
@@ -73,14 +72,14 @@ class Uris:
         return uri in self._uris
 
     def add(self, uri: str) -> None:
-        """One more; a second time changes nothing."""
+        """Add a URI; adding it again changes nothing."""
         if uri not in self._uris:
             self._uris.add(uri)
             if len(uri) <= LONGEST:
                 self._lengths[len(uri)] = self._lengths.get(len(uri), 0) + 1
 
     def discard(self, uri: str) -> None:
-        """One less, where it is there."""
+        """Remove a URI, if present."""
         if uri in self._uris:
             self._uris.remove(uri)
             if len(uri) <= LONGEST:
@@ -89,7 +88,7 @@ class Uris:
                     del self._lengths[len(uri)]
 
     def covering(self, uri: str) -> str | None:
-        """The longest of them that `uri` begins with, itself included: an update may be of a part of a resource."""
+        """The longest of them that `uri` begins with or equals: an update may concern a part of a resource."""
         if uri in self._uris:
             return uri
         fitting = (length for length in self._lengths if length < len(uri) and uri[:length] in self._uris)
@@ -98,14 +97,14 @@ class Uris:
 
 
 class Filter(NamedTuple):
-    """What a `subscriptions/listen` asks for, or what its acknowledgement grants."""
+    """The filter that a `subscriptions/listen` requests, or that its acknowledgement grants."""
 
     flags: frozenset[str]
     """Members that are true, such as `toolsListChanged`."""
     uris: Uris
-    """Of `resourceSubscriptions`."""
+    """The URIs in `resourceSubscriptions`."""
     task_ids: frozenset[str]
-    """Of `taskIds`, a member of the tasks extension."""
+    """The ids in `taskIds`, a member of the tasks extension."""
 
     @property
     def types(self) -> frozenset[str]:
@@ -114,7 +113,7 @@ class Filter(NamedTuple):
         return self.flags | {name for name, chosen in lists if chosen}
 
     def selects(self, method: str) -> bool:
-        """Whether notifications of a method are among it; what is no change notification is not."""
+        """Whether it selects notifications of a method; only change notifications can be selected."""
         return CHANGES.get(method) in self.types
 
 
@@ -125,30 +124,30 @@ class ResourceSubscription:
         self.session = session
         self.uri = uri
         self.seq = request.seq
-        """Number of the frame that asked for it first."""
+        """Number of the frame that first requested it."""
         self.asked_ns = request.t_ns
         self.since_ns: int | None = None
-        """Stamp of the result that made it."""
+        """Stamp of the result that created it."""
         self.leaving_ns: int | None = None
-        """Stamp of an `unsubscribe` that was not refused; what comes between it and its answer has crossed it."""
+        """Stamp of an `unsubscribe` that was not refused; updates before its response have crossed it."""
         self.ended_ns: int | None = None
-        """Stamp of the answer to that, or of the refusal."""
+        """Stamp of the response to that, or of the refusal."""
         self.is_refused = False
-        """Whether the request for it had an error for an answer."""
+        """Whether the request for it was answered with an error."""
         self.updates = 0
-        """Notifications that came of it."""
+        """The number of notifications from it."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""
         self.size = _size(request)
 
     @property
     def is_open(self) -> bool:
-        """Whether updates may come: from the request for it to the answer to `unsubscribe`."""
+        """Whether updates may come: from the request for it to the response to `unsubscribe`."""
         return self.ended_ns is None
 
 
 class Listening:
-    """A `subscriptions/listen`, and how it went on."""
+    """A `subscriptions/listen` and its history."""
 
     def __init__(self, session: "Session", key: Key, request: Request) -> None:
         params = request.params
@@ -162,20 +161,20 @@ class Listening:
         self.acknowledged: Filter | None = None
         """What the first acknowledgement grants."""
         self.acknowledged_ns: int | None = None
-        """Stamp of it."""
+        """Stamp of the first acknowledgement."""
         self.acknowledgements = 0
         self.messages = 0
-        """Messages that belong to it, acknowledgements included; the answer to the request is not counted."""
+        """Messages that belong to it, including acknowledgements but not the response to the request."""
         self.answered_ns: int | None = None
-        """Stamp of the answer to the request, which ends it."""
+        """Stamp of the response to the request, which ends it."""
         self.is_refused = False
         """Whether that is an error."""
         self.cancelled_by_client_ns: int | None = None
         self.cancelled_by_server_ns: int | None = None
         self.stream_ended_ns: int | None = None
-        """When its exchange was over."""
+        """When its exchange ended."""
         self.stream_ended_by: str | None = None
-        """By whom: `complete`, `client`, `server`, `proxy` or `error`."""
+        """How it ended: `complete`, `client`, `server`, `proxy` or `error`."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""
         self.size = _size(request)
@@ -187,13 +186,13 @@ class Listening:
 
     @property
     def ended_ns(self) -> int | None:
-        """When it was over, in whichever way that came first; None while it lasts."""
+        """When it ended, in whichever way came first; None while it is open."""
         ends = (self.answered_ns, self.cancelled_by_client_ns, self.cancelled_by_server_ns, self.stream_ended_ns)
         return min((end for end in ends if end is not None), default=None)
 
     @property
     def is_open(self) -> bool:
-        """Whether it lasts."""
+        """Whether it has not ended."""
         return self.ended_ns is None
 
 
@@ -204,16 +203,16 @@ class Subscriptions:
     """The subscriptions of a capture."""
 
     def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
-        """No subscription yet.
+        """Create an empty table of subscriptions.
 
         Args:
-            limit: subscriptions that are remembered.
-            bytes_limit: bytes in what asked for them, or acknowledged them, at most.
+            limit: the most subscriptions that are kept.
+            bytes_limit: the most bytes in the frames that requested or acknowledged them.
         """
         self.forgotten = 0
-        """Subscriptions that had to be forgotten: what comes of them belongs to nothing."""
+        """Subscriptions that had to be forgotten: their messages are assigned to nothing."""
         self.listened = False
-        """Whether there is a `subscriptions/listen` in the capture: only then may any message belong to one."""
+        """Whether the capture has a `subscriptions/listen`: only then can a message belong to one."""
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._all: OrderedDict[Subscription, None] = OrderedDict()
         self._by_uri: dict[int, dict[str, ResourceSubscription]] = {}
@@ -224,29 +223,29 @@ class Subscriptions:
         self._asked_bytes = 0
 
     def __len__(self) -> int:
-        """Subscriptions that are remembered."""
+        """The number of subscriptions that are kept."""
         return len(self._all)
 
     def resources(self, session: "Session") -> list[ResourceSubscription]:
-        """Those of a session to resources; of each URI the last one."""
+        """The resource subscriptions of a session; for each URI the last one."""
         return list(self._by_uri.get(session.number, {}).values())
 
     def listenings(self, session: "Session") -> list[Listening]:
-        """The `subscriptions/listen` of a session; of each id the last one."""
+        """The `subscriptions/listen` requests of a session; for each id the last one."""
         return list(self._by_key.get(session.number, {}).values())
 
     def listening(self, session: "Session", key: Key) -> Listening | None:
-        """The last `subscriptions/listen` of a session under a key, whether it is open or not."""
+        """The last `subscriptions/listen` of a session under a key, open or not."""
         return self._by_key.get(session.number, {}).get(key)
 
     def is_listening(self, session: "Session") -> bool:
-        """Whether one of the last few `subscriptions/listen` of a session is open."""
+        """Whether any of the last few `subscriptions/listen` of a session is open."""
         return any(one.is_open for one in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST))
 
     # ---- what happens
 
     def asked(self, request: Request, session: "Session") -> Subscription | None:
-        """A request of the client that begins or ends a subscription: that one; None for an end of nothing."""
+        """Take a client request that begins or ends a subscription; return that, or None if it ends nothing."""
         if request.method == LISTEN:
             return self._listen(request, session)
         params = request.params
@@ -265,7 +264,7 @@ class Subscriptions:
         return known
 
     def answered(self, exchange: Exchange, session: "Session") -> Subscription | None:
-        """A request that begins or ends one was answered: that subscription."""
+        """Take the response to a request that begins or ends a subscription, and return the subscription."""
         request, response = exchange.request, exchange.response
         if response is None:
             return None
@@ -286,9 +285,9 @@ class Subscriptions:
         return found
 
     def updated(self, notification: Notification, session: "Session") -> ResourceSubscription | None:
-        """A resource was updated: the subscription of which that is told, to it or to what it is a part of.
+        """Take a resource update; return the subscription to the resource, or to one that it is part of.
 
-        An ended one where no open one fits.
+        It is an ended subscription if no open one fits.
         """
         params = notification.params
         uri = params.get("uri") if isinstance(params, dict) else None
@@ -302,7 +301,7 @@ class Subscriptions:
         return found
 
     def heard(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
-        """A message of the server, and its `_meta`: the `subscriptions/listen` to which it belongs."""
+        """Take a server message and its `_meta`; return the `subscriptions/listen` to which it belongs."""
         found = self._of_message(message, meta, session)
         if found is None or isinstance(message, Response):
             return found
@@ -319,7 +318,7 @@ class Subscriptions:
         return found
 
     def cancelled(self, request: Request, by: Notification, session: "Session") -> Listening | None:
-        """A cancellation names a request: the subscription that it ends, where it is one."""
+        """Take a cancellation of a request; return the subscription that it ends, if any."""
         if request.method != LISTEN:
             return None
         found = self._of_request(request, session)
@@ -330,7 +329,7 @@ class Subscriptions:
         return found
 
     def stream_ended(self, http: "HttpExchange", t_ns: int) -> None:
-        """An HTTP exchange is over, and with it what was listened to in it, except on the older transport."""
+        """End the subscriptions of an HTTP exchange that has ended, except on the older transport."""
         for listening in self._by_exchange.get(http.number, ()):
             if listening.stream_ended_ns is None and not listening.session.is_legacy:
                 listening.stream_ended_ns, listening.stream_ended_by = t_ns, http.ended_by
@@ -347,7 +346,7 @@ class Subscriptions:
         return made
 
     def _granted(self, subscription: ResourceSubscription, response: Response) -> None:
-        """A request to subscribe was answered. Of several for one URI, one that succeeds is enough."""
+        """Take the response to a subscribe request. Of several for one URI, one success is enough."""
         if not response.is_error:
             if subscription.since_ns is None:
                 subscription.since_ns = response.t_ns
@@ -360,7 +359,7 @@ class Subscriptions:
             self._end(subscription, response.t_ns)
 
     def _is_last(self, subscription: ResourceSubscription) -> bool:
-        """Whether it is the last one to its URI, and not forgotten."""
+        """Whether it is the last subscription to its URI, and not forgotten."""
         return self._by_uri.get(subscription.session.number, {}).get(subscription.uri) is subscription
 
     def _end(self, subscription: ResourceSubscription, t_ns: int) -> None:
@@ -391,7 +390,7 @@ class Subscriptions:
         exchange = message.frames[0].exchange
         by_key = self._by_key.get(session.number)
         if session.is_legacy:
-            # Everything comes on one stream, and only the id tells subscriptions apart.
+            # Everything comes on one stream, and only the id distinguishes subscriptions.
             if by_key is None or SUBSCRIPTION_ID not in meta:
                 return None
             named = subscription_id(message, meta)
@@ -409,7 +408,7 @@ class Subscriptions:
     # ---- memory
 
     def _await(self, request: Request, subscription: ResourceSubscription) -> None:
-        """Remember which subscription the answer to a request will be about."""
+        """Record which subscription the response to a request will be about."""
         self._asked[request.seq, request.index] = subscription
         self._asked_bytes += subscription.size
         while len(self._asked) > 1 and (len(self._asked) > self._limit or self._asked_bytes > self._bytes_limit):
@@ -469,7 +468,7 @@ def _texts(told: object) -> Iterator[str]:
 
 
 def subscription_id(message: Said, meta: dict[str, Any]) -> Id:
-    """The id of the subscription that a message names; orjson makes a float of `1.0`, and of any beyond 64 bits."""
+    """The subscription id that a message names; orjson turns `1.0`, and integers above 64 bits, into floats."""
     value = meta[SUBSCRIPTION_ID]
     if isinstance(value, float) and message.index is None and len(message.frames) == 1:
         try:

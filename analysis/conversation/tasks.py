@@ -1,14 +1,13 @@
-"""Tasks: work that goes on after its request was answered, and whose result is fetched later.
+"""Tasks: work that continues after its request was answered, and whose result is fetched later.
 
 Two protocols have them. In 2025-11-25 either side can execute tasks, and a request asks for one (`params.task`); in the
-extension of later revisions the server alone does, and decides itself. What is known of a task is learned from all that
-its executor says about it: the answer that created it, `tasks/get`, `tasks/list`, `tasks/cancel`, notifications.
+extension of later revisions only the server does, at its own discretion. The state of a task is learned from everything
+that its executor reports: the response that created it, `tasks/get`, `tasks/list`, `tasks/cancel`, notifications.
 
-A task belongs to the session in which it was created. It may outlive that: an id that this session has not seen, and of
-which the server has created just one task in the capture, is that one. Where two tasks could be meant, none is.
+A task belongs to the session in which it was created. It may outlive that: an id that is new to a session, and for
+which the server has created exactly one task in the capture, refers to that task. If two could be meant, neither is.
 
-Memory is bounded by the number of tasks and by the bytes of the requests that created them. What had to be forgotten is
-counted.
+Memory is bounded by the number of tasks and by the bytes of the requests that created them. Forgotten ones are counted.
 """
 
 from collections import OrderedDict
@@ -34,72 +33,72 @@ if TYPE_CHECKING:
     from analysis.conversation.session import Session
 
 KEPT: Final = 10_000
-"""Tasks that are remembered; the oldest are forgotten first."""
+"""The most tasks that are kept; the oldest are forgotten first."""
 KEPT_BYTES: Final = 8 << 20
-"""Bytes in the frames of the requests that created them, at most; a single one may be larger."""
+"""The most bytes in the frames of the requests that created them; a single one may be larger."""
 REPORTS: Final = 100
-"""Statuses of a task that are kept one by one; more are counted."""
+"""The most statuses of a task that are kept individually; more are counted."""
 LISTED: Final = 1_000
-"""Tasks of one `tasks/list` that are looked at."""
+"""The most tasks of one `tasks/list` that are examined."""
 LONGEST: Final = 64
-"""Characters of a status that are kept."""
+"""The most characters of a status that are kept."""
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
-"""The member of `_meta` by which a message says which task it is part of."""
+"""The member of `_meta` that names the task that a message is part of."""
 OVER: Final = frozenset({"completed", "failed", "cancelled"})
 """Statuses that are final."""
 ABOUT: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"})
 """Requests about one task."""
 REQUESTS: Final = ABOUT | {"tasks/list"}
 NOTIFICATIONS: Final = frozenset({"notifications/tasks/status", "tasks/status", "notifications/tasks"})
-"""Notifications about one, with a spelling that forgets the prefix."""
+"""Notifications about a task, including a spelling without the prefix."""
 
 
 class Report(NamedTuple):
-    """A change of status, as the executor told it."""
+    """A change of status, as reported by the executor."""
 
     status: str
-    """Foreign text; 64 characters at most."""
+    """Untrusted text; at most 64 characters."""
     t_ns: int
     seq: int
     """Number of the message's first frame."""
 
 
 class Task:
-    """One task, as far as it is known."""
+    """One task, as far as known."""
 
     def __init__(self, id_: Id, session: "Session", executor: Side) -> None:
         self.id = id_
         self.session = session
-        """Where it was created, or first heard of."""
+        """Where it was created, or first mentioned."""
         self.executor: Side = executor
         """The side that does the work."""
         self.request: Request | None = None
-        """What created it; None where that was not seen, and when the task had to be forgotten."""
+        """The request that created it; None if that was not seen, or the task had to be forgotten."""
         self.seq: int | None = None
         """Number of the frame of that request."""
         self.created_ns: int | None = None
-        """Stamp of the answer that created it."""
+        """Stamp of the response that created it."""
         self.repeats = False
-        """Whether its id is that of an earlier task of the same executor in the session."""
+        """Whether an earlier task of the same executor in the session had the same id."""
         self.reports: list[Report] = []
-        """Its statuses: each change, the first 100 in order."""
+        """The first 100 changes of its status, in order."""
         self.status: str | None = None
-        """The last one told."""
+        """The status last reported."""
         self.changes = 0
-        """How often it has changed, the first time included."""
+        """How often it has changed, including the first time."""
         self.poll_ms: int | float | None = None
-        """How long to wait between two polls, as last told."""
+        """How long to wait between two polls, as last reported."""
         self.ttl_ms: int | float | Missing | None = MISSING
-        """How long it is kept, as last told; None for ever, MISSING where nothing was said."""
+        """How long it is kept, as last reported; None for ever, MISSING if not reported."""
         self.ended_ns: int | None = None
         """Stamp of the first final status."""
         self.cancel_ns: int | None = None
         """Stamp of the first `tasks/cancel` for it."""
         self.delivered_ns: int | None = None
-        """Stamp of the message that brought its result, or the error in its place."""
+        """Stamp of the message with its result, or with the error in its place."""
         self.memory: dict[str, Any] = {}
-        """What rules remember, by their ids."""
+        """State that rules keep, by their ids."""
         self.size = 0
         """Bytes in the frames of the request that created it."""
 
@@ -110,11 +109,11 @@ class Task:
 
     @property
     def is_known(self) -> bool:
-        """Whether its executor has said anything about it; otherwise it was only asked for."""
+        """Whether its executor has reported anything about it; otherwise it was only requested."""
         return self.seq is not None or self.status is not None
 
     def reported(self, told: dict[str, Any], message: Message) -> None:
-        """Its executor has told how it stands."""
+        """Take a status report of its executor."""
         status = told.get("status")
         if isinstance(status, str):
             self._stands(status[:LONGEST], message)
@@ -136,7 +135,7 @@ class Task:
             self.ended_ns = message.t_ns
 
     def delivered(self, t_ns: int) -> None:
-        """Its result has come."""
+        """Note that its result has come."""
         if self.delivered_ns is None:
             self.delivered_ns = t_ns
 
@@ -145,29 +144,29 @@ class Tasks:
     """The tasks of a capture."""
 
     def __init__(self, limit: int = KEPT, bytes_limit: int = KEPT_BYTES) -> None:
-        """No task yet.
+        """Create an empty table of tasks.
 
         Args:
-            limit: tasks that are remembered.
-            bytes_limit: bytes in the requests that created them at most.
+            limit: the most tasks that are kept.
+            bytes_limit: the most bytes in the requests that created them.
         """
         self.count = 0
-        """Tasks so far, those that were only asked for among them."""
+        """The number of tasks so far, including those that were only requested."""
         self.forgotten = 0
-        """Tasks that had to be forgotten: what is said of them later makes new ones."""
+        """Tasks that had to be forgotten: later messages about them create new ones."""
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._tasks: OrderedDict[tuple[int, Side, Id], Task] = OrderedDict()
         self._created: dict[Id, list[Task]] = {}
         self.parts: OrderedDict[tuple[int, int | None], Task] = OrderedDict()
-        """Tasks whose requests to the other side wait for an answer, by number and place of these."""
+        """Tasks whose requests to the other side wait for a response, by number and position of these requests."""
         self._asking: dict[tuple[int, Side], dict[Id, Task]] = {}
 
     def __len__(self) -> int:
-        """Tasks that are remembered."""
+        """The number of tasks that are kept."""
         return len(self._tasks)
 
     def get(self, session: "Session", executor: Side, id_: object) -> Task | None:
-        """The task of an id, as it stands in a message of a session; None where it is not known, or could be two."""
+        """The task that an id in a message of a session refers to; None if it is unknown or ambiguous."""
         if not isinstance(id_, str):
             return None
         key = id_of(id_)
@@ -178,11 +177,11 @@ class Tasks:
         return found
 
     def asking(self, session: "Session", executor: Side) -> list[Task]:
-        """Tasks of a side in a session that wait for input, as it told last."""
+        """Tasks of a side in a session that wait for input, as last reported."""
         return list(self._asking.get((session.number, executor), {}).values())
 
     def names(self, session: "Session", id_: str) -> bool:
-        """Whether there may be a task of an id that a session knows, if only as one that was asked for."""
+        """Whether a session knows a task with an id, even if it was only requested."""
         key = id_of(id_)
         sides: tuple[Side, ...] = ("server", "client")
         return key in self._created or any((session.number, side, key) in self._tasks for side in sides)
@@ -190,7 +189,7 @@ class Tasks:
     # ---- what happens
 
     def asked(self, request: Request, session: "Session") -> Task | None:
-        """A request about tasks: the one that it is about."""
+        """Take a request about tasks, and return the task that it is about."""
         params = request.params
         if request.method not in ABOUT or not isinstance(params, dict):
             return None
@@ -200,7 +199,7 @@ class Tasks:
         return task
 
     def answered(self, exchange: Exchange, session: "Session") -> Task | None:
-        """A request about tasks was answered, or one that may have created a task: the one that it is about."""
+        """Take the response to a request that is about a task or may have created one, and return the task."""
         request, response = exchange.request, exchange.response
         if response is None:
             return None
@@ -215,7 +214,7 @@ class Tasks:
         if task is None:
             return None
         if request.method == "tasks/result":
-            # A task that failed has the error of its request for a result.
+            # The result of a failed task is the error of its request.
             if not response.is_error or task.status == "failed":
                 task.delivered(response.t_ns)
         elif isinstance(result, dict) and not response.is_error and _is_about(result, task):
@@ -225,7 +224,7 @@ class Tasks:
         return task
 
     def told(self, notification: Notification, session: "Session") -> Task | None:
-        """A notification about a task: that task."""
+        """Take a notification about a task, and return the task."""
         params = notification.params
         if not isinstance(params, dict):
             return None
@@ -234,7 +233,7 @@ class Tasks:
         if task is None:
             foreign = self.get(session, other_side(sender), id_)
             if foreign is not None:
-                return foreign  # the side that does not execute a task knows nothing of its status
+                return foreign  # the side that does not execute a task does not know its status
             task = self._named(session, sender, id_)
         if task is not None:
             self._report(task, params, notification)
@@ -243,7 +242,7 @@ class Tasks:
         return task
 
     def related(self, message: Message, meta: dict[str, Any], session: "Session") -> Task | None:
-        """The task that a message names in its `_meta` as the one that it is part of."""
+        """The task that a message belongs to, according to its `_meta`."""
         told = meta.get(RELATED)
         if not isinstance(told, dict):
             return None
@@ -258,7 +257,7 @@ class Tasks:
         return found[0]
 
     def part_of(self, request: Request) -> Task | None:
-        """A request was answered: the task that it was part of. So is its answer, whether it says so or not."""
+        """The task that an answered request was part of. Its response is, too, whether it says so or not."""
         return self.parts.pop((request.seq, request.index), None)
 
     def _report(self, task: Task, told: dict[str, Any], message: Message) -> None:
@@ -270,7 +269,7 @@ class Tasks:
             self._answer(key, task)
 
     def _answer(self, key: tuple[int, Side], task: Task) -> None:
-        """A task waits for input no longer, if it did."""
+        """Note that a task no longer waits for input, if it did."""
         waiting = self._asking[key]
         waiting.pop(task.id, None)
         if not waiting:
@@ -285,7 +284,7 @@ class Tasks:
                     self._report(task, told, response)
 
     def _create(self, request: Request, response: Response, session: "Session") -> Task | None:
-        """The task that an answer tells of: under `task` in 2025-11-25, with its members in the result itself later."""
+        """The task in a response: under `task` in 2025-11-25, later with its members in the result itself."""
         result: Any = response.result
         if response.is_error or not isinstance(result, dict):
             return None
@@ -298,7 +297,7 @@ class Tasks:
         task = self._tasks.get(key)
         repeats = task is not None and task.seq is not None
         if task is None or repeats:
-            # Otherwise a notification has overtaken the answer, or a client knows the id from elsewhere.
+            # Otherwise a notification has overtaken the response, or a client knows the id from elsewhere.
             task = self._add(key, session)
         task.request, task.seq, task.created_ns, task.repeats = request, request.seq, response.t_ns, repeats
         task.size = sum(len(frame.raw) for frame in request.frames)
@@ -312,7 +311,7 @@ class Tasks:
     # ---- memory
 
     def _named(self, session: "Session", executor: Side, id_: object) -> Task | None:
-        """The task of an id, made where nothing is known of it; None where the id is none, or could be of two."""
+        """The task with an id, created if it is unknown; None if the id is invalid or ambiguous."""
         found = self.get(session, executor, id_)
         if found is None and isinstance(id_, str):
             key = id_of(id_)
@@ -337,7 +336,7 @@ class Tasks:
     def _drop(self, key: tuple[int, Side, Id]) -> None:
         task = self._tasks.pop(key)
         self._bytes -= task.size
-        task.request = None  # whoever holds the task must not hold its frames
+        task.request = None  # holding the task must not keep its frames alive
         if key[:2] in self._asking:
             self._answer(key[:2], task)
         created = self._created.get(task.id, [])
@@ -348,14 +347,14 @@ class Tasks:
 
 
 def has_stub(response: Response) -> bool:
-    """Whether a result tells of a task that was created, as in 2025-11-25, though nobody may have asked for one."""
+    """Whether a result reports a created task, as in 2025-11-25, although none may have been requested."""
     result: Any = response.result
     told = result.get("task") if isinstance(result, dict) else None
     return isinstance(told, dict) and isinstance(told.get("taskId"), str) and isinstance(told.get("status"), str)
 
 
 def _is_about(result: dict[str, Any], task: Task) -> bool:
-    """Whether a report is of the task that was asked for; one that names another proves nothing about either."""
+    """Whether a report is about the requested task; one that names another proves nothing about either."""
     id_ = result.get("taskId", MISSING)
     return id_ is MISSING or (isinstance(id_, str) and id_of(id_) == task.id)
 
