@@ -1,10 +1,11 @@
-"""The filter language: which messages to show, to check, to list. docs/filter.md is its page.
+"""The filter language, which selects messages to show, check or list; see docs/filter.md.
 
-`parse` takes any text and gives a `Filter` or a `FilterError` that points at the place; it takes time linear in the
-text, whose length and depth are bounded. A filter asks `Facts` about one message and nothing else, so callers decide
-what is known by when. It raises on no facts. What is not known matches no term, so `not` in front of one selects it.
+`parse` takes any text and returns a `Filter` or raises a `FilterError` that points at the place; it takes time linear
+in the text, whose length and depth are bounded. A filter reads only the `Facts` about one message, so callers decide
+what is known by when. It never raises, whatever the facts. An unknown fact matches no term, so `not` before one selects
+it.
 
-There are no regular expressions of users: patterns have `*` and `?`, and take time linear in the name that they meet.
+Users cannot give regular expressions: patterns have `*` and `?`, and take time linear in the name that they match.
 """
 
 import re
@@ -21,31 +22,31 @@ from captures.frame import Direction, Frame, Kind
 from captures.record import Record, raw_bytes
 
 LONGEST: Final = 4096
-"""Characters of an expression."""
+"""The most characters of an expression."""
 DEEPEST: Final = 100
-"""Parentheses and `not` inside each other."""
+"""The deepest nesting of parentheses and `not`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a filter can ask about one message; None where there is no such thing, or where it is not known."""
+    """Everything that a filter can ask about one message; None if it does not apply, or is unknown."""
 
     method: str | None = None
-    """Of a response: that of its request."""
+    """For a response, that of its request."""
     name: str | None = None
-    """The tool or prompt, or the URI of the resource, that the params name; of a response: that of its request."""
+    """The tool, the prompt or the URI of the resource that the params name; for a response, that of its request."""
     id: Id | None = None
     dir: Direction | None = None
     kind: Kind | None = None
-    """Of a message in a batch: its own; `batch` is the frame that holds them."""
+    """For a message in a batch, its own kind; `batch` is the frame that holds them."""
     is_batched: bool = False
     """Whether it is one of several messages in a frame."""
     latency_ns: int | None = None
-    """How long the answer took, of both halves of an exchange."""
+    """How long the response took, for both halves of an exchange."""
     size: int | None = None
     """Bytes of its frames."""
     code: int | None = None
-    """Of a JSON-RPC error."""
+    """The code of a JSON-RPC error."""
     is_error: bool = False
     """Whether it is a JSON-RPC error, or the result of a tool that failed."""
     is_answered: bool = False
@@ -55,17 +56,17 @@ class Facts:
     rules: tuple[str, ...] = ()
     """The rules that have findings about it."""
     level: str | None = None
-    """The worst level of these: `note`, `warning` or `error`."""
+    """The most severe level of these: `note`, `warning` or `error`."""
     session: int | None = None
     """Number of its session in the capture, from 1."""
     exchange: int | None = None
     """Number of the HTTP exchange that carried it."""
     frames: tuple[int, int] | None = None
-    """Numbers of its first frame and of its last; of a record that is none, its own number."""
+    """Numbers of its first and last frame; for a record that is not a frame, its own number."""
     is_marked: bool = False
     """Whether the user has marked it."""
     raw: bytes = b""
-    """What crossed; of a message in a batch: the whole batch."""
+    """The bytes that crossed; for a message in a batch, the whole batch."""
 
 
 Test: TypeAlias = Callable[[Facts], bool]
@@ -76,9 +77,9 @@ class Filter:
     """A parsed expression. Its text parses to an equal one."""
 
     text: str
-    """The expression, without the parentheses, spaces and `and` that change nothing."""
+    """The expression without redundant parentheses, spaces and `and`."""
     keys: Mapping[str, int] = field(compare=False)
-    """What it asks, and where first: names of `KEYS`, `has:finding` and the like word by word, and `text`."""
+    """The facts it uses, with their first position: names of `KEYS`, terms such as `has:finding`, and `text`."""
     matches: Test = field(compare=False, repr=False)
     """Whether it selects a message."""
 
@@ -87,20 +88,20 @@ class Filter:
 
     @property
     def needs_findings(self) -> bool:
-        """Whether rules must have run before it can be asked."""
+        """Whether rules must have run before it can be applied."""
         return any(key in OF_FINDINGS for key in self.keys)
 
 
 class FilterError(ValueError):
-    """An expression that is none. As text: what is wrong, the expression, and a caret below the place."""
+    """An invalid expression. As text: what is wrong, the expression, and a caret below the place."""
 
     def __init__(self, wrong: str, text: str, at: int) -> None:
-        """An error.
+        """Create an error.
 
         Args:
             wrong: what is wrong, or what was expected.
             text: the expression.
-            at: index of the character that is wrong; the length of `text` where its end is.
+            at: index of the wrong character; the length of `text` if its end is wrong.
         """
         super().__init__(wrong, text, at)
         self.wrong, self.text, self.at = wrong, text, at
@@ -113,7 +114,7 @@ class FilterError(ValueError):
 
 
 def _drawn(text: str) -> str:
-    """`text` in characters that take a place of their own, so that the caret stands below the right one."""
+    """`text` in characters of one column each, so that the caret points at the right one."""
     from unicodedata import category
 
     return "".join(char if char.isprintable() and category(char)[0] != "M" else "·" for char in text)
@@ -129,7 +130,7 @@ def parse(text: str) -> Filter:
     """The filter that `text` describes.
 
     Raises:
-        FilterError: it describes none.
+        FilterError: the text is not a valid filter.
     """
     if len(text) > LONGEST:
         raise FilterError(f"expected at most {LONGEST:,} characters, not {len(text):,}", text, LONGEST)
@@ -140,7 +141,7 @@ def parse(text: str) -> Filter:
     return _Parser(text).filter()
 
 
-# ---- what a value means
+# ---- the meaning of values
 
 
 class _Value(NamedTuple):
@@ -152,7 +153,7 @@ class _Value(NamedTuple):
 
 
 class _Unreadable(Exception):
-    """A value that its key cannot have; says what was expected."""
+    """A value that is invalid for its key; says what was expected."""
 
 
 class Key(NamedTuple):
@@ -161,22 +162,22 @@ class Key(NamedTuple):
     test: Callable[[_Value], Test]
     """Value → test, or _Unreadable."""
     is_ordered: bool = False
-    """Whether `>`, `>=`, `<` and `<=` can stand behind it."""
+    """Whether `>`, `>=`, `<` and `<=` can follow it."""
 
 
 _WILD: Final = re.compile(r"[*?]")
 
 
 def _matcher(value: _Value) -> Callable[[str], bool]:
-    """Whether a name is the one that a value writes; in quotes, `*` and `?` stand for themselves."""
+    """A test for whether a name matches a value; in quotes, `*` and `?` are literal."""
     text = value.text
     if value.is_quoted or not _WILD.search(text):
         return lambda name: name == text
     if not _WILD.search(text[:-1]) and text[-1] == "*":
         start = text[:-1]
         return lambda name: name.startswith(start)
-    # Each piece between two stars is taken where it comes first, and never elsewhere: that finds a match if there is
-    # one, and nothing is tried twice.
+    # Each piece between two stars is matched at its first occurrence only: that finds a match if there is one, without
+    # trying anything twice.
     first, *rest = (re.escape(piece).replace(r"\?", ".") for piece in re.sub(r"\*+", "*", text).split("*"))
     middles = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
     found = re.compile(first + middles + (f".*{rest[-1]}" if rest else ""), re.DOTALL).fullmatch
@@ -202,7 +203,7 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+
 
 
 def _id(value: _Value) -> Test:
-    """As JSON would write it; what would be no JSON is a string, and what has a `*` or `?` a pattern for any id."""
+    """The id as JSON; a value that is not JSON is a string, and one with `*` or `?` is a pattern for any id."""
     text = value.text
     if not value.is_quoted and _WILD.search(text):
         match = _matcher(value)
@@ -221,12 +222,12 @@ _QUANTITY: Final = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
 
 
 def _numbers(attribute: str, wanted: str, units: Mapping[str, int]) -> Key:
-    """Numbers that compare.
+    """A key whose values are numbers that compare.
 
     Args:
         attribute: the fact.
         wanted: what was expected, for errors.
-        units: how much each is; with none but the empty one, numbers are whole.
+        units: the factor of each; with only the empty unit, numbers are integers.
     """
     get: Callable[[Facts], int | None] = attrgetter(attribute)
 
@@ -258,7 +259,7 @@ _FRAMES: Final = re.compile(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
 
 
 def _frame(value: _Value) -> Test:
-    """A number, which compares, or a first and a last one."""
+    """A number, which compares, or a range from first to last."""
     found = None if value.is_quoted else _FRAMES.fullmatch(value.text)
     if found is None or (found[2] is not None and value.operator not in (":", "=")):
         raise _Unreadable("expected the number of a frame such as 38, or two such as 30..40 behind a colon")
@@ -328,22 +329,22 @@ KEYS: Final[dict[str, Key]] = {
 """What can stand before an operator."""
 
 OF_FINDINGS: Final = frozenset({"rule", "level", "has:finding"})
-"""Those of `Filter.keys` that ask what rules have found."""
+"""Those of `Filter.keys` that ask for findings."""
 
 
 # ---- the text of an expression
 
 
 class _Part(NamedTuple):
-    """A piece of the expression that stands for a test."""
+    """A piece of the expression that represents a test."""
 
     test: Test
     text: str
     rank: int = 2
-    """How tightly it holds together: 0 with `or`, 1 with `and`, 2 alone."""
+    """Its operator precedence: 0 with `or`, 1 with `and`, 2 alone."""
 
     def inside(self, rank: int) -> str:
-        """Its text as an operand, in parentheses where it would fall apart without."""
+        """Its text as an operand, in parentheses if needed."""
         return f"({self.text})" if self.rank < rank else self.text
 
 
@@ -450,7 +451,7 @@ class _Parser:
         return token
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """What comes next of a pattern that may match nothing."""
+        """Consume the next match of a pattern that may be empty."""
         found = pattern.match(self._text, self._at)
         taken = found[0] if found else ""
         self._at += len(taken)
@@ -558,9 +559,9 @@ def facts_of(
 
     Args:
         seen: the message, as the fold saw it.
-        exchange: of a request, once it is known: what became of it. Of a response it is known from `seen`.
+        exchange: for a request, its outcome once known. For a response it is known from `seen`.
         rules: the rules that have findings about it.
-        level: the worst level of these.
+        level: the most severe level of these.
     """
     message = seen.message
     exchange = exchange or seen.exchange
@@ -590,7 +591,7 @@ def facts_of(
 
 
 def facts_of_batch(frame: Frame) -> Facts:
-    """The facts of a frame that holds several messages, as one."""
+    """The facts of a frame with several messages, as one."""
     return Facts(
         dir=frame.dir,
         kind=frame.verdict.kind,
@@ -623,7 +624,7 @@ def _kind(message: Message) -> Kind:
 
 
 def name_in(params: Any) -> str | None:
-    """What params are about: they say so themselves, or by a reference to a prompt or resource."""
+    """The name in params, given directly or by a reference to a prompt or resource."""
     if not isinstance(params, dict):
         return None
     reference = params.get("ref")
@@ -642,7 +643,7 @@ def _code(message: Message) -> int | None:
 
 
 def _problem(message: Message) -> str | None:
-    """What is wrong with a message by itself; what is wrong with its batch is told of the batch."""
+    """The problem of a message by itself; a problem of its batch is reported for the batch."""
     reason = message.reason if isinstance(message, Invalid) and message.reason != "unjudged" else None
     verdict = message.frames[0].verdict
     return reason if verdict.kind == "batch" else verdict.problem or reason

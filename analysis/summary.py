@@ -1,9 +1,9 @@
-"""Summary: what a list tells of a capture, computed once from the fold and kept in the user's cache directory.
+"""Summary: the facts about a capture that lists show, computed once from the fold and kept in the user's cache.
 
-A summary says nothing that the capture does not say, so a file of the cache may be lost, damaged or old at any time: it
-is read with suspicion, and made again where it does not fit. Its name tells of which capture it is; inside stands all
-that it depends on: the capture's files with size and time, and the modules that read and understand them. It is
-written aside and renamed. Captures that are being recorded are never kept.
+A summary is derived from the capture alone, so a cache file may be lost, damaged or out of date at any time: it is
+checked when read, and rebuilt if it does not match. Its name identifies the capture; its content lists everything that
+it depends on: the capture's files with size and time, and the modules that read and interpret them. It is written
+to a temporary file and renamed. Captures that are being recorded are never cached.
 """
 
 import json
@@ -29,24 +29,24 @@ from captures.record import Record
 from captures.tail import STEP, Tail
 
 State: TypeAlias = Literal["live", "ended", "died"]
-"""Being recorded; closed in order; not closed, or its server ended by a signal or with a status."""
+"""Being recorded; closed normally; not closed, or its server ended by a signal or with a status."""
 
 BUCKETS: Final = 64
-"""Stretches of time, equally long, in which the traffic is counted."""
+"""The number of equal intervals in which traffic is counted."""
 KEPT: Final = 5000
-"""Files in the cache; the oldest go first. Each takes less than a kilobyte."""
+"""The most files in the cache; the oldest are removed first. Each takes less than a kilobyte."""
 LARGEST: Final = 16 << 10
-"""Bytes. A file of the cache that is larger is none of ours."""
+"""Bytes. A larger cache file is not one of ours."""
 
 _SHORTEST_NS: Final = 1 << 20
 _BAD: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
 _SUFFIX: Final = ".json"
 _TEXT: Final = 200
-"""Characters of a name that are kept."""
+"""The most characters of a name that are kept."""
 
 
 class Summary(NamedTuple):
-    """One capture in a few words. Texts are foreign, and not safe on a screen."""
+    """A summary of one capture. Texts are untrusted, and not safe on a screen."""
 
     name: str | None = None
     """Of the server, in the capture."""
@@ -57,39 +57,39 @@ class Summary(NamedTuple):
     duration_ns: int = 0
     """Stamp of its last record."""
     client: str | None = None
-    """What the client calls itself, and its version."""
+    """The name and version that the client gives."""
     server: str | None = None
-    """The same of the server."""
+    """The same for the server."""
     revision: str | None = None
     frames: int = 0
     errors: int = 0
-    """Requests that ended in an error, of JSON-RPC or of a tool."""
+    """Requests that ended in a JSON-RPC error or a tool error."""
     abandoned: int = 0
-    """Requests that were abandoned: cancelled when a limit of time was over, or after five seconds or more."""
+    """Requests that were abandoned: cancelled because of a timeout, or after five seconds or more."""
     waiting_since_ns: int | None = None
-    """While it is being recorded: when the oldest request of the client without an answer was sent; a stamp."""
+    """While it is being recorded: the stamp of the client's oldest unanswered request."""
     answered: int = 0
     p95_ns: int | None = None
-    """95 of 100 answers took no longer, give or take 2 %; None without answers."""
+    """95 of 100 responses took no longer, give or take 2 %; None without responses."""
     lost: int = 0
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
-    """How it ended, where it did not end well: `exit 1`, `SIGKILL`, `killed` (not closed)."""
+    """How it ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed)."""
     bucket_ns: int = _SHORTEST_NS
-    """How long a bucket is."""
+    """The length of a bucket."""
     traffic: tuple[int, ...] = ()
     """Frames by bucket, up to the last one with any."""
 
     @property
     def waited_ns(self) -> int | None:
-        """How long that request has waited by now, by the clock on the wall; None where none waits."""
+        """How long that request has waited by now, by the wall clock; None if none is waiting."""
         if self.waiting_since_ns is None or self.wall_ns is None:
             return None
         return max(0, time.time_ns() - self.wall_ns - self.waiting_since_ns)
 
 
 class Summarizer:
-    """Sums up one capture, item by item; its summary can be had at any time."""
+    """Summarises one capture, item by item; the summary is available at any time."""
 
     def __init__(self) -> None:
         self.fold = Fold()
@@ -101,7 +101,7 @@ class Summarizer:
         self._signal: str | None = None
 
     def feed(self, item: Record | Damage) -> None:
-        """The next item of the capture."""
+        """Take the next item of the capture."""
         found = self._assembler.feed(item)
         if found is None:
             return
@@ -123,7 +123,7 @@ class Summarizer:
                 self.latencies.add(exchange.duration_ns or 0)
 
     def summary(self, *, live: bool) -> Summary:
-        """What is known so far.
+        """The summary so far.
 
         Args:
             live: whether it is being recorded.
@@ -167,13 +167,13 @@ class Summarizer:
 
 
 def bad_ending(ending: object, status: object, signal: object) -> str | None:
-    """How a finished capture ended, where it did not end well: `exit 1`, `SIGKILL`, `killed` (not closed).
+    """How a finished capture ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed).
 
-    None where it did. What becomes of a server whose client is gone already is no bad ending.
+    None if it ended well. The end of a server whose client has already gone is not a bad ending.
 
     Args:
-        ending: as the `close` record says; None where there is no such record.
-        status: of the server, as that record says.
+        ending: from the `close` record; None if there is no such record.
+        status: of the server, from that record.
         signal: the same.
     """
     if ending is None:
@@ -186,7 +186,7 @@ def bad_ending(ending: object, status: object, signal: object) -> str | None:
 
 
 def summarise(path: Path | str) -> Summary:
-    """The summary of a capture as far as it goes now: from the cache, or read and then kept.
+    """The summary of a capture as it is now: from the cache, or computed and then cached.
 
     Raises:
         NotACapture, NewerFormat: as `Capture`.
@@ -214,13 +214,13 @@ def summarise(path: Path | str) -> Summary:
 
 
 def directory() -> Path | None:
-    """Where the summaries are kept, beside the rows of the SQL cache; None where nothing names a home."""
+    """The directory of the summaries, beside the SQL cache; None if no home directory is known."""
     below = cache_directory()
     return None if below is None else Path(below, "summaries")
 
 
 def cached(path: Path) -> Summary | None:
-    """What was kept of a capture, where it is still true."""
+    """The cached summary of a capture, if it is still valid."""
     file, key = file_of(path), key_of(path)
     if file is None or key is None:
         return None
@@ -236,7 +236,7 @@ def cached(path: Path) -> Summary | None:
 
 
 def keep(path: Path, key: str, summary: Summary) -> bool:
-    """Keep a summary, where that can be and the capture is still what `key` says; whether it is kept now."""
+    """Cache a summary, if possible and the capture still matches `key`; whether it is cached now."""
     file = file_of(path)
     if file is None or summary.state == "live" or key_of(path) != key:
         return False
@@ -244,7 +244,7 @@ def keep(path: Path, key: str, summary: Summary) -> bool:
 
 
 def put(file: Path, value: object) -> bool:
-    """Write a file of the cache aside, and rename it; whether that could be done."""
+    """Write a cache file under a temporary name, and rename it; whether that succeeded."""
     made: str | None = None
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -264,7 +264,7 @@ def put(file: Path, value: object) -> bool:
 
 
 def key_of(path: Path) -> str | None:
-    """All that a summary depends on; None where the files cannot be looked at, or are being written."""
+    """Everything that a summary depends on; None if the files cannot be examined, or are being written."""
     files = []
     try:
         found = segments(path)
@@ -278,7 +278,7 @@ def key_of(path: Path) -> str | None:
 
 @cache
 def version() -> str:
-    """A hash of the modules that make a summary of a capture."""
+    """A hash of the modules that compute a summary."""
     here = Path(__file__).parent
     digest = blake2b(digest_size=16)
     for folder in (here.parent / "captures", here, here / "protocol", here / "conversation"):
@@ -288,7 +288,7 @@ def version() -> str:
 
 
 def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
-    """Where something is kept about a capture; None where nothing can be."""
+    """The cache file for a capture; None if there can be none."""
     folder = directory()
     try:
         name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
@@ -298,7 +298,7 @@ def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
 
 
 def _summary(kept: object) -> Summary | None:
-    """A summary as it was written; None where anything about it is odd."""
+    """A summary as read from a file; None if anything about it is odd."""
     if not isinstance(kept, dict) or set(kept) != set(Summary._fields) or kept["state"] not in ("ended", "died"):
         return None
     texts = ("name", "transport", "client", "server", "revision", "ending")
@@ -321,7 +321,7 @@ def _is_count(value: object) -> bool:
 
 
 def _trim(kept: Path) -> None:
-    """Let go of the oldest files of the kind of one, where there are far too many."""
+    """Remove the oldest files of the same kind if there are far too many."""
     with suppress(OSError):
         names = [entry for entry in os.scandir(kept.parent) if entry.name.endswith(kept.suffix)]
         if len(names) > KEPT + KEPT // 10:

@@ -1,1 +1,1 @@
-"""Whether values fit a JSON Schema that a server sent, and whether it is a schema at all."""
+"""Validates values against JSON Schemas from the traffic, and those schemas themselves."""

@@ -1,8 +1,8 @@
-"""Proofs: that a value fits a JSON Schema, where that can be seen at once.
+"""Proofs that a value fits a JSON Schema, for schemas that can be checked quickly.
 
-Nearly all schemas that people write are plain: types, members, enumerations, limits. Those are followed here, in a
-microsecond or two and in bounded time. A proof is sound and no more: what is not proved may still fit, and somebody
-else has to look (`validator.py`). So what is rare, or means different things in different dialects, is never proved.
+Nearly all schemas that people write are plain: types, members, enumerations, limits. Those are checked here, in a
+microsecond or two and in bounded time. A proof is sound but not complete: a value without a proof may still fit, and
+`validator.py` has to check it. So rare keywords, and those that differ between dialects, are never proved.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ Proof: TypeAlias = Callable[[Any, "Effort"], bool]
 """Whether a value surely fits."""
 
 STEPS: Final = 10_000
-"""Values that are looked at in one proof."""
+"""The most values examined in one proof."""
 DEEPEST: Final = 200
-"""References to what a reference stands in that are followed."""
+"""How many levels of recursive references are followed."""
 PARTS: Final = 2_000
-"""Parts of a schema that is followed; of larger ones nothing is proved."""
+"""The most parts of a schema; nothing is proved for larger ones."""
 
 _NOTES: Final = frozenset(
     {
@@ -24,7 +24,7 @@ _NOTES: Final = frozenset(
         *("$schema", "$defs", "definitions", "format", "enumNames", "x-mcp-header"),
     }
 )
-"""Keywords that refuse nothing; formats are not asserted."""
+"""Keywords that reject nothing; formats are not asserted."""
 _SCALARS: Final = frozenset({str, int, bool, type(None)})
 _SIZED: Final[dict[str, type]] = {"Length": str, "Items": list, "Properties": dict}
 _NUMBERS: Final[frozenset[type]] = frozenset({int, float})
@@ -37,11 +37,11 @@ _TYPES: Final[dict[str, frozenset[type]]] = {
     "object": frozenset({dict}),
     "array": frozenset({list}),
 }
-"""Python's types of which every value is right. A float may be an integer; that is for others to say."""
+"""Python types whose every value is valid. A float may be an integer; the full validator decides that."""
 
 
 class Effort:
-    """How far a proof may still go."""
+    """The remaining budget of a proof."""
 
     __slots__ = ("left",)
 
@@ -50,7 +50,7 @@ class Effort:
 
 
 class _OfType:
-    """That a value is of a type. By far the most frequent question, so whoever asks may look it up by itself."""
+    """A proof that a value is of a type. It is by far the most frequent one, so callers may inline it."""
 
     __slots__ = ("right",)
 
@@ -62,7 +62,7 @@ class _OfType:
 
 
 class _Unplain(Exception):
-    """The schema has something that is not followed here."""
+    """The schema has something that is not supported here."""
 
 
 def proves(proof: Proof, value: Any) -> bool:
@@ -74,7 +74,7 @@ def proves(proof: Proof, value: Any) -> bool:
 
 
 def proof_of(schema: object) -> Proof | None:
-    """How to prove that a value fits; None where the schema is not plain."""
+    """A proof that a value fits; None if the schema is not plain."""
     try:
         return _Plain(schema).whole
     except (_Unplain, RecursionError):
@@ -82,7 +82,7 @@ def proof_of(schema: object) -> Proof | None:
 
 
 class _Plain:
-    """One schema, made into nested questions."""
+    """One schema, turned into nested proofs."""
 
     def __init__(self, schema: object) -> None:
         self._root = schema
@@ -104,7 +104,7 @@ class _Plain:
         return asked[0] if len(asked) == 1 else _all_of(asked)
 
     def _keyword(self, name: str, value: Any, schema: dict[str, Any]) -> Proof | None:
-        """What a keyword asks; None where it asks nothing, or another one asks it."""
+        """The proof for a keyword; None if it requires nothing, or another keyword covers it."""
         if name in _NOTES or name in ("required", "additionalProperties"):
             return None if name in _NOTES or "properties" in schema else self._object({}, schema)
         if name == "properties":
@@ -153,13 +153,13 @@ class _Plain:
 
         def later(value: Any, effort: Effort) -> bool:
             proof = named[target]
-            effort.left -= STEPS // DEEPEST  # it may be its own definition, with no end
+            effort.left -= STEPS // DEEPEST  # it may refer to itself endlessly
             return effort.left > 0 and proof is not None and proof(value, effort)
 
         return named[target] or later
 
 
-# ---- what a proof asks
+# ---- the parts of a proof
 
 
 def _anything(_value: Any, _effort: Effort) -> bool:
@@ -238,7 +238,7 @@ def _any_of(arms: list[Proof]) -> Proof:
 
 
 def _limit(name: str, most: Any) -> Proof:
-    """A limit of numbers or sizes; a value of another type is of no concern to it."""
+    """A limit of numbers or sizes; it ignores values of other types."""
     if type(most) not in (int, float):
         raise _Unplain  # a boolean in draft 4
     if name == "minimum":

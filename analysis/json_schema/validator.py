@@ -1,11 +1,11 @@
-"""Schemas: whether a JSON Schema of a stranger is one, and whether a value fits it.
+"""Validates untrusted JSON Schemas, and values against them.
 
-Both come from the traffic, so a schema may be made to take for ever, or all memory, or to have something fetched. Plain
-schemas are followed here (`fast_path.py`). All else is asked of a child (`worker.py`), in which alone the
-library for it is loaded: it can open nothing, each question may take 100 ms of its processor, and one that takes more
-ends it. What could not be decided is unknown, and nobody is accused by it.
+Both come from the traffic, so a schema may be designed to take for ever, to use up all memory, or to have something
+fetched. Plain schemas are checked in this process (`fast_path.py`). All others go to a child process (`worker.py`),
+which alone loads the library for them: it can open nothing, each question may take 100 ms of processor time, and one
+that takes more ends the child. Whatever could not be decided is unknown, and never leads to a finding.
 
-No value of the traffic is in what is told: a place, and in general words what is wrong there.
+Reports contain no value from the traffic: only a place, and in general words what is wrong there.
 """
 
 from collections import OrderedDict
@@ -21,19 +21,19 @@ from analysis.protocol.json_pointer import step
 Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
 
 LARGEST: Final = 1 << 20
-"""Bytes of a schema, or of a value, that is looked at."""
+"""The most bytes of a schema or value that is examined."""
 KEPT: Final = 2_000
-"""Schemas that are remembered; the one asked for longest ago is forgotten first."""
+"""The most schemas that are kept; the least recently used is forgotten first."""
 KEPT_BYTES: Final = 32 << 20
-"""Their bytes, at most."""
+"""The most bytes of these."""
 ANSWERS: Final = 200
-"""Answers about one schema that are remembered."""
+"""The most answers kept about one schema."""
 READY: Final = 500
-"""Schemas that the child keeps ready."""
+"""How many schemas the child keeps ready."""
 SHORT: Final = 1_000
-"""Bytes of a value of which the answer is remembered."""
+"""The most bytes of a value whose answer is kept."""
 PATIENCE_US: Final = 5_000_000
-"""Time of the processor that all questions about one schema may take together."""
+"""The processor time that all questions about one schema may take together."""
 
 _DIALECTS: Final[dict[str, Draft]] = {
     "json-schema.org/draft-04/schema": "4",
@@ -57,23 +57,23 @@ _WORDS: Final = {
 
 
 class Refusal(NamedTuple):
-    """What is wrong with a value, or with a schema."""
+    """A fault in a value or a schema."""
 
     pointer: str
-    """Where in it: a JSON Pointer, cut."""
+    """Where in it: a JSON Pointer, truncated."""
     text: str
-    """What, in words without values."""
+    """What is wrong, in words without values."""
 
 
 class Schema:
-    """One schema. Made by `schema_of`."""
+    """One schema, created by `schema_of`."""
 
     def __init__(self, value: Any, text: bytes, drafts: tuple[Draft, ...]) -> None:
         self.text = text
         self.drafts = drafts
-        """Dialects of which it may be; none where it names one that is not known."""
+        """The dialects that it may use; none if it names an unknown one."""
         self.memory: dict[str, Any] = {}
-        """What rules have found out about it."""
+        """Facts that rules have derived from it."""
         self._proof: Proof | None = proof_of(value)
         self._answers: dict[bytes, Refusal | None] = {}
         self._fault: Refusal | None = None
@@ -82,14 +82,14 @@ class Schema:
 
     @property
     def fault(self) -> Refusal | None:
-        """What keeps it from being a schema of its dialect, or of the last that it may be of; None for nothing."""
+        """The fault that makes it invalid in its dialect, or in the last that it may use; None if it is valid."""
         if not self._is_judged:
             self._is_judged = True
             self._fault = self._ask(b"")
         return self._fault
 
     def refusal(self, value: object) -> Refusal | None:
-        """Why a value does not fit; None where it does, and where that cannot be told."""
+        """Why a value does not fit; None if it fits, or that cannot be decided."""
         if self._proof is not None and proves(self._proof, value):
             return None
         if not self.drafts or self.fault is not None:
@@ -108,7 +108,7 @@ class Schema:
         return found
 
     def _ask(self, value: bytes) -> Refusal | None:
-        """What every dialect refuses that it may be of; an empty value asks about the schema itself."""
+        """A fault in every dialect that it may use; an empty value asks about the schema itself."""
         found = None
         for draft in self.drafts:
             if self._spent_us > PATIENCE_US:
@@ -126,21 +126,21 @@ class Schema:
 
 
 WORKER: Final = Worker()
-"""The child that all of this process asks; started with the first question."""
+"""The child shared by the whole process; started with the first question."""
 
 _schemas: OrderedDict[tuple[bytes, bool], Schema] = OrderedDict()
 _bytes = 0
 
 
 def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
-    """The schema that a value is; the same object for the same value as long as it is remembered.
+    """The schema for a value; the same object for the same value as long as it is kept.
 
     Args:
         value: an object or a boolean.
-        is_old: whether it stands in a revision that had not settled on a dialect.
+        is_old: whether it comes from a revision that had not settled on a dialect.
 
     Returns:
-        None where it is too large, or cannot be written as JSON.
+        None if it is too large, or cannot be written as JSON.
     """
     global _bytes
     if not isinstance(value, dict | bool):
@@ -164,7 +164,7 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
 
 
 def dialect(schema: object) -> Draft | None:
-    """The dialect that a schema names, where that is one that is known."""
+    """The dialect that a schema names, if it is a known one."""
     named = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(named, str):
         return None
@@ -182,10 +182,10 @@ def _drafts(value: object, is_old: bool) -> tuple[Draft, ...]:
 
 
 class Judge:
-    """Answers the child's questions, by the library."""
+    """Answers questions in the child, by the library."""
 
     def __init__(self) -> None:
-        """Load it: 45 ms, and 15 MB, which we spare ourselves."""
+        """Load the library: that takes 45 ms and 15 MB, which the parent avoids."""
         import jsonschema_rs
 
         self._library = jsonschema_rs
@@ -202,10 +202,10 @@ class Judge:
         self._ready: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def answer(self, draft: str, schema: bytes, value: bytes) -> tuple[bool | None, str, str]:
-        """Whether a value fits a schema, or with none whether that is a schema; where it does not, and why."""
+        """Whether a value fits a schema, or without a value, whether the schema is valid; else where not, and why."""
         try:
             error = self._check(draft, schema, value) if value else self._check_schema(draft, orjson.loads(schema))
-        except BaseException:  # noqa: BLE001 - a panic of the library's is not even an Exception
+        except BaseException:  # noqa: BLE001 - a panic in the library is not even an Exception
             return None, "", ""
         if error is None:
             return True, "", ""
@@ -223,7 +223,7 @@ class Judge:
                 orjson.loads(schema),
                 retriever=_refuse,
                 validate_formats=False,
-                # In linear time; what this engine cannot read is not judged.
+                # In linear time; patterns that this engine cannot read are not judged.
                 pattern_options=self._library.RegexOptions(),
             )
             self._ready[draft, schema] = ready
@@ -234,7 +234,7 @@ class Judge:
 
     def _check_schema(self, draft: str, schema: Any) -> Any:
         if isinstance(schema, dict):
-            # The library would go and fetch what it does not know.
+            # The library would try to fetch unknown references.
             schema = {**schema, "$schema": self._uris[draft]}
         try:
             self._library.meta.validate(schema)

@@ -1,11 +1,11 @@
-"""The child that judges schemas: `Worker` is our end of it, `main` is what runs there.
+"""The child process that judges schemas: `Worker` is the parent's end, `main` runs in the child.
 
-Whoever wrote the schema must gain nothing by it. The child starts with no environment, and once it is ready it can open
-no file and no socket, whatever a `$ref` names. Its questions are answered one by one; the kernel ends it when one has
-taken 100 ms of the processor, so that a machine that is busy with something else changes no answer, or when it takes
-too much memory. Its stdin ends with us, and then it ends too.
+A malicious schema must gain nothing. The child starts without an environment, and once it is ready it cannot open any
+file or socket, whatever a `$ref` names. It answers questions one by one; the kernel ends it when a question has taken
+100 ms of processor time, so that a busy machine does not change any answer, or when it takes too much memory. Its stdin
+closes when the parent ends, and then it ends, too.
 
-A child that dies is started again for the next question, but not for ever: after many deaths, all is unknown.
+A child that dies is restarted for the next question, but not for ever: after many deaths, every answer is unknown.
 """
 
 import os
@@ -22,46 +22,46 @@ from typing import Any, Final, NamedTuple, NoReturn
 import orjson
 
 BUDGET_S: Final = 0.1
-"""Time of the processor for one question."""
+"""Processor time for one question."""
 PATIENCE_S: Final = 10.0
-"""Time on the clock for one, after which the child is given up; its start may be among it."""
+"""Wall-clock time for one question, after which the child is abandoned; its start may be included."""
 DEATHS: Final = 50
-"""Children that may die; one more for every thousand answers."""
+"""How many children may die; one more for every thousand answers."""
 MEMORY: Final = 512 << 20
-"""Bytes that it may take beside what it needs to run."""
+"""Bytes of memory that it may take in addition to what it needs to run."""
 MOST: Final = 4 << 20
-"""Bytes of a question."""
+"""The most bytes of a question."""
 
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.json_schema.worker import main; main()"
 _KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Variables without which some interpreters do not start."""
+"""Environment variables that some interpreters need to start."""
 
 
 class Answer(NamedTuple):
-    """What the child says."""
+    """The child's answer."""
 
     spent_us: int
-    """Time of the processor that it took."""
+    """The processor time that it took."""
     fits: bool | None
-    """None where it cannot be told."""
+    """None if it cannot be decided."""
     pointer: str
     """Where it does not fit."""
     text: str
 
 
 class Worker:
-    """Our end. One for a process, whichever threads ask."""
+    """The parent's end. One per process, shared by all threads."""
 
     def __init__(self) -> None:
-        """No child yet."""
+        """Start without a child."""
         self.deaths = 0
-        """Children that died of a question."""
+        """How many children died while answering a question."""
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._answered = 0
 
     def ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
-        """Whether a value fits a schema, or with none whether the schema is one; None where the child did not say."""
+        """Whether a value fits a schema, or without one, whether the schema is valid; None without an answer."""
         with self._lock:
             if self.deaths > DEATHS + self._answered // 1000:
                 return None
@@ -106,7 +106,7 @@ class _Child:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"},
-            # Ctrl-C on a terminal is for us; the child ends with its stdin.
+            # Ctrl-C on a terminal is for the parent; the child ends with its stdin.
             process_group=0,
         )
         assert process.stdin is not None
@@ -124,7 +124,7 @@ class _Child:
 
         Raises:
             OSError: it died, or took too long.
-            ValueError: it said what makes no sense.
+            ValueError: its answer is invalid.
         """
         rest = memoryview(question)
         while rest:
@@ -142,7 +142,7 @@ class _Child:
 
 def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
     if owner != os.getpid():
-        return  # that of the process that we were forked from
+        return  # it belongs to the process that we were forked from
     process.kill()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
@@ -154,7 +154,7 @@ def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
 
 
 def main() -> NoReturn:
-    """Answer what comes on stdin until that ends."""
+    """Answer questions from stdin until it ends."""
     questions, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
@@ -176,7 +176,7 @@ def main() -> NoReturn:
 
 
 def _lock_up() -> None:
-    """No new descriptor, no byte into a file, no endless memory."""
+    """Forbid new descriptors, writes to files, and unlimited memory."""
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: 0}
     taken = _address_space()
     if taken is not None:
@@ -188,7 +188,7 @@ def _lock_up() -> None:
 
 
 def _address_space() -> int | None:
-    """Bytes of address space that we take; None where the system does not tell."""
+    """Bytes of address space in use; None if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[0]) * resource.getpagesize()

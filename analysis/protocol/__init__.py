@@ -1,1 +1,1 @@
-"""What the specification fixes: revisions, methods, capabilities, and JSON Pointers into messages."""
+"""The protocol as specified: revisions, methods, capabilities, and JSON Pointers into messages."""

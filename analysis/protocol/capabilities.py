@@ -1,6 +1,6 @@
-"""Capabilities: what a side has declared, and what by that it surely has, or surely lacks.
+"""Capabilities: what a side has declared, and which capabilities it therefore certainly has or lacks.
 
-Both may be false of the same capability: `"tools": null` says neither. Rules accuse on the one that they need.
+Both may be false for the same capability: `"tools": null` says neither. Each rule uses the test that it needs.
 """
 
 from typing import Any, NamedTuple
@@ -9,31 +9,31 @@ from analysis.protocol.methods import METHODS
 
 
 class Declared(NamedTuple):
-    """What a server declared, in the answer to an `initialize` or in a `DiscoverResult`."""
+    """The capabilities that a server declared, in the response to an `initialize` or in a `DiscoverResult`."""
 
     capabilities: dict[str, Any]
     seq: int
-    """Number of the answer."""
+    """Number of the response."""
     t_ns: int
     """Its stamp."""
     conn: int
     """The connection that carried it; 0 on stdio."""
     is_awaited: bool
-    """Whether the client waited for it, so that all it did later was done in knowledge of it."""
+    """Whether the client waited for it, so that it knew it in everything it did later."""
     gaps: frozenset[str]
-    """Methods that need a capability which is not declared."""
+    """Methods that need a capability that is not declared."""
 
 
 def declared(capabilities: dict[str, Any], seq: int, t_ns: int, conn: int, *, is_awaited: bool) -> Declared:
-    """What a server declared, and what that means for each method."""
+    """The capabilities that a server declared, and the consequences for each method."""
     gaps = frozenset(name for name, method in METHODS.items() if method.gate and lacks(capabilities, method.gate))
     return Declared(capabilities, seq, t_ns, conn, is_awaited, gaps)
 
 
 def lacks(capabilities: dict[str, Any], path: str) -> bool:
-    """Whether it is sure that a capability is not declared, such as `tools` or `resources.subscribe`.
+    """Whether a capability such as `tools` or `resources.subscribe` is certainly not declared.
 
-    What is written as no capability should be, such as `"tools": true`, is meant all the same.
+    An invalid form of declaration, such as `"tools": true`, still counts as declared.
     """
     here: Any = capabilities
     for name in path.split("."):
@@ -46,7 +46,7 @@ def lacks(capabilities: dict[str, Any], path: str) -> bool:
 
 
 def has(capabilities: dict[str, Any], path: str) -> bool:
-    """Whether it is sure that a capability is declared."""
+    """Whether a capability is certainly declared."""
     here: Any = capabilities
     for name in path.split("."):
         here = here.get(name) if isinstance(here, dict) else None

@@ -1,4 +1,4 @@
-"""Steps of a JSON Pointer (RFC 6901): names as they stand between its slashes."""
+"""Steps of a JSON Pointer (RFC 6901): encodes and decodes the names between its slashes."""
 
 
 def step(name: str, most: int | None = None) -> str:
@@ -6,11 +6,11 @@ def step(name: str, most: int | None = None) -> str:
 
     Args:
         name: any text; it may come from the traffic.
-        most: of how many of its characters; None for all.
+        most: how many of its characters to use; None for all.
     """
     return name[:most].replace("~", "~0").replace("/", "~1")
 
 
 def names(pointer: str) -> list[str]:
-    """The names of its steps, as they were."""
+    """The decoded names of its steps."""
     return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]

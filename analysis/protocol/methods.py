@@ -1,7 +1,7 @@
-"""The methods of MCP, one row each: who sends it, in which revisions, and what it needs.
+"""The methods of MCP, one row each: the sender, the revisions, and the required capability.
 
-Read it as the table that it is: A to E are the five revisions, `●` is a message of that revision, `◐` no message but
-an entry of `inputRequests`, `○` a message of the tasks extension alone.
+In the table, A to E are the five revisions; `●` is a message of that revision, `◐` not a message but an entry of
+`inputRequests`, `○` a message of the tasks extension only.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -22,19 +22,19 @@ class Method(NamedTuple):
 
     @property
     def is_request(self) -> bool:
-        """Whether it wants an answer."""
+        """Whether it expects a response."""
         return not self.name.startswith("notifications/")
 
     def mark(self, rank: int) -> str:
-        """What it is in a revision."""
+        """Its mark for a revision."""
         return self.marks[rank]
 
     def is_defined(self, rank: int | None) -> bool:
-        """Whether a revision has it as a message, extensions included; of an unknown one, whether any has."""
+        """Whether a revision defines it as a message, including extensions; for an unknown one, whether any does."""
         return rank is None or self.marks[rank] in "●○"
 
     def senders(self, rank: int | None) -> frozenset[str]:
-        """Who may send it; in the modern era the client alone sends requests, and the server alone tells progress."""
+        """Who may send it; in the modern era only the client sends requests, and only the server reports progress."""
         if self.sender != "both":
             return frozenset({self.sender})
         if rank is None or rank < len(self.marks) - 1:
@@ -88,17 +88,17 @@ _TABLE: Final = (
 )
 
 METHODS: Final = {method.name: method for method in _TABLE}
-"""Every method that a revision defines, by its name."""
+"""Every method that a revision defines, by name."""
 
 REQUESTS: Final = frozenset(name for name, method in METHODS.items() if method.is_request)
-"""Those that want an answer."""
+"""The methods that expect a response."""
 
 MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
-"""Requests of the client that exist in the modern era alone, whatever their params look like."""
+"""Client requests that exist in the modern era only, whatever their params look like."""
 
 UNPREFIXED: Final = {
     name.removeprefix("notifications/"): name
     for name in METHODS
     if name.startswith("notifications/") and name != "notifications/tasks"
 } | {"logging/message": "notifications/message"}
-"""What peers call a notification that forget its prefix → its name."""
+"""Names of notifications without their prefix, as some peers send them → the correct names."""

@@ -1,7 +1,7 @@
-"""The revisions of MCP as data: their order, the eras, and the spans of revisions for which a rule holds.
+"""The revisions of MCP as data: their order, the eras, and the spans of revisions to which a rule applies.
 
-The strings are never compared with `<`: a peer may say anything in their place. What it says has a rank, the index of
-the revision that it is checked as, or none.
+The strings are never compared with `<`: a peer may send anything in their place. A version from a peer has a rank, the
+index of the revision that it is checked as, or none.
 """
 
 import re
@@ -14,16 +14,16 @@ MODERN: Final = 4
 """The rank of the first revision without a handshake."""
 
 Era: TypeAlias = Literal["handshake", "modern"]
-"""Whether a session is opened by `initialize`, or every request stands for itself."""
+"""Whether `initialize` opens a session, or every request is self-contained."""
 
 _RANKS: Final = {revision: rank for rank, revision in enumerate(REVISIONS)}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
 
 
 def rank_of(version: object) -> int | None:
-    """The rank of what a peer calls its version; of an unknown date that of the nearest older revision.
+    """The rank of a peer's version; for an unknown date, that of the nearest older revision.
 
-    None where it names none, or is no date; drafts are checked as the newest revision.
+    None if it is absent or not a date; drafts are checked as the newest revision.
     """
     if not isinstance(version, str):
         return None
@@ -44,7 +44,7 @@ def is_known(version: object) -> bool:
 
 
 def is_date(version: str) -> bool:
-    """Whether a version has the shape that all revisions have."""
+    """Whether a version has the format of a revision."""
     return _DATE(version) is not None
 
 
@@ -54,17 +54,17 @@ def era_of(rank: int) -> Era:
 
 
 class Span(NamedTuple):
-    """Revisions from one to another, both included, by their ranks."""
+    """An inclusive range of revisions, by their ranks."""
 
     first: int
     last: int
 
     def holds(self, rank: int | None, era: Era | None) -> bool:
-        """Whether a rule for this span holds where a revision is spoken.
+        """Whether a rule for this span applies under a revision.
 
         Args:
-            rank: of the revision in force; None where it is not known.
-            era: which is often known before the revision is.
+            rank: of the revision in force; None if unknown.
+            era: which is often known before the revision.
         """
         if rank is not None:
             return self.first <= rank <= self.last
@@ -75,7 +75,7 @@ class Span(NamedTuple):
         return self == ALL
 
     def __str__(self) -> str:
-        """As the catalogue writes it."""
+        """The span as the catalogue writes it."""
         newest = len(REVISIONS) - 1
         if self == ALL:
             return "all"
@@ -105,7 +105,7 @@ def only(version: str) -> Span:
 
 
 def between(first: str, last: str) -> Span:
-    """From one revision to another, both included."""
+    """All revisions from one to another, inclusive."""
     return Span(REVISIONS.index(first), REVISIONS.index(last))
 
 

@@ -1,8 +1,8 @@
-"""The base of all rules. Each says what the protocol forbids, advises against, or finds worth knowing; one class each.
+"""The base class of all rules. Each rule is one class for something that is forbidden, discouraged or worth knowing.
 
-A rule is its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are its row in the catalogue, and
-a hook or two, which ask one question. Where and when it holds, how bad it is in which revision, what it must have seen,
-and which other findings it replaces, is said by attributes and done by the checker: no hook decides that.
+A rule consists of its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are its row in the
+catalogue, and one or two hooks, which check one question. Attributes say where and when it applies, its level in each
+revision, what it must have seen, and which other findings it replaces; the checker applies them, never a hook.
 
     class UnknownResponse(Rule):
         (docstring: what is wrong in a sentence, then **Why it matters.** **On the wire.** **Instead.**)
@@ -17,7 +17,7 @@ and which other findings it replaces, is said by attributes and done by the chec
             …
             yield self.finding(seen, "…")
 
-Hooks never raise on purpose; one that does is switched off by the checker, which tells so.
+Hooks never raise on purpose; the checker disables a rule that raises, and reports it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 
 RACE_NS: Final = 2_000_000_000
-"""The race window W: how far two events may cross where nothing proves their order."""
+"""The race window W: how far apart two events may be and still cross, if nothing proves their order."""
 
 UNTYPED: Final[frozenset["ResultKind"]] = frozenset({"untyped", "failed", "task"})
-"""Results whose `resultType` need not be one that the revision knows."""
+"""Results whose `resultType` need not be known to the revision."""
 
 TOLD: Final = 20
-"""The most findings of one rule about one message that are reported one by one."""
+"""The most findings of one rule about one message that are reported individually."""
 COUNTED: Final = 1_000
 """The most that are counted, so that a hostile list has a bounded cost however long it is."""
 LONGEST_METHOD: Final = 256
-"""Characters of a method that a finding keeps."""
+"""The most characters of a method that a finding keeps."""
 
 Who: TypeAlias = Literal["client", "server", "either"]
 ResultKind: TypeAlias = Literal["complete", "failed", "interim", "task", "untyped"]
@@ -57,7 +57,7 @@ ResultKind: TypeAlias = Literal["complete", "failed", "interim", "task", "untype
 era, or where that is not known, others whose `resultType` is not `complete`."""
 Metas: TypeAlias = list[tuple[str, Any]]
 Later: TypeAlias = Callable[[], Iterable[Finding]]
-"""A question put off to a later time of the capture."""
+"""A check deferred to a later time in the capture."""
 
 
 class Rule:
@@ -68,66 +68,66 @@ class Rule:
     who: ClassVar[Who] = "either"
     """Who can break it."""
     versions: ClassVar[Span] = ALL
-    """In which revisions it holds."""
+    """The revisions to which it applies."""
     level: ClassVar[Level] = ERROR
     levels: ClassVar[Mapping[Span, Level]] = {}
     """Revisions in which it has another level."""
     needs_start: ClassVar[bool] = False
-    """[S]: silent where the start of the session was not observed."""
+    """[S]: silent if the start of the session was not observed."""
     at_end: ClassVar[bool] = False
     """[E]: decided when the session or the capture ends."""
     needs_time: ClassVar[bool] = False
-    """[T]: silent where the stamps are not those of real time."""
+    """[T]: silent if the stamps are not in real time."""
     needs_http: ClassVar[bool] = False
-    """[H]: holds over HTTP alone."""
+    """[H]: applies over HTTP only."""
     needs_lists: ClassVar[bool] = False
-    """[L]: needs a complete list result of the server."""
+    """[L]: needs a complete list result from the server."""
     once: ClassVar[bool] = False
-    """[O]: the first time for each sender and session is a finding, others are only counted."""
+    """[O]: the first occurrence for each sender and session is a finding, later ones are only counted."""
     once_each: ClassVar[bool] = False
-    """Of these, findings with other messages are other findings."""
+    """With these, findings with different messages are separate findings."""
     replaces: ClassVar[tuple[str, ...]] = ()
-    """Rules whose findings about the same message this one makes superfluous; of `schema/*` those at the same
-    place or inside of it."""
+    """Rules whose findings about the same message this one makes superfluous; for `schema/*`, those at the same
+    place or inside it."""
     methods: ClassVar[frozenset[str] | None] = None
-    """Methods of the requests, results and notifications that it is asked about; None for all."""
+    """Methods of the requests, results and notifications that it checks; None for all."""
     sender: ClassVar[Side | None] = None
-    """Who sent the messages that it is asked about; None for both."""
+    """The sender of the messages that it checks; None for both."""
     era: ClassVar[Era | None] = None
-    """The era of the messages that it is asked about; None for both."""
+    """The era of the messages that it checks; None for both."""
     states: ClassVar[frozenset[State] | None] = None
-    """States of the handshake before the message in which it is asked; None for all. Spares what cannot be."""
+    """States of the handshake before the message in which it is called; None for all. Saves impossible calls."""
     word: ClassVar[bytes] = b""
-    """What stands in the bytes of all requests, notifications and results that it is asked about; empty for all.
-    `word_of` tells otherwise for a kind of message."""
+    """A word in the bytes of all requests, notifications and results that it checks; empty for all.
+    `word_of` overrides it for a kind of message."""
     members: ClassVar[frozenset[str]] = frozenset()
-    """Members of the params or the result, of which all requests, notifications and results that it is asked about have
-    one; empty for any. `members_of` tells otherwise for a kind of message."""
+    """Members of the params or the result; all requests, notifications and results that it checks have at least one of
+    them; empty for any. `members_of` overrides it for a kind of message."""
     results: ClassVar[frozenset[ResultKind] | None] = None
-    """Which results it is asked about, in `on_result` and `on_response`; None for all."""
+    """The results that it checks, in `on_result` and `on_response`; None for all."""
     source: ClassVar[str] = ""
-    """What obliges: a page of the specification, or an RFC."""
+    """The source of the obligation: a page of the specification, or an RFC."""
 
     def __init__(self) -> None:
-        """By itself a rule is asked nothing; the checker that runs it fills these in."""
+        """Create a rule that is not called yet; the checker that runs it replaces these."""
         self.later: Callable[[int, Later], None] = lambda _t_ns, _ask: None
-        """Has a question asked when the capture has reached a time."""
+        """Schedules a check for a time in the capture."""
         self.watch: Callable[[Session, bool], None] = lambda _session, _is_on: None
-        """Has `on_message` asked about each message of a session from the next one on, or no more."""
+        """Starts or stops calling `on_message` for each message of a session, from the next one on."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        """Whether it may have something to say about messages of a kind; asked once for each kind, and remembered.
+        """Whether it may report messages of a kind; called once for each kind, and cached.
 
         Args:
-            hook: `request`, `response`, …, as the hooks are called.
-            method: of the request, the notification or what is answered; the one that is meant.
+            hook: `request`, `response`, …, from the names of the hooks.
+            method: of the request, the notification or the answered request, as intended.
             like: a message of the kind. Its sender, revision, era, state and transport are those of all of them; so is
-                the outcome of what it answers. Nothing else may be looked at.
+                the outcome of what it answers. Nothing else may be used.
         """
         return True
 
     def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:
-        """The members of which one is there in the messages of a kind that it is asked about; empty for any.
+        """Members of which the messages of a kind that it checks have at least one; empty for any.
 
         Args:
             hook: as `concerns` has it, and so are the others.
@@ -137,7 +137,7 @@ class Rule:
         return self.members
 
     def word_of(self, hook: str, method: str, like: Seen) -> bytes:
-        """What stands in the bytes of all messages of a kind that it is asked about; empty where nothing must.
+        """A word in the bytes of all messages of a kind that it checks; empty if none is required.
 
         Args:
             hook: as `concerns` has it, and so are the others.
@@ -147,9 +147,9 @@ class Rule:
         return self.word
 
     def goes_by(self, hook: str, method: str, like: Seen) -> "Words | None":
-        """The words by which alone it decides about messages of a kind, beside what it remembers of having told.
+        """The only words on which it decides about messages of a kind, besides its memory of what it has reported.
 
-        It is not asked again about words of which it had nothing to say.
+        It is not called again for words about which it reported nothing.
 
         Args:
             hook: as `concerns` has it, and so are the others.
@@ -159,27 +159,27 @@ class Rule:
         return None
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        """Whether it may have something to say about exchanges of a kind; asked once for each kind, and remembered.
+        """Whether it may report exchanges of a kind; called once for each kind, and cached.
 
         Args:
             hook: `answered` or `over`.
-            like: an exchange of the kind. All of them have its method, where that is POST, GET or DELETE; its status;
-                and the media type of its response, where that is JSON or a stream of events.
+            like: an exchange of the kind. All of them have its method, if that is POST, GET or DELETE; its status;
+                and the media type of its response, if that is JSON or an event stream.
         """
         return True
 
     # ---- hooks
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
-        """Any message, what is none among them, while the rule watches the session; before all other hooks."""
+        """Any message, even an invalid one, while the rule watches the session; before all other hooks."""
         return ()
 
     def on_invalid(self, seen: Seen) -> Iterable[Finding]:
-        """What is no message."""
+        """Something that is not a message."""
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        """A message of which something beside its meaning is odd, as `analysis.checking.checker.is_odd` tells."""
+        """A message with an oddity apart from its meaning; see `analysis.checking.checker.is_odd`."""
         return ()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -195,7 +195,7 @@ class Rule:
         return ()
 
     def on_unpaired(self, seen: Seen) -> Iterable[Finding]:
-        """A response that answers nothing that is open."""
+        """A response that answers no open request."""
         return ()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -211,7 +211,7 @@ class Rule:
         return ()
 
     def on_meta(self, seen: Seen, metas: "Metas") -> Iterable[Finding]:
-        """A request, notification or result has `_meta` that is not as it usually is; each with its JSON Pointer."""
+        """A request, notification or result with unusual `_meta`; each with its JSON Pointer."""
         return ()
 
     def on_batch(self, batch: tuple[Seen, ...]) -> Iterable[Finding]:
@@ -219,26 +219,26 @@ class Rule:
         return ()
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
-        """A record that is no frame: `eof`, `process`, `signal`, `stderr`, …; of stdio alone."""
+        """A record that is not a frame: `eof`, `process`, `signal`, `stderr`, …; on stdio only."""
         return ()
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
-        """An exchange of HTTP is over; its messages are `http.sent` and `http.received`."""
+        """The end of an HTTP exchange; its messages are `http.sent` and `http.received`."""
         return ()
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        """The response of an exchange has begun, or it is over without one; whether anything was said in it or not.
+        """The beginning of an exchange's response, or its end without one; with or without messages.
 
-        The client's messages are `http.sent`. Those of the server are `http.received` where the response is no stream.
+        The client's messages are `http.sent`. The server's are `http.received` if the response is not a stream.
         """
         return ()
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        """An exchange is over, whether anything was said in it or not."""
+        """The end of an exchange, with or without messages."""
         return ()
 
     def on_end(self, session: Session, ending: "Ending") -> Iterable[Finding]:
-        """The capture is over; `ending` says how, and what is left."""
+        """The end of the capture; `ending` says how it ended, and what is left."""
         return ()
 
     # ---- findings
@@ -254,16 +254,16 @@ class Rule:
         level: Level | None = None,
         session: Session | None = None,
     ) -> Finding:
-        """What was found.
+        """Create a finding.
 
         Args:
-            at: the message or record at which it shows; of an exchange, its last message. A mark stands for its record.
+            at: the message or record that shows it; for an exchange, its last message. A mark represents its record.
             message: what is wrong, in a sentence without a full stop missing; no values that may be secret.
             pointer: the place in the message, a JSON Pointer.
             related: numbers of other records that prove it.
-            blames: whose doing it is, where it is not that of `who`, or of the sender where that is `either`.
-            level: where it is not that of the revision.
-            session: where `at` does not tell.
+            blames: who is responsible, if not `who`, or not the sender if that is `either`.
+            level: if it differs from that of the revision.
+            session: if `at` does not imply it.
         """
         if isinstance(at, HttpExchange):
             at = (at.received or at.sent)[-1]
@@ -304,8 +304,8 @@ class Rule:
         """The first findings about a message; the last of these counts the others, up to `COUNTED` in all.
 
         Args:
-            found: the findings, best a generator: what is beyond the limit is not even made.
-            told: how many are reported one by one.
+            found: the findings, preferably a generator: those beyond the limit are not even created.
+            told: how many are reported individually.
         """
         kept, rest = list[Finding](), 0
         for one in islice(found, COUNTED):
@@ -319,14 +319,14 @@ class Rule:
 
     @classmethod
     def level_at(cls, rank: int | None, era: Era | None = None) -> Level:
-        """How bad it is in a revision; the mildest that may hold where the revision is not known."""
+        """Its level in a revision; the mildest possible level if the revision is unknown."""
         if rank is None:
             may_hold = [level for span, level in cls.levels.items() if era is None or span.holds(None, era)]
             return min([cls.level, *may_hold])
         return next((level for span, level in cls.levels.items() if span.holds(rank, era)), cls.level)
 
     def memory(self, session: Session, make: Callable[[], Any]) -> Any:
-        """What this rule remembers of a session; made at the first use."""
+        """This rule's state for a session; created at first use."""
         kept = session.memory.get(self.id)
         if kept is None:
             kept = session.memory[self.id] = make()
@@ -345,10 +345,10 @@ class Ending:
         is_clear: bool = True,
     ) -> None:
         self.reason = reason
-        """`open` where it was merely stopped looking at: nothing that is missing is a fault."""
+        """`open` if only the reading has stopped: nothing missing is a fault."""
         self.t_ns = t_ns
         """Stamp of the last item."""
         self.left = left
-        """Requests of the session without an answer, in the order in which they were sent."""
+        """Unanswered requests of the session, in the order in which they were sent."""
         self.is_clear = is_clear
-        """Whether every frame was seen and understood, so that an answer that is missing is really missing."""
+        """Whether every frame was seen and understood, so that a missing response is really missing."""

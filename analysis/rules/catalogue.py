@@ -1,7 +1,7 @@
-"""The catalogue: every rule of the protocol that can be seen on the wire, built here or not, as data.
+"""The catalogue: every rule of the protocol that can be checked on the wire, implemented or not, as data.
 
-Its ids are the only numbering, and none is ever used again. A built rule says the rest by its class (analysis.rules);
-what stands here of the others tells what is still missing.
+Its ids are the only numbering, and none is ever reused. An implemented rule defines the rest in its class
+(analysis.rules); the rows of the others show what is still missing.
 """
 
 from functools import cache
@@ -16,11 +16,11 @@ class Row(NamedTuple):
     who: str
     """Who can break it: `client`, `server` or `either`."""
     versions: str
-    """In which revisions it holds, as `analysis.protocol.revisions.Span` writes it."""
+    """The revisions to which it applies, as `analysis.protocol.revisions.Span` writes them."""
     level: str
-    """How bad it is, and where it is otherwise: `error, warning ≤2025-03-26`."""
+    """Its level, with exceptions: `error, warning ≤2025-03-26`."""
     marks: str
-    """Letters of `MARKS`, such as `SO`; empty where it has none."""
+    """Letters of `MARKS`, such as `SO`; empty if it has none."""
 
     @property
     def group(self) -> str:
@@ -28,12 +28,12 @@ class Row(NamedTuple):
         return self.id.partition("/")[0]
 
     def holds(self, revision: str) -> bool:
-        """Whether it holds in a published revision."""
+        """Whether it applies to a published revision."""
         words = self.versions.split(" ")
         if words[0] == "all":
             return words[-1] != revision
         first = words[0].lstrip("≤≥")
-        # Dates of one form: here, and only here, the order of the texts is that of the revisions.
+        # Dates in the same format: here, and only here, text order is the order of the revisions.
         if words[-1] == "only":
             return revision == first
         if words[0].startswith("≤"):
@@ -53,15 +53,15 @@ MARKS: Final = {
     "L": "needs a complete list that the server has sent",
     "O": "told the first time for each sender and session, then counted",
 }
-"""What a mark means."""
+"""The meaning of each mark."""
 
 
 RENAMED: Final = {"timeout/abandoned": "timeout/never-cancelled"}
-"""Rules that had another id before: the old one → the one of today. Whoever names the old one means the same rule."""
+"""Renamed rules: old id → current id. The old id still refers to the same rule."""
 
 
 def today(rule: str) -> str:
-    """The id that a rule has now."""
+    """The current id of a rule."""
     return RENAMED.get(rule, rule)
 
 
@@ -80,7 +80,7 @@ def catalogue() -> dict[str, Row]:
     return found
 
 
-# A group, then its rules: who | versions | level | marks | names of all rules of which these hold.
+# A group, then its rules: who | versions | level | marks | names of all rules with these values.
 _ROWS: Final = """
 framing
   either | all | error | - | invalid-utf8 lsp-header embedded-newline several-messages-on-a-line not-a-message

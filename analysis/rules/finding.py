@@ -1,4 +1,4 @@
-"""Finding: what a rule has to say about frames of a capture. Derived, never stored in a capture."""
+"""Finding: a rule's report about frames of a capture. Findings are derived, never stored in a capture."""
 
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from analysis.conversation.guesses import Meant
 
 Blames: TypeAlias = Literal["client", "server", "transport", "unknown"]
-"""Whose doing it is."""
+"""Who is responsible."""
 
 
 GUESS: Final = "; probably "
-"""How a guess at the end of a message begins: it explains the fault, and is not part of it."""
+"""The beginning of a guess at the end of a message: it explains the fault, and is not part of it."""
 
 
 class Level(IntEnum):
-    """How bad it is; levels compare."""
+    """How bad it is; levels can be compared."""
 
     NOTE = 1
     """Legal, worth knowing."""
@@ -26,44 +26,44 @@ class Level(IntEnum):
     """Something that the revision in force forbids."""
 
     def __str__(self) -> str:
-        """In lower case, as people and JSON write it."""
+        """The level in lower case, as in output and JSON."""
         return self.name.lower()
 
 
 class Finding(NamedTuple):
-    """One thing that a rule found."""
+    """One fault that a rule found."""
 
     rule: str
     """Its id, such as `id/unknown-response`."""
     level: Level
     blames: Blames
     session: int
-    """Number of the session in the capture, from 1; 0 where it belongs to none."""
+    """Number of the session in the capture, from 1; 0 if it belongs to none."""
     frame: int
-    """Number of the record at which it shows."""
+    """Number of the record that shows it."""
     message: str
-    """What is wrong, in a sentence. Foreign text in it is cut, and not safe on a screen."""
+    """What is wrong, in a sentence. Untrusted text in it is truncated, and not safe on a screen."""
     related: tuple[int, ...] = ()
     """Numbers of other records that prove it."""
     pointer: str = ""
     """Where in the frame's message: a JSON Pointer (RFC 6901); empty for the whole of it."""
     source: str = ""
-    """What obliges: a page of the specification, or an RFC."""
+    """The source of the obligation: a page of the specification, or an RFC."""
     t_ns: int = 0
     """The stamp of `frame`."""
     item: int | None = None
-    """The place of the message in its batch, or on its line."""
+    """The position of the message in its batch, or on its line."""
     method: str = ""
-    """The method of the message; of an answer, that of its request; empty where there is none. Cut, and foreign."""
+    """The method of the message; for a response, that of its request; empty if none. Truncated, untrusted text."""
     more: int = 0
-    """Findings of the rule about the message that are only counted; the last one that is not says how many."""
+    """Findings of the rule about the message that are only counted; the last reported finding says how many."""
 
     @property
     def stands_for(self) -> int:
-        """How many findings this is in a sum: itself, and those that are only counted."""
+        """How many findings this counts as: itself, and those that are only counted."""
         return 1 + self.more
 
 
 def with_guess(message: str, guess: "Meant | ProbableAnswer | None") -> str:
-    """The message of a finding, followed by a guess that explains it; unchanged where there is no guess."""
+    """The message of a finding, followed by a guess that explains it; unchanged if there is no guess."""
     return message if guess is None else f"{message}; {guess.text}"

@@ -1,6 +1,6 @@
-"""The registry: every rule that is built, found by walking the groups of this package.
+"""The registry: every implemented rule, found by walking the groups of this package.
 
-A group is a module of this package, or a package of modules where it has many rules.
+A group is a module of this package, or a package of modules if it has many rules.
 """
 
 import inspect
@@ -21,7 +21,7 @@ GROUPS: Final = (
     *("resource", "prompt", "completion", "logging", "sampling", "roots"),
     *("elicitation", "deprecated", "http", "sse", "legacy-sse", "auth", "shutdown"),
 )
-"""The groups that are built, in the order of the catalogue."""
+"""The implemented groups, in the order of the catalogue."""
 
 
 def group_of(rule_id: str) -> str:
@@ -35,7 +35,7 @@ def module_of(group: str) -> ModuleType:
 
 
 def _modules(group: str) -> list[ModuleType]:
-    """The modules that the rules of a group are in, in the order of their names."""
+    """The modules with the rules of a group, in the order of their names."""
     first = module_of(group)
     if not hasattr(first, "__path__"):
         return [first]
@@ -44,7 +44,7 @@ def _modules(group: str) -> list[ModuleType]:
 
 @cache
 def rules() -> dict[str, type[Rule]]:
-    """Every rule that is built, by its id, in the order of the catalogue's groups."""
+    """Every implemented rule, by its id, in the order of the catalogue's groups."""
     found: dict[str, type[Rule]] = {}
     for group in GROUPS:
         for module in _modules(group):
@@ -54,7 +54,7 @@ def rules() -> dict[str, type[Rule]]:
 
 
 def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
-    """The rules that some wanted ones need: these, and those that take findings of theirs away, in order.
+    """The rules needed for the wanted ones: these, and those that replace findings of theirs, in order.
 
     Args:
         picks: whether a rule is wanted, by its id.
@@ -68,7 +68,7 @@ def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
 
 
 def _fits(id_: str, needed: set[str]) -> Iterator[bool]:
-    """Whether a rule replaces one of some others, pattern by pattern."""
+    """For each pattern of a rule, whether it replaces any of some other rules."""
     for pattern in rules()[id_].replaces:
         yield pattern in needed or ("*" in pattern and any(fnmatchcase(one, pattern) for one in needed))
 

@@ -1,9 +1,9 @@
-"""Repeats: what is said again word for word, so that rules need not be asked about it again.
+"""Repeats: recognises content that is repeated word for word, so that rules need not check it again.
 
-Clients ask for the same lists time and again, and since 2026-07-28 every request says anew who its sender is and what
-it can do. Of rules that go by such words alone, and by the kind of message, nothing new can be heard about words of
-which they have found nothing to say. Memory is bounded, and nothing is ever taken for a repeat that is none: what is
-compared are bytes, or a digest of them.
+Clients request the same lists again and again, and since 2026-07-28 every request repeats its sender's identity and
+capabilities. Rules that depend only on such words, and on the kind of message, cannot report anything new about words
+that they have already passed. Memory is bounded, and nothing is wrongly taken for a repeat: bytes are compared, or a
+digest of them.
 """
 
 import re
@@ -23,28 +23,28 @@ from analysis.conversation.session import (
 )
 
 Words: TypeAlias = Literal["envelope", "result"]
-"""What a rule goes by: what a modern message says of its sender in `_meta`, or a whole result."""
+"""The words that a rule depends on: the sender's data in the `_meta` of a modern message, or a whole result."""
 
 _Words: TypeAlias = tuple[int, int, bytes]
-"""Number of the session, what was lost in it last, and the words or a digest of them."""
+"""Number of the session, its last loss, and the words or a digest of them."""
 
 ENVELOPE: Final = (PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO)
-"""Members of `_meta` that say who sends a message, and what it can do."""
+"""Members of `_meta` with the sender's identity and capabilities."""
 LISTS: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"}
 )
-"""Methods whose results come again."""
+"""Methods whose results are repeated."""
 KEPT: Final = 1_000
-"""Words of one kind of message that are remembered."""
+"""The most words kept for one kind of message."""
 
-# The two orders in which people write the members of a response. What is left of it is its result.
+# The two usual orders of the members of a response. The rest of it is its result.
 _BEFORE: Final = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}"), ?"result": ?').match
 _AFTER: Final = re.compile(rb', ?"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}")\}\r?\n?').fullmatch
 _LONGEST_AFTER: Final = 150
 
 
 class Heard:
-    """Words of one kind of message about which there was nothing to say."""
+    """Words of one kind of message that led to no finding."""
 
     __slots__ = ("_heard",)
 
@@ -55,19 +55,19 @@ class Heard:
         return words in self._heard
 
     def add(self, words: _Words) -> None:
-        """Remember them."""
+        """Keep these words."""
         if len(self._heard) >= KEPT:
             self._heard.clear()
         self._heard.add(words)
 
 
 def words_of(seen: Seen, words: Words) -> _Words | None:
-    """What identifies them in a session: equal only where they are; None where they cannot be told."""
+    """The identity of words in a session: equal only if the words are; None if it cannot be determined."""
     message = seen.message
     if isinstance(message, Invalid):
         return None
     found = _envelope_of(message) if words == "envelope" else result_digest(seen)
-    # What rules remember of a session is gone when records are lost, and they have to be asked anew.
+    # The state of rules for a session is dropped when records are lost, so they have to check again.
     return None if found is None else (seen.session.number, seen.session.lost_seq, found)
 
 
@@ -83,7 +83,7 @@ def _envelope_of(message: Request | Notification | Response) -> bytes | None:
 
 
 def result_digest(seen: Seen) -> bytes | None:
-    """What identifies the result of a response, as it is written; None where it cannot be told."""
+    """The identity of a response's result as written; None if it cannot be determined."""
     if seen.digest is None:
         message = seen.message
         seen.digest = (isinstance(message, Response) and _digest(message)) or b""

@@ -1,1 +1,1 @@
-"""Whether the params and results of a message have the shape that their revision declares."""
+"""Checks that the params and results of messages have the shape that their revision declares."""

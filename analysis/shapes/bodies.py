@@ -1,7 +1,7 @@
-"""Bodies: which shape the params or the result of a message must have, and what is wrong with them.
+"""Bodies: finds the shape that the params or result of a message must have, and the problems in them.
 
-Which shape depends on the method, on the revision in force and on who asked. Where the revision is not known, only what
-all of those refuse that may be in force is wrong.
+The shape depends on the method, the revision in force and the requesting side. If the revision is unknown, only what
+every possible revision refuses is a problem.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from analysis.shapes.validation import problems, usual_proof
 
 
 def problems_of(seen: Seen) -> list[Problem]:
-    """What is wrong with the body of a message, in its order; nothing for methods that the revision has not."""
+    """The problems in the body of a message, in its order; none for methods that the revision does not have."""
     message, asked = seen.message, seen.request
     method = method_of(seen)
     if method not in METHODS:
         return []
     ranks = _ranks(method, (asked or message).sender, seen.rank, seen.era)
     if not ranks:
-        return []  # refused for its direction already
+        return []  # already refused for its direction
     is_result = isinstance(message, Response)
     part = _part(method, is_result=is_result)
     value = seen.body.get("result" if is_result else "params", MISSING)
@@ -40,14 +40,14 @@ def problems_of(seen: Seen) -> list[Problem]:
 
 
 def proof_for(seen: Seen, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:
-    """What proves quickly that nothing is wrong with the body of a usual message; None where there is nothing.
+    """A quick proof that the body of a usual message has no problem; None if there is no such proof.
 
-    It holds for messages of the same kind, method, sender, revision and era. A body that it does not prove may well be
-    right: `problems_of` tells.
+    It works for messages of the same kind, method, sender, revision and era. A body that it does not prove may still
+    be valid: `problems_of` decides.
 
     Args:
         seen: such a message.
-        known: members of `_meta` that are right.
+        known: members of `_meta` known to be valid.
     """
     message, asked = seen.message, seen.request
     method = method_of(seen)
@@ -58,7 +58,7 @@ def proof_for(seen: Seen, known: frozenset[str] = frozenset()) -> Callable[[Any]
 
 
 def method_of(seen: Seen) -> str:
-    """The method that decides about the shape: of the request that a result answers; empty where that is not known."""
+    """The method that determines the shape; for a result, that of its request; empty if unknown."""
     message = seen.message
     if isinstance(message, Notification):
         return UNPREFIXED.get(message.method, message.method)
@@ -73,17 +73,17 @@ def part_of(seen: Seen) -> Part:
 def _part(method: str, *, is_result: bool) -> Part:
     if is_result:
         return "result"
-    # One that carries an id by mistake is a notification all the same.
+    # A notification that carries an id by mistake is still a notification.
     return "notification" if method.startswith("notifications/") else "params"
 
 
 @cache
 def _ranks(method: str, sender: Side, rank: int | None, era: Era | None) -> tuple[int, ...]:
-    """The revisions that may be in force; none where nobody but the other side may ask or tell this."""
+    """The revisions that may be in force; none if only the other side may send this method."""
     if sender not in METHODS[method].senders(rank):
         return ()
     if rank is not None:
-        # A handshake for a revision that has none is read as the newest that has.
+        # A handshake for a revision without one is read as the newest revision that has one.
         return (min(rank, MODERN - 1) if era == "handshake" else rank,)
     if era == "modern":
         return (MODERN,)

@@ -1,7 +1,7 @@
-"""Declarations: which bodies the protocol knows, and the form of each in a revision.
+"""Declarations: the bodies that the protocol defines, and the form of each in a revision.
 
-They stand in `declarations.json`, which `make declarations` makes from mcp-types (`official.py`): to load those types
-takes half a second, to load the table a millisecond.
+They are stored in `declarations.json`, which `make declarations` generates from mcp-types (`official.py`): loading
+those types takes half a second, loading the table a millisecond.
 """
 
 from functools import cache
@@ -30,25 +30,25 @@ TABLE: Final = Path(__file__).with_name("declarations.json")
 
 Part: TypeAlias = Literal["params", "result", "notification"]
 Answer: TypeAlias = Literal["complete", "input_required", "task"]
-"""What kind of result, where the protocol has several."""
+"""The kind of result, if the protocol has several."""
 Declaration: TypeAlias = str | dict[str, Any]
-"""A scalar, `any` and `json` by their words, an object by its era and name; else one of array, map, choice, any of."""
+"""A scalar, `any` or `json` by that word, an object by its era and name; else array, map, choice or any of."""
 
 
 class Body(NamedTuple):
     """One body of the protocol."""
 
     part: Part
-    """What it is; of a notification, its params."""
+    """Which part it is; for a notification, its params."""
     method: str
-    """Of the request or notification."""
+    """The method of the request or notification."""
     rank: int
-    """Of the revision."""
+    """The rank of the revision."""
     answer: Answer = "complete"
 
     @property
     def row(self) -> str:
-        """Of the table: it has the declarations of all revisions."""
+        """Its row in the table, which has the declarations of all revisions."""
         return f"{self.part} {self.method} {self.answer}"
 
 
@@ -60,14 +60,14 @@ _TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elici
 
 
 def body_of(part: Part, method: str, rank: int, value: object, request_params: object = None) -> Body | None:
-    """Which body a value should be; None where that is not known, or the revision has no such method.
+    """The body that a value should be; None if that is unknown, or the revision has no such method.
 
     Args:
-        part: as `Body` has it, and so are the next two.
+        part: as in `Body`, like the next two.
         method: of the message.
         rank: of the revision.
-        value: a result may say what kind of one it is.
-        request_params: those of the request that a result answers.
+        value: the value; a result may state its kind.
+        request_params: the params of the request that a result answers.
     """
     answer = _answer(method, rank, value, request_params) if part == "result" else "complete"
     if answer is None:
@@ -80,7 +80,7 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
     body = value if isinstance(value, dict) else {}
     if rank >= MODERN:
         if body.get("inputRequests") is not None and method in INTERIM:
-            return "input_required"  # it is meant so, whatever it says
+            return "input_required"  # this is its meaning, whatever it says
         kind = body.get("resultType", "complete")
         kind = kind if isinstance(kind, str) else "complete"
         return cast("Answer", kind) if kind in ("complete", "input_required") else None
@@ -93,7 +93,7 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
 
 @cache
 def form_of(body: Body) -> Form:
-    """The form of a body that the revision has."""
+    """The form of a body in its revision."""
     declaration = _declaration(body)
     form = None if declaration is None else _form(declaration, body.rank)
     return form if form is not None else Object("", {}, frozenset())
@@ -117,7 +117,7 @@ _TYPES: Final[dict[str, type]] = {"string": str, "integer": int, "number": float
 def _form(
     declared: Declaration, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
 ) -> Form | None:
-    """What is declared; None where anything goes."""
+    """The declared form; None if anything is allowed."""
     if isinstance(declared, str):
         if declared == "any":
             return None
@@ -148,7 +148,7 @@ def _form_of_arms(arms: list[Declaration], rank: int) -> Form | None:
 
 
 def _name(key: str) -> str:
-    """The name of a type, of what the table calls it: both eras have most names."""
+    """The name of a type, from its key in the table: most names exist in both eras."""
     return key.partition("/")[2]
 
 

@@ -1,9 +1,9 @@
-"""Forms: what a body should be in one revision, to be looked along; `declarations.py` makes them.
+"""Forms: the expected structure of a body in one revision; created by `declarations.py`.
 
-A form finds what the types themselves take although no schema does: null for an optional member, scalars of another
-type, URIs and base64 that are none, kinds of content that came later. Of a body that is all that it declares it says
-so, and then the types need not be asked. It looks at no more than `ELEMENTS` items, keeps no more than `MOST` problems,
-and quotes no value.
+A form finds what the types accept although no schema does: null for an optional member, scalars of another type,
+invalid URIs and base64, kinds of content that came later. If a body matches everything that the form declares, it says
+so, and the types are not needed. It examines at most `ELEMENTS` items, keeps at most `MOST` problems, and quotes no
+value.
 """
 
 import re
@@ -17,75 +17,75 @@ from analysis.protocol.json_pointer import step
 from analysis.shapes.since import REQUIRED, Kind
 
 ELEMENTS: Final = 10_000
-"""Items of arrays and maps that are looked at in one body."""
+"""The most items of arrays and maps examined in one body."""
 MOST: Final = 1_000
-"""Problems of one message that are looked for."""
+"""The most problems that are looked for in one message."""
 Path: TypeAlias = "tuple[Any, str | int] | None"
-"""A place: the one around it, and the member or item. Made at every step down, so it must be cheap."""
+"""A place: its parent, and the member or item. Created at every step down, so it must be cheap."""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong."""
+    """One problem in a body."""
 
     pointer: str
     """Where, in the message: a JSON Pointer."""
     text: str
-    """What, in words without values."""
+    """What is wrong, in words without values."""
     kind: Kind = "shape"
-    """Which rule it is for; `shape` is what does not fit the schema."""
+    """The rule it belongs to; `shape` means that it does not fit the schema."""
 
 
 # ---- the first pass
 
 
 class Look:
-    """What the first pass has found, and how far it may still go."""
+    """The findings of the first pass, and its remaining budget."""
 
     def __init__(self, at: str) -> None:
         self.at = at
         self.left = ELEMENTS
         self.has_json = False
-        """Whether there is JSON of any depth in a place that the types descend into."""
+        """Whether a place that the types descend into has JSON of any depth."""
         self.found: list[Problem] = []
 
     def tell(self, path: Path, text: str, kind: Kind) -> None:
-        """Something is wrong at a place."""
+        """Report a problem at a place."""
         if len(self.found) < MOST:
             self.found.append(Problem(pointer_of(self.at, path), text, kind))
 
 
 class Budget:
-    """How many items a copy may still have."""
+    """The number of items that a copy may still have."""
 
     def __init__(self) -> None:
         self.left = ELEMENTS
 
 
 class Form:
-    """What a value should be. A place where anything goes has None."""
+    """The expected structure of a value. A place where anything is allowed has None."""
 
     words = "something else"
     plain: frozenset[type] = frozenset()
     """Types of which every value is right, so that nobody has to look."""
 
     def proves(self, value: Any) -> bool:
-        """Whether all of a value is of the declared type, format and range, so that neither pass can refuse it."""
+        """Whether a value has the declared type, format and range throughout, so that neither pass can refuse it."""
         raise NotImplementedError
 
     def look(self, value: Any, path: Path, look: Look) -> None:
-        """The first pass over a value."""
+        """Run the first pass over a value."""
 
     def cut(self, value: Any, _budget: Budget) -> Any:
         """The declared part of a value, up to a number of items."""
         return value
 
     def is_meant(self, _step: str | int) -> bool:
-        """Whether mcp-types means this arm of a union by a step of a location."""
+        """Whether a step of a location in mcp-types refers to this arm of a union."""
         return False
 
 
 class Scalar(Form):
-    """A string, number or boolean, perhaps of a format."""
+    """A string, number or boolean, possibly with a format."""
 
     def __init__(
         self, types: frozenset[type], format_: Kind | None = None, low: float = -inf, high: float = inf
@@ -102,7 +102,7 @@ class Scalar(Form):
         return self._wrong(value) is None if type_ is str else self.low <= value <= self.high
 
     def _wrong(self, value: str) -> str | None:
-        """What is wrong with a string of its format."""
+        """The problem with a string in its format."""
         if self.format is None:
             return None
         return _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
@@ -122,7 +122,7 @@ class Scalar(Form):
 
 
 class Choice(Form):
-    """One of some constants."""
+    """One of several constants."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = frozenset(value for value in values if isinstance(value, str))
@@ -133,7 +133,7 @@ class Choice(Form):
 
 
 class Json(Form):
-    """Any JSON, of which mcp-types looks at every level: it gets null instead."""
+    """Any JSON. As mcp-types would examine every level of it, it gets null instead."""
 
     def proves(self, value: Any) -> bool:
         return value is not None
@@ -189,14 +189,14 @@ class List(Form):
 
 def _are_proved(form: Form, values: Iterable[Any]) -> bool:
     plain = form.plain
-    for value in values:  # noqa: SIM110 - a generator for each of millions of lists costs more than what it does
+    for value in values:  # noqa: SIM110 - a generator for each of millions of lists costs more than its work
         if type(value) not in plain and not form.proves(value):
             return False
     return True
 
 
 class Map(Form):
-    """An object whose members have any names and one form."""
+    """An object whose members have arbitrary names and the same form."""
 
     words = "an object"
 
@@ -241,13 +241,13 @@ class Member(NamedTuple):
     is_optional: bool
     """Whether it may be absent, and null is not one of its values."""
     is_elsewhere: bool
-    """Whether rules of their own tell that it is missing."""
+    """Whether separate rules report that it is missing."""
     plain: frozenset[type]
     """Types of which every value is right."""
 
 
 class Object(Form):
-    """An object with declared members; others may stand in it, and mean nothing."""
+    """An object with declared members; other members are allowed and ignored."""
 
     words = "an object"
 
@@ -257,7 +257,7 @@ class Object(Form):
         self.open = {name: (member.form, member.plain) for name, member in members.items() if member.form is not None}
 
     def likeness(self, value: dict[str, Any]) -> float:
-        """How much of what this requires a value has, from 0 to 1."""
+        """The share of the requirements that a value meets, from 0 to 1."""
         return sum(name in value for name in self.required) / (len(self.required) or 1)
 
     def proves(self, value: Any) -> bool:
@@ -272,7 +272,7 @@ class Object(Form):
         return not self.ours or all(value[name] is not None for name in self.ours)
 
     def sparing(self, name: str, known: frozenset[str]) -> "Object":
-        """The same, but for `proves`, which does not look at some members of the member `name`: they are right."""
+        """The same form, but `proves` skips the `known` members of the member `name`, which are valid."""
         form, plain = self.open.get(name, (None, frozenset()))
         if not isinstance(form, Object):
             return self
@@ -314,7 +314,7 @@ class Object(Form):
 
 
 class Alternatives(Form):
-    """One of several; which, is told by a member with a constant, else by what is there."""
+    """One of several forms; a member with a constant decides which, else the members present."""
 
     def __init__(self, arms: list[Form]) -> None:
         self.objects = [arm for arm in arms if isinstance(arm, Object)]
@@ -336,7 +336,7 @@ class Alternatives(Form):
         return form.values if isinstance(form, Choice) else frozenset()
 
     def pick(self, value: Any) -> Form | None:
-        """The arm that a value is meant to be; None where it fits none."""
+        """The arm that a value is meant to be; None if it fits none."""
         if isinstance(value, list):
             return self.list
         if not isinstance(value, dict):
@@ -385,7 +385,7 @@ _LONGEST_STEP: Final = 60
 
 
 def _is_lax(value: Any, type_: type, wanted: frozenset[type]) -> bool:
-    """Whether a lenient parser takes a scalar for one of another type."""
+    """Whether a lenient parser accepts a scalar as one of another type."""
     wants_number = int in wanted or float in wanted
     if type_ is bool:
         return wants_number
@@ -430,7 +430,7 @@ def _listed(words: list[str]) -> str:
 
 
 def name_of(path: Path) -> str:
-    """What stands at a place, in a word: the name of the member, where a schema gave it."""
+    """A word for a place: the name of the member, if a schema defines it."""
     if path is None:
         return "the body"
     name = path[1]

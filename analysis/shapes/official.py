@@ -1,10 +1,10 @@
-"""Official: the types of mcp-types, and which of them each body has.
+"""The official types of mcp-types, and the type of each body.
 
-They judge what the forms cannot prove (`shapes.py`), and the forms are made from their declarations:
+They judge what the forms cannot prove (`validation.py`), and the forms are generated from their declarations:
 
     python -m analysis.shapes.official analysis/shapes/declarations.json
 
-writes them down anew. Importing this module takes half a second.
+regenerates the file. Importing this module takes half a second.
 """
 
 import sys
@@ -24,13 +24,13 @@ from analysis.shapes.declarations import INTERIM, TASKS, Body, Declaration, Part
 
 
 def validator(body: Body) -> Callable[..., object]:
-    """What raises ValueError, with `errors()` as pydantic has them, for a value that the types refuse."""
+    """A function that raises ValueError, with pydantic's `errors()`, for a value that the types refuse."""
     return TypeAdapter(type_of(body)).validator.validate_python
 
 
 @cache
 def type_of(body: Body) -> Any:
-    """The type of a body; None where the revision has no such method, or no such answer to it."""
+    """The type of a body; None if the revision has no such method, or no such response to it."""
     if body.part != "result":
         return _params(body.part, body.method, body.rank)
     if body.rank >= MODERN:
@@ -107,7 +107,7 @@ def _tasks() -> dict[tuple[str, str], Any]:
 
 
 def table() -> dict[str, Any]:
-    """What `declarations.json` holds: of each body its declaration in each revision, and the objects that they name."""
+    """The content of `declarations.json`: each body's declaration per revision, and the objects they name."""
     objects: dict[str, dict[str, Any]] = {}
     known: dict[str, Any] = {}
     bodies: dict[str, list[Declaration | None]] = {}
@@ -142,7 +142,7 @@ _WORDS: Final[dict[Any, str]] = {str: "string", int: "integer", float: "number",
 
 
 def _arms(annotation: Any) -> list[Any]:
-    """The types that an annotation admits, null left out."""
+    """The types that an annotation allows, except null."""
     if annotation is None:
         return []
     if get_origin(annotation) in (Union, UnionType):
@@ -183,7 +183,7 @@ def _declared(annotation: Any, era: str, objects: dict[str, dict[str, Any]], kno
 
 
 def _range(metadata: list[Any]) -> dict[str, float]:
-    """The least and the greatest number that a declaration allows; of how long a list may be, a rule tells."""
+    """The least and greatest number that a declaration allows; a separate rule checks the length of lists."""
     lows = [one.ge for one in metadata if hasattr(one, "ge")]
     highs = [one.le for one in metadata if hasattr(one, "le")]
     return {**({"least": max(lows)} if lows else {}), **({"most": min(highs)} if highs else {})}

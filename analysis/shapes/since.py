@@ -1,7 +1,7 @@
-"""Declared: what the revisions of MCP declare, where mcp-types knows but one shape an era.
+"""Declarations per revision of MCP, as mcp-types has only one shape per era.
 
-Members and types by the names of mcp-types, with the rank of the revision that brought them, and those members that are
-judged otherwise than their declaration says.
+Members and types by their names in mcp-types, with the rank of the revision that introduced them, and the members that
+are judged differently from their declaration.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -10,7 +10,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from analysis.protocol.revisions import REVISIONS
 
 Kind: TypeAlias = Literal["shape", "null", "scalar", "uri", "resource-uri", "base64", "both"]
-"""What can be wrong at a place; `shape` is what does not fit the schema."""
+"""The kinds of problems at a place; `shape` means that it does not fit the schema."""
 
 RANK: Final = {version: rank for rank, version in enumerate(REVISIONS)}
 
@@ -68,7 +68,7 @@ MEMBERS_SINCE: Final = {
         Tool="execution icons",
     ),
 }
-"""Members that the handshake era got on its way, by the type of mcp-types: the rank of their first revision."""
+"""Members added during the handshake era, by their type in mcp-types: the rank of their first revision."""
 
 TYPES_SINCE: Final = {
     "AudioContent": RANK["2025-03-26"],
@@ -77,7 +77,7 @@ TYPES_SINCE: Final = {
     "ToolResultContent": RANK["2025-11-25"],
 }
 LISTS_SINCE: Final = RANK["2025-11-25"]
-"""Since when the content of sampling may be an array."""
+"""The first revision in which the content of sampling may be an array."""
 
 ANYTHING: Final = frozenset(
     {
@@ -85,13 +85,13 @@ ANYTHING: Final = frozenset(
         *(("ClientCapabilities", "extensions"), ("ServerCapabilities", "extensions")),
     }
 )
-"""Members that rules of their own judge, at all depths."""
+"""Members that separate rules judge, at all depths."""
 NULLABLE: Final = frozenset({("TaskMetadata", "ttl")})
 """Optional members for which null is a value, whatever the schema says."""
 REQUIRED: Final = frozenset({("CancelledNotificationParams", "requestId")})
-"""What the pages require and the types of the era do not."""
+"""Members that the specification's pages require but the types of the era do not."""
 ELSEWHERE: Final = frozenset({"_meta", "resultType", PROTOCOL_VERSION, CLIENT_CAPABILITIES})
-"""Members of the modern envelope: rules of their own tell where they are missing or of another type."""
+"""Members of the modern envelope: separate rules report if they are missing or of another type."""
 
 _URIS: Final = frozenset(
     {("Root", "uri"), ("Implementation", "websiteUrl"), ("Icon", "src"), ("ElicitRequestURLParams", "url")}
@@ -106,7 +106,7 @@ _BASE64: Final = frozenset({("BlobResourceContents", "blob"), ("ImageContent", "
 
 
 def format_of(name: str, member: str) -> Kind | None:
-    """What a string has to be, beyond a string."""
+    """The format that a string must have."""
     if (name, member) in _BASE64:
         return "base64"
     if member == "uri" and name in _RESOURCES:

@@ -1,13 +1,13 @@
-"""Shapes: what is wrong with the params and results of a message, by the official types and what those cannot see.
+"""Validates the params and results of messages, by the official types and by checks that those lack.
 
-`problems` never raises, quotes no value of the traffic, and takes bounded time: of a body whose arrays and maps have
-more than `ELEMENTS` items in all only the first are looked at, and at most `MOST` problems of a message are told.
+`problems` never raises, quotes no value from the traffic, and takes bounded time: if the arrays and maps of a body have
+more than `ELEMENTS` items in all, only the first are examined, and at most `MOST` problems of a message are reported.
 
-Two passes. The first is ours: it follows the declarations of mcp-types as they were in the revision, and finds what
-those types take although no schema does: null for an optional member, scalars of another type, URIs and base64 that
-are none, kinds of content that came later. Nearly all bodies are proved flawless by it, in a quarter of the time that
-the types take. The second is the types themselves. They know two shapes of the protocol only, one an era, so what they
-refuse in a member that the revision has not is no problem: there it is an extra member.
+There are two passes. The first is our own: it follows the declarations of mcp-types as they were in the revision, and
+finds what those types accept although no schema does: null for an optional member, scalars of another type, invalid
+URIs and base64, kinds of content that came later. It proves nearly all bodies flawless, in a quarter of the time that
+the types take. The second pass is the types themselves. They know only two shapes of the protocol, one per era, so it
+is not a problem if they refuse a member that the revision does not have: there it is an extra member.
 
 mcp-types takes half a second to load, so it is loaded for the second pass only: a capture without such a problem is
 checked in half the time.
@@ -40,17 +40,17 @@ from analysis.shapes.forms import (
 
 
 def problems(part: Part, method: str, rank: int, value: object, request_params: object = None) -> list[Problem]:
-    """What is wrong with a body.
+    """The problems in a body.
 
     Args:
-        part: what it is; of a notification, its params.
+        part: which part it is; for a notification, its params.
         method: of the request or notification.
         rank: of the revision that it is checked against.
         value: the params or the result, or MISSING.
         request_params: those of the request that a result answers.
 
     Returns:
-        The problems in the order of the body; nothing for methods that the revision has not.
+        The problems in the order of the body; none for methods that the revision does not have.
     """
     at = "result" if part == "result" else "params"
     body = body_of(part, method, rank, value, request_params)
@@ -62,7 +62,7 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
         return []  # the envelope's matter
     found = _problems(body, value, at)
     if rank >= MODERN and part == "result" and found and "resultType" not in value:
-        # An older server answers without it, and owes nothing that only this revision asks for.
+        # An older server answers without it, and need not meet requirements that are new in this revision.
         older = body_of(part, method, MODERN - 1, value, request_params)
         known = {one.pointer for one in _problems(older, value, at)} if older is not None else None
         found = [one for one in found if known is None or one.pointer in known]
@@ -72,15 +72,15 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
 def usual_proof(
     part: Part, method: str, rank: int, known: frozenset[str] = frozenset()
 ) -> Callable[[Any], bool] | None:
-    """What proves quickly that `problems` has nothing to say of the body of a request, notification or usual result.
+    """A quick proof that `problems` would find nothing in the body of a request, notification or usual result.
 
-    None where there is no shape.
+    None if there is no shape.
 
     Args:
-        part: as `problems` has it, and so are the others.
+        part: as in `problems`, like the others.
         method: of the message.
         rank: of the revision.
-        known: members of `_meta` that are right.
+        known: members of `_meta` known to be valid.
     """
     body = body_of(part, method, rank, None)
     if body is None:
@@ -110,7 +110,7 @@ def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
         value = form.cut(value, Budget())
     try:
         _validator(body)(value, by_name=False)
-    except ValueError as error:  # that of pydantic is one
+    except ValueError as error:  # pydantic's error is one
         if len(look.found) < MOST:
             return [*look.found, *_refused(error, form, value, look)][:MOST]
     except RecursionError:
@@ -122,7 +122,7 @@ def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
 
 
 def _refused(error: Any, form: "Form", value: object, look: "Look") -> Iterator[Problem]:
-    """What the types of the era refuse of what the revision has; one problem for each place that is not told of yet."""
+    """What the era's types refuse in members that the revision has; one problem per place not yet reported."""
     if not hasattr(error, "errors"):
         return
     told = {one.pointer for one in look.found}
@@ -147,7 +147,7 @@ def _validator(body: Body) -> Callable[..., object]:
 
 
 def _place(form: "Form", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
-    """Where a refusal belongs, and its text; None where it is about another arm, or nothing that the revision has."""
+    """The place and text of a refusal; None if it is about another arm, or a member that the revision lacks."""
     at = _At(form, value)
     if not all(at.step(step) for step in loc):
         return None
@@ -157,15 +157,15 @@ def _place(form: "Form", value: Any, loc: tuple[str | int, ...], type_: str) -> 
         both = at.owner == "TextResourceContents" and name_of(at.path) == "text"
         return at.path, "text and blob are both missing" if both else f"{name_of(at.path)} is missing"
     if at.form is None or isinstance(at.form, Alternatives | Json):
-        return None  # anything goes there, or the first pass has told of it
+        return None  # anything is allowed there, or the first pass has reported it
     if isinstance(at.form, Scalar) and type(at.value) in at.form.exact and type_ not in _RANGES:
-        return None  # of the right type, and refused for a limit of Python's: half a surrogate pair, a huge number
+        return None  # of the right type, but refused for a limit of Python: a lone surrogate, a huge number
     text = _text(at.path, at.form, type_)
     return None if text is None else (at.path, text)
 
 
 class _At:
-    """A place that a location of pydantic leads to: names and numbers, and between them the arms of unions."""
+    """The place at a pydantic location: names and numbers, and between them the arms of unions."""
 
     def __init__(self, form: "Form", value: Any) -> None:
         self.form: Form | None = form
@@ -176,13 +176,13 @@ class _At:
         """The type that declares the member."""
 
     def step(self, step: str | int) -> bool:
-        """Go on; whether there is such a place, in the arm that is meant."""
+        """Take a step; whether there is such a place, in the intended arm."""
         form, value = self.form, self.value
         if isinstance(form, Alternatives):
             self.form = form.pick(value)
             return self.form is not None and self.form.is_meant(step)
         if isinstance(form, Scalar):
-            return True  # the name of a type that it might have been
+            return True  # the name of a possible type
         if isinstance(form, Object):
             self.member, self.owner = form.members.get(str(step)), form.name
             if self.member is None:
@@ -201,12 +201,12 @@ class _At:
 
 
 _SILENT: Final = frozenset({"finite_number", "int_parsing_size"})
-"""Refusals that are about limits of Python."""
+"""Refusals caused by limits of Python."""
 _RANGES: Final = frozenset({"greater_than_equal", "less_than_equal"})
 
 
 def _text(path: Path, form: "Form", type_: str) -> str | None:
     name = name_of(path)
     if type_ in _SILENT or (type_ == "too_long" and name == "values"):
-        return None  # how many values a completion may have is a rule of its own
+        return None  # a separate rule limits the values of a completion
     return f"{name} is out of its range" if type_ in _RANGES else f"{name} should be {form.words}"

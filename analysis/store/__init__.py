@@ -1,5 +1,5 @@
-"""Tables and views of captures, to be asked in SQL.
+"""Tables and views of captures for SQL queries.
 
-The one package that knows DuckDB, and it loads DuckDB in functions or in modules of which only commands about SQL make
-use: importing `analysis` or `analysis.store` costs nothing.
+The only package that uses DuckDB. It loads DuckDB inside functions, or in modules that only SQL commands use: importing
+`analysis` or `analysis.store` costs nothing.
 """

@@ -1,12 +1,13 @@
-"""The cache: rows of closed captures, one DuckDB file each, in the user's cache directory.
+"""The cache: the rows of closed captures, one DuckDB file each, in the user's cache directory.
 
-It may be lost at any time and says nothing that the capture does not say. A file is made in a private folder beside and
-renamed when it is whole, so nobody ever sees half of one; two runs that make the same one at a time make two, and the
-last one stays. Its name tells of which capture it is, and holds a hash of all that its rows depend on: the files of the
-capture with size and time, and every module that reads or understands them. It stands in the file as well.
+It may be lost at any time, as it is derived from the captures alone. A file is made in a private directory beside its
+place and renamed when it is complete, so no process ever sees a partial one; two runs that make the same file at a time
+make two, and the last one stays. Its name identifies the capture, and holds a hash of everything that its rows depend
+on: the files of the capture with size and time, and every module that reads or interprets them. The file stores the
+hash as well.
 
-Where there is no cache, because the disk is full or read-only or the user wants none, answers are the same, and slower.
-A file that a bad disk has damaged is found out when the block is used: each has a checksum, and to look at all of them
+Without a cache, because the disk is full or read-only or the user wants none, results are the same, but slower. A file
+damaged by a bad disk is detected when the damaged block is used: each block has a checksum, and checking all of them
 beforehand would take as long as most queries do.
 """
 
@@ -38,27 +39,27 @@ STORAGE: Final = "v1.2.0"
 BLOCK: Final = 16 << 10
 """Bytes: a capture of 50 frames takes 188 KiB, and 1.8 MiB with DuckDB's own 256 KiB."""
 SMALLEST: Final = 128 << 10
-"""Bytes of a capture. A smaller one is read in less time than its file in the cache is opened."""
+"""Bytes of a capture. Reading a smaller one takes less time than opening its file in the cache."""
 MEMORY: Final = 512_000_000
-"""Bytes that DuckDB holds of a file that is being made; the rest goes to the disk. Otherwise all rows would be held
+"""Bytes that DuckDB holds in memory of a file being made; the rest goes to the disk. Otherwise all rows would be held
 until they are committed: a kilobyte for each frame."""
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 LEFT_S: Final = 3600
-"""After which a folder in which a file was being made is what a killed process has left."""
+"""The age at which the private directory of a file being made counts as left by a killed process."""
 
 _SUFFIX: Final = ".duckdb"
 _WITH_FINDINGS: Final = "-findings"
 _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
-"""The folder may be a link to one that holds files of others."""
+"""The directory may be a link to one that holds files of other programs."""
 _MAKING: Final = ".making-"
 _DAMAGED: Final = re.compile(r"Corrupt database file|Could not read")
-"""What DuckDB says of a block that is not what was written, or that the disk does not give."""
+"""DuckDB's words for a block that is damaged, or that the disk cannot read."""
 _SIZE: Final = re.compile(r"(\d{1,15})([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
 class Freed(NamedTuple):
-    """What was cleared away."""
+    """The result of clearing the cache."""
 
     files: int
     bytes: int
@@ -67,7 +68,7 @@ class Freed(NamedTuple):
 
 
 def directory() -> Path | None:
-    """Where the files are; None where nothing names a home, or its name is no UTF-8: DuckDB opens no file there."""
+    """The cache directory; None without a known home, or if its name is not UTF-8: DuckDB opens no file there."""
     below = cache_directory()
     if below is None or not is_utf8(below):
         return None
@@ -84,17 +85,17 @@ def is_utf8(path: str | Path) -> bool:
 
 
 def cap() -> int:
-    """How many bytes the files may take together; 0 for no cache at all."""
+    """The most bytes that all files may take together; 0 for no cache."""
     found = _SIZE.fullmatch(os.environ.get("MCPPROXY_CACHE_SIZE", "").strip())
     return CAP if found is None else int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[found[2].upper()]
 
 
 def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
-    """The file with the rows of a capture, where there is one; it counts as used now.
+    """The file with the rows of a capture, if there is one; it is marked as used now.
 
     Args:
         path: the capture.
-        id_: what its rows have in the column `capture`.
+        id_: the value of the column `capture` in its rows.
         findings: whether it must hold the findings, too.
     """
     folder, key = directory(), key_of(path, id_)
@@ -108,7 +109,7 @@ def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
 
 
 def _used(file: Path) -> Path | None:
-    """A file that counts as used now; None where there is none."""
+    """Mark a file as used now; None if there is none."""
     if not _looks_whole(file):
         return None
     with suppress(OSError):
@@ -125,14 +126,14 @@ def store(
     progress: Progress | None = None,
     memory: int = MEMORY,
 ) -> Path | None:
-    """Make the file with the rows of a capture; None where that cannot be.
+    """Make the file with the rows of a capture; None if that is impossible.
 
     Args:
-        path: the capture, which is not being recorded any more.
-        id_: what its rows have in the column `capture`.
+        path: the capture, which is no longer being recorded.
+        id_: the value of the column `capture` in its rows.
         findings: whether to run the checker, too.
-        keep: files that are about to be used, and stay when room is made.
-        progress: is told how far it is.
+        keep: files that are about to be used, and are kept when room is made.
+        progress: called with the number of bytes read.
         memory: bytes that DuckDB may hold.
 
     Raises:
@@ -142,7 +143,7 @@ def store(
     if folder is None or key is None or not cap():
         return None
     whole = folder / _name(path, id_, key, findings=findings)
-    # What somebody else has just made may have findings; they must not come twice.
+    # A file that another process has just made may have findings; they must not be inserted twice.
     plain = _used(folder / _name(path, id_, key, findings=False)) if findings else None
     try:
         _make_private(folder)
@@ -161,14 +162,14 @@ def store(
 
 
 def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
-    """Whether an attached file is what its name says.
+    """Whether the content of an attached file matches its name.
 
     Args:
-        connection: to which it is attached.
-        name: as what: an identifier of ours.
+        connection: the connection to which it is attached.
+        name: the name under which it is attached, an identifier of ours.
         file: its path.
     """
-    # A view runs SQL of its own where it is read, and of ours none is in a file.
+    # A view runs its own SQL when it is read, and our files contain no views.
     views = connection.execute("select count(*) from duckdb_views() where database_name = ? and not internal", [name])
     if views.fetchall() != [(0,)]:
         return False
@@ -177,7 +178,7 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
 
 
 def discard(file: Path) -> None:
-    """Throw a file away that is not what it should be."""
+    """Delete a file with wrong content."""
     try:
         file.unlink()
     except IsADirectoryError:
@@ -187,12 +188,12 @@ def discard(file: Path) -> None:
 
 
 def weed(files: Iterable[Path], error: Exception) -> bool:
-    """Throw those away that are damaged, where an error says that one is; whether there were any.
+    """Delete damaged files, if an error reports damage; return whether there were any.
 
-    What the error says may come from anybody, as `error('…')` in SQL does. So nothing goes that can be read.
+    The text of the error may be untrusted, as with `error('…')` in SQL. So no readable file is deleted.
 
     Args:
-        files: those that were in use.
+        files: the files that were in use.
         error: what went wrong.
     """
     if _DAMAGED.search(str(error)) is None:
@@ -217,7 +218,7 @@ def _is_sound(file: Path) -> bool:
 
 
 def trim(keep: Iterable[Path] = ()) -> None:
-    """Make the files fit below the cap: those go first that were not used for longest."""
+    """Delete the least recently used files until the rest fits below the cap."""
     folder = directory()
     if folder is None:
         return
@@ -242,12 +243,12 @@ def clear() -> Freed:
     return Freed(len(gone), sum(gone), len(found) - len(gone))
 
 
-# ---- what a file is made of
+# ---- the identity of a file
 
 
 @cache
 def version() -> str:
-    """A hash of all that turns a capture into rows: the modules, the tables, the rules."""
+    """A hash of everything that turns a capture into rows: the modules, the tables, the rules."""
     here = Path(__file__).parents[1]
     digest = blake2b(digest_size=16)
     for folder in (here.parent / "captures", here):
@@ -257,7 +258,7 @@ def version() -> str:
 
 
 def key_of(path: Path, id_: str) -> str | None:
-    """All that the rows of a capture depend on; None where its files cannot be looked at, or are being written."""
+    """Everything that the rows of a capture depend on; None if its files cannot be examined, or are being written."""
     files = []
     try:
         found = segments(path)
@@ -278,7 +279,7 @@ def _name(path: Path, id_: str, key: str, *, findings: bool) -> str:
 
 
 def _owner(path: Path, id_: str) -> str:
-    """Of which capture a file is, whatever its state."""
+    """The part of a file's name that identifies the capture, whatever its state."""
     return _digest(id_.encode() + os.fsencode(path.resolve()))[:16]
 
 
@@ -287,7 +288,7 @@ def _digest(data: bytes) -> str:
 
 
 def _parts(file: Path) -> tuple[str, str]:
-    """Of what capture a file is by its name, and the digest of what it was made of."""
+    """The parts of a file's name: the capture, and the digest of its inputs."""
     owner, _, rest = file.name.removesuffix(_SUFFIX).partition("-")
     return owner, rest.removesuffix(_WITH_FINDINGS)
 
@@ -303,11 +304,11 @@ def _make(
     progress: Progress | None,
     memory: int,
 ) -> None:
-    """Make a file beside its place, and put it there.
+    """Make a file in a private directory, then move it into place.
 
     Raises:
-        OSError: the disk is full, say.
-        duckdb.Error: the same, or `plain` is no file of ours.
+        OSError: for example, the disk is full.
+        duckdb.Error: the same, or `plain` is not a file of ours.
     """
     making = Path(tempfile.mkdtemp(prefix=_MAKING, dir=whole.parent))
     try:
@@ -340,20 +341,20 @@ def _make(
 
 
 def bytes_of(memory: int) -> str:
-    """So many bytes as a setting of DuckDB has them."""
+    """A number of bytes in the form of a DuckDB setting."""
     return f"{memory // 1000}KB"
 
 
 def quoted(file: Path) -> str:
-    """A path as SQL has it where no parameter can stand."""
+    """A path as an SQL literal, for places that allow no parameter."""
     return "'" + str(file).replace("'", "''") + "'"
 
 
-# ---- the folder
+# ---- the directory
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder, which only the user may enter.
+    """Make the directory, which only the user may enter.
 
     Raises:
         OSError: it cannot be made, or is not the user's.
@@ -368,7 +369,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _looks_whole(file: Path) -> bool:
-    """Whether it may be a file of DuckDB; to open it tells more, and is done when it is used."""
+    """Whether it looks like a DuckDB file; opening it, when it is used, checks the rest."""
     try:
         # Opening a FIFO would wait until someone opens it to write.
         with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
@@ -387,7 +388,7 @@ def _looks_whole(file: Path) -> bool:
 
 
 def _files(folder: Path) -> list[tuple[int, Path]]:
-    """The files with their sizes, the one used last first."""
+    """The files with their sizes, the most recently used first."""
     found = []
     for file in folder.glob(f"*{_SUFFIX}"):
         if not _OURS.fullmatch(file.name):
@@ -399,7 +400,7 @@ def _files(folder: Path) -> list[tuple[int, Path]]:
 
 
 def _drop_older(folder: Path, path: Path, id_: str, newest: Path) -> None:
-    """A file of the same capture in another state, or with less in it, serves nobody any more."""
+    """Delete obsolete files of the same capture: in another state, or with less content."""
     for file in folder.glob(f"{_owner(path, id_)}-*{_SUFFIX}"):
         if file != newest:
             discard(file)
@@ -407,7 +408,7 @@ def _drop_older(folder: Path, path: Path, id_: str, newest: Path) -> None:
 
 @contextmanager
 def private_folder(place: Path, begun: str) -> Iterator[Path]:
-    """A folder that is gone afterwards. Its name is known before it is made, as a signal may come right behind that.
+    """A temporary private directory. Its name is chosen before it is made, as a signal may come right after that.
 
     Args:
         place: in which it is made.
@@ -422,12 +423,12 @@ def private_folder(place: Path, begun: str) -> Iterator[Path]:
 
 
 def sweep(folder: Path, begun: str, older_s: float = LEFT_S) -> None:
-    """Remove what killed processes have left.
+    """Remove the private directories that killed processes have left.
 
     Args:
-        folder: in which they were making something.
-        begun: how the names of such private folders begin.
-        older_s: those that are no older may be in use.
+        folder: the directory that contains them.
+        begun: the prefix of their names.
+        older_s: directories that are not older than this may be in use.
     """
     for left in folder.glob(f"{begun}*"):
         with suppress(OSError):

@@ -1,9 +1,9 @@
-"""Filling: the files of the cache that are wanting, made side by side, one process for each processor.
+"""Builds missing cache files in parallel, with one process for each processor.
 
-To load a capture keeps one core busy, and captures have nothing to do with each other. Workers are processes of their
-own, told on stdin what to make and answering on stdout, a line of JSON each; they end with us, as their stdin ends, or
-when they are through with what they were making. One that dies costs nothing but time: its capture, and all that nobody
-took, are left for whoever asked.
+Loading a capture keeps one core busy, and captures are independent of each other. Workers are separate processes that
+read tasks from stdin and answer on stdout, one line of JSON each; they end with the parent, as their stdin ends, or
+when they have finished their current task. A worker that dies costs only time: its capture, and all tasks not taken,
+are left to the caller.
 """
 
 import json
@@ -20,32 +20,32 @@ from analysis.store import cache
 from captures.errors import CaptureError
 
 WORTH: Final = 16 << 20
-"""Bytes of captures that are worth a second process: it takes a third of a second to start, and loads 6 MB in that."""
+"""Bytes of captures that justify a second process: starting it takes a third of a second, the time to load 6 MB."""
 SHARE: Final = 128_000_000
-"""Bytes that DuckDB has in each of several processes at least; where there are fewer, so are the processes."""
+"""The least memory for DuckDB in each of several processes; with less memory, fewer processes are started."""
 
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.store.cache_workers import main; main()"
 _STEP: Final = 1 << 20
-"""Bytes of a capture between two words about progress."""
+"""Bytes of a capture between two reports of progress."""
 
 
 class Task(NamedTuple):
-    """A file to make."""
+    """A cache file to make."""
 
     path: Path
     """The capture."""
     id: str
-    """What its rows have in the column `capture`."""
+    """The value of the column `capture` in its rows."""
     size: int
-    """Its bytes."""
+    """Its size in bytes."""
 
 
 class Made(NamedTuple):
-    """What became of it."""
+    """The result of a task."""
 
     task: Task
     file: Path | None
-    """None where the cache has no room for it, or it cannot be read."""
+    """None if the cache has no room for it, or it cannot be read."""
     refused: str | None
     """Why it cannot be read."""
 
@@ -53,7 +53,7 @@ class Made(NamedTuple):
 def held(memory: int, processes: int = 1) -> int:
     """Bytes that DuckDB may hold in each process that makes files.
 
-    Half of what there is, as DuckDB takes more than its limit while it writes, and rows wait beside it.
+    Half of the memory, as DuckDB exceeds its limit while it writes, and rows wait in addition.
 
     Args:
         memory: bytes for all of them.
@@ -63,7 +63,7 @@ def held(memory: int, processes: int = 1) -> int:
 
 
 def processes(tasks: list[Task], memory: int) -> int:
-    """How many processes are worth starting: none where one alone is as quick, or takes all the memory.
+    """How many processes to start: none if this process alone is as quick, or takes all the memory.
 
     Args:
         tasks: what to make.
@@ -84,20 +84,20 @@ def fill(
     told: Callable[[int], None],
     memory: int,
 ) -> Iterator[Made]:
-    """Make files by several processes.
+    """Make files with several processes.
 
     Args:
         tasks: what to make.
         count: how many processes.
         findings: whether to run the checker, too.
-        keep: files that are about to be used, and stay when room is made.
-        told: is told how many bytes of all tasks have been read.
+        keep: files that are about to be used, and are kept when room is made.
+        told: called with the number of bytes read, over all tasks.
         memory: bytes that DuckDB may hold in each process.
 
     Yields:
-        What was made, as it is; nothing about a task whose worker died.
+        Each result as soon as it is ready; none for a task whose worker died.
     """
-    # The largest first, so that none of them is still under way when all others are done.
+    # The largest first, so that none of them is still running when all others are done.
     left = sorted(tasks, key=lambda task: task.size)
     stay = [os.fspath(path) for path in keep]
     done = 0
@@ -133,14 +133,14 @@ class _Worker:
         self._stdin, self.stdout = self.process.stdin, self.process.stdout
         self._heard = b""
         self.task: Task | None = None
-        """What it is making."""
+        """The task in progress."""
         self.read = 0
-        """How many bytes of that it has read."""
+        """How many bytes of its capture have been read."""
 
     def give(self, task: Task | None, **how: object) -> None:
-        """Have it make a file; None where there is no more to do."""
+        """Assign a task; None if there are no more."""
         self.task = task
-        with suppress(OSError):  # it is dead, which its stdout tells
+        with suppress(OSError):  # it is dead, as its stdout will show
             if task is None:
                 self._stdin.close()
             else:
@@ -148,14 +148,14 @@ class _Worker:
                 self._stdin.write(json.dumps(asked).encode() + b"\n")
 
     def heard(self) -> list[dict[str, Any]] | None:
-        """What it has said; None where it has ended."""
+        """The messages received from it; None if it has ended."""
         data = os.read(self.stdout.fileno(), 1 << 16)
         *lines, self._heard = (self._heard + data).split(b"\n")
         return [json.loads(line) for line in lines] if data else None
 
 
 class _Crew:
-    """Several workers; use it with `with`, and none is left."""
+    """Several workers; use it with `with` to be sure that all end."""
 
     def __init__(self, count: int) -> None:
         self.workers: list[_Worker] = []
@@ -176,7 +176,7 @@ class _Crew:
                 pass
 
     def messages(self) -> Iterator[tuple[_Worker, dict[str, Any]]]:
-        """What the workers say, until all have ended."""
+        """The messages of the workers, until all have ended."""
         with selectors.DefaultSelector() as selector:
             for worker in self.workers:
                 selector.register(worker.stdout, selectors.EVENT_READ, worker)
@@ -191,8 +191,8 @@ class _Crew:
 
 
 def main() -> None:
-    """A worker: make what stdin names until it ends."""
-    # What `python -c` runs DuckDB takes for a prompt: while a statement is slow, it draws a bar on stdout.
+    """Run a worker: make the files that stdin names until it ends."""
+    # DuckDB takes `python -c` for an interactive prompt: during a slow statement it draws a progress bar on stdout.
     answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     try:
@@ -213,11 +213,11 @@ def main() -> None:
                 refused = str(error)
             _say(answers, made=made and os.fspath(made), refused=refused)
     except BrokenPipeError:
-        os._exit(0)  # nobody wants it any more
+        os._exit(0)  # it is no longer needed
 
 
 class _Progress:
-    """Tells how far a worker is, once a megabyte."""
+    """Reports the progress of a worker, once per megabyte."""
 
     def __init__(self, answers: int) -> None:
         self._answers = answers

@@ -1,4 +1,4 @@
-"""Account: what the table `captures` tells of a capture: whose it is, how it ended, what was lost of it."""
+"""Account: the row of a capture in the table `captures`, with its origin, its ending and its losses."""
 
 import shlex
 import time
@@ -11,13 +11,13 @@ from captures.record import Record
 
 
 class Account:
-    """What a load counts beside what the fold knows."""
+    """Counts of a load in addition to the fold."""
 
     def __init__(self) -> None:
-        """Nothing was read yet."""
+        """Create an empty account."""
         self.frames = self.bytes = self.damage = 0
         self.lost = 0
-        """Records known to be lost, but for numbers that no record has."""
+        """Records known to be lost, except for numbers without a record."""
         self.records = 0
         self.last = -1
         """Number of the last record."""
@@ -28,7 +28,7 @@ class Account:
         self._close: Record | None = None
 
     def catch_up(self, expected: int, last_ns: int) -> None:
-        """Count the frames that came in order since the last record that was counted.
+        """Count the frames that came in order since the last counted record.
 
         Args:
             expected: the number that the next record should have.
@@ -42,7 +42,7 @@ class Account:
         members = record.members
         if self.last < 0:
             segment = members.get("segment") if record.rec == "header" else None
-            # The ring has dropped what was before.
+            # The ring has dropped earlier records.
             self._first = record.seq if type(segment) is int and segment > 1 else 0
         if record.seq > self.last:
             self.records += 1
@@ -56,7 +56,7 @@ class Account:
         elif record.rec == "close" and members.get("ending") != "segment":
             self._close = record
         elif record.rec == "gap" and members.get("reason") == "damage":
-            self.lost += 1  # it stands in the place of a lost record
+            self.lost += 1  # it takes the place of a lost record
         elif record.rec == "header" and members.get("substitute") is True:
             self.lost += 1
 
@@ -102,7 +102,7 @@ def _host(parents: object) -> tuple[int | None, str | None]:
 
 
 def _command(argv: object) -> str | None:
-    """What was run, as a shell would take it."""
+    """The command line, quoted for a shell."""
     if not isinstance(argv, list):
         return None
     return text(shlex.join([word for word in argv if isinstance(word, str)]), 4096)

@@ -1,4 +1,4 @@
-"""Definitions of tools as lists tell them: how large each is, what a model may pay for it, and a hash to know it by."""
+"""Tool definitions from list results: the size of each, its estimated cost for a model, and an identifying hash."""
 
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -9,30 +9,30 @@ import orjson
 from analysis.store.values import json_text
 
 TOKEN_BYTES: Final = 4
-"""Bytes of a definition that a model reads as one token, by rule of thumb."""
+"""Bytes of a definition per token of a model, by rule of thumb."""
 
 
 class Definition(NamedTuple):
-    """One definition. All of it is foreign."""
+    """One definition. All of it is untrusted."""
 
     name: str
     title: object
-    """For people; anything at all where somebody sends that."""
+    """For people; a peer may send any value."""
     text: str
-    """All of it as JSON without blanks."""
+    """The whole definition as JSON without white space."""
     size: int
     """Bytes of that."""
     hash: str
-    """The same in whatever order its members come."""
+    """A hash that is independent of the order of its members."""
 
     @property
     def tokens_estimate(self) -> int:
-        """What a model may read for it: an estimate."""
+        """The estimated tokens that a model reads for it."""
         return (self.size + TOKEN_BYTES // 2) // TOKEN_BYTES
 
 
 def definitions_in(result: object) -> Iterator[Definition]:
-    """The definitions in a result of `tools/list`, without what is none, and without what is nested too deeply."""
+    """The definitions in a result of `tools/list`, except invalid and too deeply nested ones."""
     tools = result.get("tools") if isinstance(result, dict) else None
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict) and isinstance(tool.get("name"), str):

@@ -1,10 +1,10 @@
-"""Captures → files that other programs read: Parquet, CSV, or a database of DuckDB.
+"""Exports captures to files for other programs: Parquet, CSV, or a DuckDB database.
 
-Parquet is a data set to which more can be added: a file for each table and capture, in folders by day, as Hive, Spark
-and Trino name them. CSV is one file for each table, in which no cell is a formula. A database has the views, too.
+Parquet is a data set that can be extended: one file for each table and capture, in directories by day, named as for
+Hive, Spark and Trino. CSV is one file for each table, in which no cell is a formula. A database has the views, too.
 
-Everything is made in a private folder beside and then takes its place, so nobody sees half a file; a file that is there
-is replaced only where that is asked for.
+Everything is made in a private directory beside its place and then moved, so no partial file is ever visible; existing
+files are replaced only on request.
 """
 
 import os
@@ -29,12 +29,12 @@ Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
 MEMORY: Final = "1GB"
 STORAGE: Final = "v1.2.0"
-"""What a database is written for: DuckDB from 1.2."""
+"""The oldest DuckDB that can read the database: 1.2."""
 DATABASE: Final = "captures.duckdb"
 NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The day of captures that do not know theirs, as all who read such folders call NULL."""
+"""The day of captures without a known day: the name for NULL in such directories."""
 
-# A text that begins so is a formula to some spreadsheet, or becomes one when a program splits it.
+# A text that begins with one of these is a formula to some spreadsheets, or becomes one when a program splits it.
 _ACTIVE: Final = r"^[=+\-@\t\r\n＝＋－＠]"
 
 _PRIVATE: Final = ".mcpproxy-"
@@ -42,22 +42,22 @@ _NO_EXTENSIONS: Final = {"autoinstall_known_extensions": False, "autoload_known_
 
 
 class Exported(NamedTuple):
-    """A file that was made."""
+    """An exported file."""
 
     table: str
-    """Empty of a database, which has all."""
+    """Empty for a database, which has all tables."""
     path: Path
     rows: int
 
 
 class Done(NamedTuple):
-    """What came of an export."""
+    """The result of an export."""
 
     made: list[Exported]
     refused: list[tuple[Path, Exception]]
-    """Captures that could not be read any more, and why."""
+    """Captures that could no longer be read, and why."""
     losses: list[Loss]
-    """What is missing in the others."""
+    """What is missing from the others."""
 
 
 class CannotExport(CaptureError):
@@ -65,10 +65,10 @@ class CannotExport(CaptureError):
 
 
 class Taken(CannotExport):
-    """A file is there already."""
+    """A file exists already."""
 
     def __init__(self, path: Path) -> None:
-        """Which one."""
+        """Create the error for a file."""
         super().__init__(f"{path} exists, so nothing was written; --force replaces it")
 
 
@@ -84,15 +84,15 @@ def export(
     """Write all rows of some captures.
 
     Args:
-        found: where they are.
-        form: of the files.
-        place: the folder, which is made where it is not there.
-        findings: whether the table `findings` is among them; else there is none, as an empty one would look clean.
-        force: replace files that are there.
-        progress: is told how far loading is.
+        found: the sources of the rows.
+        form: the format of the files.
+        place: the directory, which is made if it does not exist.
+        findings: whether to include the table `findings`; otherwise it is left out, as an empty one would look clean.
+        force: replace existing files.
+        progress: called with the progress of loading.
 
     Raises:
-        CannotExport: it cannot be written: `Taken` where a file is there already. None was written then.
+        CannotExport: the files cannot be written: `Taken` if a file exists already. Nothing has been written then.
     """
     whole = os.path.abspath(place)
     if not is_utf8(whole):
@@ -102,7 +102,7 @@ def export(
     try:
         return _exported(found, form, place, findings=findings, force=force, progress=progress)
     except (duckdb.Error, OSError) as error:
-        # Of DuckDB's words the first line says what happened, the rest where in its own code.
+        # The first line of DuckDB's message says what happened, the rest where in its own code.
         of_file = of_disk(error) if isinstance(error, duckdb.Error) else error
         why = (of_file.strerror if of_file is not None else None) or str(error).partition("\n")[0]
         raise CannotExport(f"cannot write to {place}: {why}; nothing was written") from error
@@ -115,7 +115,7 @@ def _exported(
         _make_folder(place, undo)
         sweep(place, _PRIVATE)
         with private_folder(place, _PRIVATE) as private:
-            # DuckDB takes what is relative for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
+            # DuckDB may take a relative path for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
             folder = os.path.abspath(private)
             limits = {"memory_limit": MEMORY, "temp_directory": folder}
             with duckdb.connect(config={**limits, **_NO_EXTENSIONS}) as connection:
@@ -132,7 +132,7 @@ def _exported(
                     raise Taken(path)
                 if path.is_dir():
                     raise CannotExport(f"{path} is a folder, so nothing was written")
-            # New files first: what is replaced cannot be taken back, and needs no more room.
+            # New files first: a replacement cannot be undone, and needs no more room.
             for one, target in sorted(zip(made, targets, strict=True), key=lambda pair: pair[1].path in there):
                 _make_folder(target.path.parent, undo)
                 _put(one.path, target.path, undo, force=force)
@@ -141,7 +141,7 @@ def _exported(
 
 
 def _make_folder(folder: Path, undo: ExitStack) -> None:
-    """Make a folder and what is missing above it, each for its owner alone: `parents=True` would let others in."""
+    """Make a directory and its missing parents, all private: `parents=True` would let others in."""
     for one in [*reversed(folder.parents), folder]:
         if not one.is_dir():
             undo.callback(_remove, one.rmdir)
@@ -154,7 +154,7 @@ def _put(made: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
         made.replace(target)
         return
     try:
-        # Unlike a rename, a link takes the place of nothing.
+        # Unlike a rename, a link replaces nothing.
         os.link(made, target)
     except FileExistsError:
         raise Taken(target) from None
@@ -171,7 +171,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path
         "select capture, coalesce(strftime(opened, '%Y-%m-%d'), ?) from captures order by all", [NO_DAY]
     ).fetchall()
     for table in tables:
-        # Not all who read Parquet know nanoseconds, or JSON; `t_ns` has the former, and the latter is text.
+        # Not all Parquet readers support nanoseconds or JSON; `t_ns` has the former, and the latter is text.
         given = _selected(connection, table, {"TIMESTAMP_NS": "{}::timestamp", "JSON": "{}::varchar"})
         for capture, day in days:
             rows = _count(connection, table, capture)
@@ -179,7 +179,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path
                 continue
             path = out / table / f"day={day}" / f"{capture}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            # The id of a capture is 32 hexadecimal digits, whatever its file says.
+            # A capture's id is always 32 hexadecimal digits, whatever its file says.
             rest = f"from {table} where capture = '{capture}'"
             connection.execute(f"copy (select {given} {rest}) to {quoted(path)} (format parquet, compression zstd)")
             yield Exported(table, path, rows)
@@ -218,7 +218,7 @@ def _database(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Pat
 
 
 def _selected(connection: duckdb.DuckDBPyConnection, table: str, forms: dict[str, str]) -> str:
-    """The columns of a table, those of some types changed."""
+    """The columns of a table, with those of some types converted."""
     columns = connection.execute(f"describe {table}").fetchall()
     return ", ".join(
         f"{forms[type_].format(_name(name))} as {_name(name)}" if type_ in forms else _name(name)

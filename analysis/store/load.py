@@ -1,15 +1,15 @@
-"""Capture → tables: the only place that inserts rows.
+"""Loads captures into tables; the only module that inserts rows.
 
-One pass of the reader and the fold, in batches of bounded size; what the tables say is what every other command says.
-Nothing that stands in a capture makes a load fail: numbers that no column can hold become NULL, halves of surrogate
-pairs are replaced, and what DuckDB's JSON parser would refuse is kept as bytes alone. Loading the same capture again
-gives the same rows.
+It makes one pass of the reader and the fold, in batches of bounded size; the tables agree with every other command.
+Nothing in a capture makes a load fail: numbers that no column can hold become NULL, lone surrogates are replaced, and
+text that DuckDB's JSON parser would refuse is kept only as bytes. Loading the same capture again gives the same rows.
 
 Rows go through DuckDB's appender in batches of 20,000 into narrow temporary tables, and one INSERT … SELECT for each
 batch computes what SQL computes faster: wall clocks, the capture's id, whether `message` is JSON. In a trial with ten
-columns a row took 4.5 µs of processor so; the appender with all columns took 6.7, with batches of 2,500 rows 9.6; lists
-as parameters with `unnest` 19; a file of NDJSON or CSV in between, which would touch the disk besides, 10. A frame with
-its share of the exchanges takes some 10 µs to insert, of some 40 for all of its load (`python -m tests.bench.store`).
+columns a row took 4.5 µs of processor time this way; the appender with all columns took 6.7, with batches of 2,500 rows
+9.6; lists as parameters with `unnest` 19; an intermediate NDJSON or CSV file, which would also touch the disk, 10. A
+frame with its share of the exchanges takes some 10 µs to insert, of some 40 for its whole load
+(`python -m tests.bench.store`).
 """
 
 import gc
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from analysis.rules.finding import Finding
 
 Progress = Callable[[int], None]
-"""Is told how many bytes have been read."""
+"""Called with the number of bytes read."""
 
 MOST_FORGOTTEN: Final = 20_000
-"""Requests whose rows are held back although the fold does not wait for their answers, as it has forgotten them."""
+"""The most requests whose rows are held back although the fold has forgotten them and awaits no response."""
 
 _PROGRESS: Final = ("notifications/progress", "progress")
 
@@ -54,13 +54,13 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 class Loader:
-    """Loads captures into tables that have no rows of them. Use it with `with`: what waits is inserted at the end."""
+    """Loads captures into tables without rows of them. Use it with `with`: waiting rows are inserted at the end."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Nothing loaded yet.
+        """Create a loader that has loaded nothing yet.
 
         Args:
-            connection: where the tables are, in the schema in use; without a transaction, as this begins its own.
+            connection: has the tables in the current schema, and no open transaction, as the loader begins its own.
         """
         self._tables = Tables(connection)
 
@@ -74,18 +74,18 @@ class Loader:
             self._tables.give_up()
 
     def load(self, path: Path, capture: str | None = None, progress: Progress | None = None) -> str:
-        """Insert the rows of a capture, but for its findings.
+        """Insert the rows of a capture, except its findings.
 
         Args:
             path: the capture; a growing one is read up to its present end.
-            capture: what its rows have in the column `capture`; None for its id.
-            progress: is told how far it is.
+            capture: the value of the column `capture` in its rows; None for its id.
+            progress: called with the number of bytes read.
 
         Returns:
-            What stands in the column `capture`.
+            The value of the column `capture`.
 
         Raises:
-            CaptureError: there is nothing to read, or it is no capture, or a later version wrote it.
+            CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
         """
         found = Capture(path)
         id_ = capture or capture_id(found)
@@ -98,11 +98,11 @@ class Loader:
         return id_
 
     def load_findings(self, path: Path, capture: str | None = None) -> None:
-        """Insert the findings of a capture: a pass of its own, with all rules.
+        """Insert the findings of a capture: a separate pass, with all rules.
 
         Args:
             path: the capture.
-            capture: what the rows have in the column `capture`; None for its id.
+            capture: the value of the column `capture` in the rows; None for its id.
 
         Raises:
             CaptureError: as `load`.
@@ -119,7 +119,7 @@ class Loader:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Look for reference cycles less often: there are next to none, and looking takes a third of the time."""
+    """Collect reference cycles less often: there are almost none, and looking for them takes a third of the time."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 100)
     try:
@@ -163,7 +163,7 @@ def _finding_row(finding: "Finding") -> Row:
 
 
 def _fits(record: Record) -> bool:
-    """Whether its number and stamp have a place in a column."""
+    """Whether its number and stamp fit into a column."""
     return record.seq <= LARGEST and record.t_ns <= LARGEST
 
 
@@ -174,7 +174,7 @@ class _Load:
         self._tables, self._capture, self._progress = tables, capture, progress
         self._id, self._wall_ns = id_, wall(capture.header.members.get("wall_ns"))
         self._start: Row = self._id, self._wall_ns
-        """What each row begins with."""
+        """The values at the beginning of each row."""
         rows = tables.rows
         self._frame_rows, self._exchange_rows, self._session_rows = rows["frames"], rows["exchanges"], rows["sessions"]
         self._stderr_rows, self._stall_rows = rows["stderr"], rows["stalls"]
@@ -192,10 +192,10 @@ class _Load:
         self._last: Record | None = None
         self._read_before = 0
         self._first_row = len(self._frame_rows)
-        """Which of the rows that wait is the first of this capture."""
+        """The index of this capture's first waiting row."""
 
     def run(self) -> None:
-        """All of it."""
+        """Run the whole load."""
         is_growing = is_live(self._capture.segments[-1])
         assembler = FrameAssembler()
         account, feed, take_frame = self._account, assembler.feed, self._take_frame
@@ -204,7 +204,7 @@ class _Load:
             if type(item) is Record:
                 seq, rec, t_ns, _, offset, _, _ = item
                 if rec == "frame" and seq == expected <= LARGEST and last_ns <= t_ns <= LARGEST:
-                    expected, last_ns = seq + 1, t_ns  # of what comes in order, which nearly all does, this is enough
+                    expected, last_ns = seq + 1, t_ns  # enough for frames in order, as nearly all are
                 elif _fits(item):
                     account.catch_up(expected, last_ns)
                     account.note(item)
@@ -227,7 +227,7 @@ class _Load:
 
     @property
     def _read(self) -> int:
-        """How far in its segment the last record goes."""
+        """The end of the last record in its segment."""
         return 0 if self._last is None else self._last.offset + len(self._last.line) + 1
 
     # ---- items
@@ -268,7 +268,7 @@ class _Load:
         name = request = None
         if sent is not None:
             name, request = sent.name, sent.request.seq
-        # One tuple made in one go: this is done for every frame, and half of a load is such steps.
+        # One tuple, built in a single step: this runs for every frame, and half of a load is such steps.
         self._frame_rows.append(
             (
                 self._id,
@@ -325,7 +325,7 @@ class _Load:
             return
         ended = {exchange.request: exchange for exchange in self._fold.let_go}
         for sent in [*self._in_exchange.get(http.number, ())] if ended else ():
-            # Requests of the server that it carried end as those of the client.
+            # Server requests that it carried end like client requests.
             self._close(sent, ended.get(sent.request), None, self._fold.let_go[0].outcome)
 
     def _take_stream(self, record: Record) -> None:
@@ -346,7 +346,7 @@ class _Load:
     # ---- messages
 
     def _note(self, seen: Seen) -> Sent | None:
-        """Learn from a message; the request that it is or answers."""
+        """Take a message; return the request that it is or answers."""
         message, session = seen.message, seen.session
         talk = self._talks.get(session) or self._meet(session)
         talk.frames += 1
@@ -406,7 +406,7 @@ class _Load:
         return sent
 
     def _during(self, sent: Sent, talk: Talk) -> Sent | None:
-        """The request of the client in the course of which the server asks; None where it cannot be told."""
+        """The client request during which the server sends its own; None if unknown."""
         if sent.exchange is None:
             return next(iter(talk.open.values())) if len(talk.open) == 1 else None
         asked = self._in_exchange.get(sent.exchange, {})
@@ -450,13 +450,13 @@ class _Load:
         self._tell()
 
     def _make_room(self) -> None:
-        """Insert the rows that wait, where they are too many."""
+        """Insert the waiting rows if there are too many."""
         if len(self._exchange_rows) >= BATCH:
             self._count()
             self._tables.flush()
 
     def _count(self) -> None:
-        """Count the frames that wait, and their bytes."""
+        """Count the waiting frames and their bytes."""
         rows = self._frame_rows[self._first_row :]
         self._account.frames += len(rows)
         self._account.bytes += sum([len(row[-1]) for row in rows])
@@ -499,7 +499,7 @@ _STILL_JSON: Final = frozenset({"framing/duplicate-key", "framing/missing-final-
 
 
 def _is_json(kind: str, problem: str | None) -> bool:
-    """Whether a frame is JSON as RFC 8259 has it: DuckDB also takes NaN, and commas before a bracket."""
+    """Whether a frame is JSON by RFC 8259: DuckDB also accepts NaN, and commas before a bracket."""
     if kind == "unjudged":
         return False
     return problem is None or not problem.startswith("framing/") or problem in _STILL_JSON

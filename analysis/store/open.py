@@ -1,12 +1,12 @@
-"""Captures as a database: where the rows of each are, and a connection that has them all.
+"""Opens captures as a database: finds the rows of each, and makes a connection that has them all.
 
-Two roads lead here. `open` is for the owner of the captures and a notebook: a connection without any lock. The jail for
-SQL of anybody goes the same way in two steps: its parent calls `sources`, which fills caches and may write; its child
+There are two ways in. `open` is for the owner of the captures and notebooks: a connection without any lock. The sandbox
+for untrusted SQL does the same in two steps: its parent calls `sources`, which fills caches and may write; its child
 calls `prepare`, which only reads, and locks the connection afterwards.
 
-A file of the cache is attached, and each table is a view over all that are; where there are very many, small ones are
-copied into tables in memory, since each attached one makes every query slower to plan by some 3 ms. Captures that grow,
-or that are so small that no cache pays, are read afresh.
+Cache files are attached, and each table is a view over all of them; if there are very many, small ones are copied into
+tables in memory, since each attached file adds some 3 ms to the planning of every query. Captures that are growing, or
+too small for a cache to pay off, are read again each time.
 """
 
 import os
@@ -30,16 +30,16 @@ from captures.listing import find_captures, first_segment, real_path, segment_nu
 from captures.reader import Capture
 
 Progress = Callable[[int, int], None]
-"""Is told how many bytes of how many have been read."""
+"""Called with the number of bytes read and the total."""
 PathLike = str | os.PathLike[str]
 Used = TypeVar("Used")
 
 MEMORY: Final = 2 << 30
-"""Bytes that making files of the cache may take, unless it is told otherwise."""
+"""Default number of bytes that making cache files may take."""
 MOST_ATTACHED: Final = 16
-"""Files of the cache that are attached whatever their size; of more, small ones are copied."""
+"""How many cache files are attached whatever their size; if there are more, small ones are copied."""
 SMALL: Final = 8 << 20
-"""Bytes of such a file."""
+"""The most bytes of such a small file."""
 
 _COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
 
@@ -50,9 +50,9 @@ class Source(NamedTuple):
     path: Path
     """The capture."""
     id: str
-    """What its rows have in the column `capture`."""
+    """The value of the column `capture` in its rows."""
     database: Path | None
-    """The file to attach, read-only; None where the capture itself is read: it grows, or cannot be cached."""
+    """The file to attach, read-only; None if the capture itself is read: it is growing, or cannot be cached."""
 
 
 class Sources(NamedTuple):
@@ -60,25 +60,25 @@ class Sources(NamedTuple):
 
     found: list[Source]
     refused: list[tuple[Path, Exception]]
-    """Captures of which nothing can be had, and why: no capture, a newer format."""
+    """Captures that cannot be used, and why: not a capture, or a newer format."""
     doubles: list[str]
-    """At most a line about copies, and one about files that are not quite copies: what was done about them."""
+    """At most one line about copies, and one about near-copies, saying how they were handled."""
 
 
-def open(  # noqa: A001 - `analysis.open(…)` is how it is called
+def open(  # noqa: A001 - callers write `analysis.open(…)`
     captures: PathLike | Iterable[PathLike], *, findings: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """Open captures as a database with the tables and views that `mcpproxy query` has.
+    """Open captures as a database with the tables and views of `mcpproxy query`.
 
-    The connection is yours, as any of DuckDB: it can read and write files and load extensions. SQL of strangers has no
-    business here.
+    The connection is a normal DuckDB connection: it can read and write files and load extensions. Do not run untrusted
+    SQL on it.
 
     Args:
-        captures: a capture, a folder with captures below it, or several of either.
+        captures: a capture, a directory with captures below it, or several of either.
         findings: whether to fill the table `findings`, which takes longer than all others.
 
     Returns:
-        A connection to a database in memory; close it, or use it with `with`.
+        A connection to an in-memory database; close it, or use it with `with`.
 
     Raises:
         CaptureError: there is no capture.
@@ -99,7 +99,7 @@ def open(  # noqa: A001 - `analysis.open(…)` is how it is called
 
 
 def _opened(found: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
-    """A connection that has them all, and what there is to say about them."""
+    """A connection with all sources, and the remarks about them."""
     if not found.found:
         raise found.refused[0][1]
     connection = duckdb.connect()
@@ -116,14 +116,14 @@ def with_sources(
     progress: Progress | None = None,
     memory: int = MEMORY,
 ) -> Used:
-    """Find the rows of captures, and use them; again where a file of the cache turns out to be damaged meanwhile.
+    """Find the rows of captures and use them; repeat if a cache file turns out to be damaged.
 
     Args:
         paths: the captures.
-        use: what to do with them. What it has begun is forgotten where it is called a second time.
-        findings: whether the table `findings` is to be filled.
-        progress: is told how far it is.
-        memory: bytes that may be taken to make files of the cache, beside what the processes take that do it.
+        use: the function to run on them. Its earlier work is discarded if it is called a second time.
+        findings: whether to fill the table `findings`.
+        progress: called with the progress.
+        memory: bytes for making cache files, in addition to what the processes that make them take.
     """
     given = list(paths)
     found = sources(given, findings=findings, progress=progress, memory=memory)
@@ -136,7 +136,7 @@ def with_sources(
 
 
 def weed(found: Iterable[Source], error: Exception) -> bool:
-    """Throw damaged files of the cache away, where an error says that one is; whether there were any.
+    """Delete damaged cache files, if an error reports damage; return whether there were any.
 
     Args:
         found: the sources that were in use.
@@ -146,23 +146,23 @@ def weed(found: Iterable[Source], error: Exception) -> bool:
 
 
 def size(paths: Iterable[Path]) -> int:
-    """Bytes of captures, each file once."""
+    """The total bytes of captures, counting each file once."""
     return _sum({file for path in paths for file in segments(real_path(path))})
 
 
 def sources(
     paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None, memory: int = MEMORY
 ) -> Sources:
-    """Find the rows of captures, and load into the cache what is not there yet.
+    """Find the rows of captures, and load those missing from the cache.
 
     Args:
-        paths: the captures. One that comes twice is taken once, and so is a copy of one, byte for byte. Another one
-            with the same id gets one of its own; the largest of them keeps it.
-        findings: whether the table `findings` is to be filled.
-        progress: is told how far it is.
-        memory: as of `with_sources`.
+        paths: the captures. Duplicates and byte-for-byte copies are used once. A different capture with the same id
+            gets a new one; the largest of them keeps it.
+        findings: whether to fill the table `findings`.
+        progress: called with the progress.
+        memory: as in `with_sources`.
     """
-    # Rows, ids and what is told are the same in whatever order captures are named.
+    # Rows, ids and remarks do not depend on the order of the captures.
     ordered = sorted((first_segment(real_path(path)), segment_number(path), path) for path in paths)
     captures: dict[Path, Capture] = {}
     refused: list[tuple[Path, Exception]] = []
@@ -188,7 +188,7 @@ def sources(
 
 
 def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[tuple[Source, int]]:
-    """The states of one capture with their sizes: the largest, which is likely to hold all of it, has its id."""
+    """The states of one capture with their sizes: the largest, which probably holds all of it, keeps its id."""
     sizes = [_sum(one.segments) for one in states]
     largest = sizes.index(max(sizes))
     for number, (one, size) in enumerate(zip(states, sizes, strict=True)):
@@ -207,7 +207,7 @@ def _is_copy(one: Capture, other: Capture) -> bool:
 
 
 def _of_copies(known: dict[str, list[Capture]], copies: dict[str, list[Path]]) -> Iterator[str]:
-    """One line, however many captures have copies."""
+    """At most one line, however many captures have copies."""
     count = sum(map(len, copies.values()))
     for id_, (copy, *_) in list(copies.items())[:1]:
         more = f" and {count - 1:,} more" if count > 1 else ""
@@ -219,7 +219,7 @@ def _of_copies(known: dict[str, list[Capture]], copies: dict[str, list[Path]]) -
 
 
 def _of_states(known: dict[str, list[Capture]]) -> Iterator[str]:
-    """One line, however many captures are there as they were at several times."""
+    """At most one line, however many captures are present in several states."""
     several = [states for states in known.values() if len(states) > 1]
     count = sum(map(len, several))
     for states in several[:1]:
@@ -237,7 +237,7 @@ def _cached(
     progress: Progress | None,
     memory: int,
 ) -> list[Source]:
-    """The same sources with their files in the cache, made where they are wanting."""
+    """The same sources with their cache files; missing ones are made."""
     known = [
         one._replace(database=cache.find(one.path, one.id, findings=findings)) if size >= cache.SMALLEST else one
         for one, size in sized
@@ -278,7 +278,7 @@ def _cached(
 def _filled(
     tasks: list[cache_workers.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
 ) -> dict[str, cache_workers.Made]:
-    """What several processes have made of the files that are wanting, by id; nothing where one alone is as quick."""
+    """The missing files made by several processes, by id; empty if one process is as quick."""
     count, total = cache_workers.processes(tasks, memory), sum(task.size for task in tasks)
     if not count or not cache.cap():
         return {}
@@ -299,19 +299,19 @@ def prepare(
     findings: bool = False,
     progress: Progress | None = None,
 ) -> list[tuple[Path, Exception]]:
-    """Give a fresh connection the tables and views over all sources: it attaches, copies or loads, as is quickest.
+    """Give a fresh connection the tables and views over all sources: attach, copy or load, whichever is quickest.
 
-    It writes no file but to throw a broken one out of the cache, and needs none but those of the sources once it is
-    done: now access can be taken away.
+    It changes no file except to delete a broken one from the cache, and afterwards needs only the files of the sources,
+    so that other access can be taken away.
 
     Args:
         connection: to a database in memory.
-        found: where the rows are.
-        findings: whether the table `findings` is to be filled.
-        progress: is told how far it is.
+        found: the sources of the rows.
+        findings: whether to fill the table `findings`.
+        progress: called with the progress.
 
     Returns:
-        Captures that cannot be read any more, and why.
+        Captures that can no longer be read, and why.
     """
     connection.execute(creation())
     _create_views(connection)
@@ -333,14 +333,14 @@ def prepare(
 
 
 def _wanted(*, findings: bool) -> list[str]:
-    """The tables to fill: a file of the cache may have findings that nobody asked for, those of some captures only."""
+    """The tables to fill: cache files may have findings that were not requested, for some captures only."""
     return [table for table in NAMES if findings or table != "findings"]
 
 
 def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the views over the tables in use, those first that others need."""
-    # They find their tables by name, so what stands behind these may change later. To bind 19 views to 100 files would
-    # take two seconds.
+    """Make the views over the current tables, starting with those that others need."""
+    # They find their tables by name, so the tables may be replaced later. Binding 19 views to 100 files would take two
+    # seconds.
     left = [_COMMENTS.sub("", text) for text in view_texts().values()]
     while left:
         after = []
@@ -352,12 +352,12 @@ def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
                     raise
                 after.append(text)
         if len(after) == len(left):
-            connection.execute(left[0])  # tells what is wrong
+            connection.execute(left[0])  # raises the error
         left = after
 
 
 def _roads(connection: duckdb.DuckDBPyConnection, found: list[Source]) -> tuple[list[str], list[str], list[Source]]:
-    """Attach what is in the cache: the names of what stays so and of what is to be copied, and what is to be read."""
+    """Attach the cache files: the names that stay attached, those to be copied, and the sources to be read."""
     attached, copied, read = list[str](), list[str](), list[Source]()
     files = sorted(((_sum([one.database]), one) for one in found if one.database is not None), reverse=True)
     for number, (size, one) in enumerate(files, 1):
@@ -373,7 +373,7 @@ def _roads(connection: duckdb.DuckDBPyConnection, found: list[Source]) -> tuple[
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
-    """Attach a file of the cache; one that is not what it should be is thrown away."""
+    """Attach a cache file; one with wrong content is deleted."""
     try:
         connection.execute(f"attach {cache.quoted(file)} as {name} (read_only)")
     except (duckdb.Error, UnicodeError):
@@ -394,7 +394,7 @@ def _read(
     connection: duckdb.DuckDBPyConnection, found: list[Source], *, findings: bool, progress: Progress | None
 ) -> list[tuple[Path, Exception]]:
     refused: list[tuple[Path, Exception]] = []
-    # To look for segments is to read the folder, and a folder may hold a thousand captures.
+    # Looking for segments means reading the directory, which may hold a thousand captures.
     sizes = [_sum(segments(one.path)) if progress is not None else 0 for one in found]
     steps = _Steps(progress, sum(sizes))
     with Loader(connection) as loader:
@@ -410,7 +410,7 @@ def _read(
 
 
 def _unite(connection: duckdb.DuckDBPyConnection, names: list[str], tables: list[str]) -> None:
-    """Put views over all that is attached in the place of tables."""
+    """Replace tables by views over all attached files."""
     for table in tables:
         parts = " union all ".join(f"select * from {name}.{table}" for name in names)  # noqa: S608 - names are ours
         connection.execute(f"drop table {table}")
@@ -418,7 +418,7 @@ def _unite(connection: duckdb.DuckDBPyConnection, names: list[str], tables: list
 
 
 def _describe(connection: duckdb.DuckDBPyConnection) -> None:
-    """Say what tables, views and their columns mean, for `describe` and whoever else asks the database."""
+    """Add comments to tables, views and columns, for `describe` and other clients of the database."""
     views = {
         name for (name,) in connection.execute("select view_name from duckdb_views() where not internal").fetchall()
     }
@@ -436,12 +436,12 @@ class _Steps:
         self._progress, self._total, self._before = progress, total, 0
 
     def told(self, read: int) -> None:
-        """So much of the present one has been read."""
+        """Report how much of the present one has been read."""
         if self._progress is not None:
             self._progress(min(self._total, self._before + read), self._total)
 
     def done(self, size: int) -> None:
-        """The present one is done with."""
+        """Finish the present one."""
         self._before += size
         self.told(0)
 
@@ -451,7 +451,7 @@ def _captures(path: Path) -> list[Path]:
 
 
 def _sum(files: Iterable[Path]) -> int:
-    """Bytes of files; none of those that are gone."""
+    """The total bytes of files, ignoring those that are gone."""
     total = 0
     for file in files:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Rows → a Parquet file, by a DuckDB of our own: the jail, which runs foreign SQL, can write none."""
+"""Writes rows to a Parquet file, by a DuckDB of our own: the sandbox, which runs untrusted SQL, cannot write files."""
 
 import errno
 import os
@@ -17,10 +17,10 @@ from analysis.store.sandbox.protocol import Column, QueryError, Value
 
 BATCH: Final = 2048
 MEMORY: Final = "1GB"
-"""What is beyond goes to a private folder beside the file meanwhile."""
+"""The rest goes temporarily to a private directory beside the file."""
 
 _OF_DISKS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Why a file cannot be written to its end."""
+"""The reasons why a file cannot be completed."""
 _OWN: Final = ("blob", "boolean", "float", "integer")
 """Kinds of which every type has a known name, and values that DuckDB takes as they are."""
 _TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(TZ_NS|_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
@@ -38,12 +38,12 @@ def write_parquet(
     Args:
         path: the file.
         columns: of the rows.
-        names: what to call them, each once.
-        rows: taken once, a batch at a time.
-        until_s: when, by the monotonic clock, it is no longer worth while; None for never.
+        names: of the columns, each unique.
+        rows: consumed once, a batch at a time.
+        until_s: the deadline, on the monotonic clock; None for no deadline.
 
     Raises:
-        QueryError: a value has no place in its column, or it took too long.
+        QueryError: a value does not fit its column, or it took too long.
         OSError: the disk is full, or fails.
     """
     if not is_utf8(path):
@@ -59,7 +59,7 @@ def write_parquet(
 
 
 def of_disk(error: duckdb.Error) -> OSError | None:
-    """What became of the disk, where that is why DuckDB failed: its own words name files that are gone by then."""
+    """The disk error behind a DuckDB failure, if any: DuckDB's own message names files that are gone by then."""
     number = next((number for number in _OF_DISKS if os.strerror(number) in str(error)), None)
     return None if number is None else OSError(number, os.strerror(number))
 
@@ -93,7 +93,7 @@ def _write(
             left_ms = max(1, int(1000 * (until_s - time.monotonic())))
             connection.execute(f"set max_execution_time = {left_ms}")
         target = str(path).replace("'", "''")
-        # Every name in it is of a fixed list, or quoted. The file is there already, and keeps its mode.
+        # Every name in it is from a fixed list, or quoted. The file exists already, and keeps its mode.
         copy = f"copy (select {given} from answer) to '{target}' (format parquet, compression zstd, use_tmp_file false)"  # noqa: S608
         connection.execute(copy)
 
@@ -103,10 +103,10 @@ def _plain(row: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _type(column: Column) -> str:
-    """The type of a column in the file. What it is called comes from a process that is not trusted."""
+    """The type of a column in the file. Its name comes from an untrusted process."""
     name = column.type
     if name in ("HUGEINT", "UHUGEINT"):
-        return "DECIMAL(38,0)"  # what sums are; DuckDB would write them as floats
+        return "DECIMAL(38,0)"  # the type of sums; DuckDB would write them as floats
     if column.kind in _OWN:
         return name
     is_known = re.fullmatch(r"DECIMAL\(\d{1,2},\d{1,2}\)", name) or _TIMES.fullmatch(name) or name == "UUID"

@@ -1,7 +1,7 @@
-"""The tables and views as data: what a row of each is, its columns, an example. Read from the SQL that makes them.
+"""The tables and views as data: the meaning of a row, the columns, an example; read from the SQL that makes them.
 
-What stands above a `create` says it, as in a docstring: a sentence about a row, then more, then, indented, an example.
-Of a table the sentence is its comment in the database.
+The comment above each `create` is like a docstring: a sentence about a row, then details, then an indented example.
+For a table, the sentence is also its comment in the database.
 """
 
 import re
@@ -26,7 +26,7 @@ class Column(NamedTuple):
 
     name: str
     type: str
-    """As DuckDB writes it."""
+    """The type as DuckDB writes it."""
     meaning: str
 
 
@@ -36,28 +36,28 @@ class Relation(NamedTuple):
     name: str
     is_view: bool
     row: str
-    """What a row is: `one row per …`."""
+    """The meaning of a row: `one row per …`."""
     about: str
-    """More that is worth knowing; empty where there is no more."""
+    """Details; empty if there are none."""
     example: str
     """A query that shows what it is for."""
     columns: tuple[Column, ...]
 
 
 def view_texts() -> dict[str, str]:
-    """The statements that make each view, by name. This order will do: some need `calls`, and it is the first."""
+    """The statements that make each view, by name. The order works: some need `calls`, which is the first."""
     folder = files(__package__) / "views"
     texts = {file.name: file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")}
     return {name.removesuffix(".sql"): text for name, text in sorted(texts.items())}
 
 
 def relation_names() -> list[str]:
-    """The names of all, in the same order; no database is needed."""
+    """All names in the same order; no database is needed."""
     return [head["name"] for text in (*view_texts().values(), definition()) for head in _HEAD.finditer(text)]
 
 
 def relations() -> list[Relation]:
-    """All of them: the views by name, then the tables in the order in which they are made."""
+    """All relations: the views by name, then the tables in the order in which they are made."""
     tables, views = definition(), view_texts().values()
     with duckdb.connect() as connection:
         for text in (tables, *views):
@@ -74,6 +74,6 @@ def _relation(connection: duckdb.DuckDBPyConnection, head: re.Match[str]) -> Rel
     ((row,),) = connection.execute(_COMMENT, [name, name]).fetchall()
     lines = [line.removeprefix("--").removeprefix(" ") for line in head[1].splitlines()]
     example = "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
-    # The sentence about a row is the comment as well.
+    # The sentence about a row is also the comment.
     prose = " ".join(line for line in lines[1 if is_view else 0 :] if not line.startswith("    "))
     return Relation(name, is_view, row or "", prose.strip(), example, tuple(Column(*row) for row in rows))

@@ -1,6 +1,6 @@
-"""What a load has to remember until a row is complete: requests without an answer, sessions, exchanges of HTTP.
+"""Rows in progress of a load: unanswered requests, sessions and HTTP exchanges that are not complete yet.
 
-All of it is bounded: by what the fold itself remembers, or by counts of its own.
+All of it is bounded: by the limits of the fold itself, or by separate limits.
 """
 
 from collections import OrderedDict

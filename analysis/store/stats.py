@@ -1,7 +1,7 @@
-"""The figures of `mcpproxy stats`: what the four questions, and the next ones, are answered with for some captures.
+"""The figures of `mcpproxy stats`, which answer the four questions, and the next ones, for a set of captures.
 
-The SQL is ours alone: nothing of a capture, and nothing that was typed, ever becomes a part of a statement. So it needs
-no jail; what a hostile capture can do is to be large, and memory is bounded.
+All SQL is our own: nothing from a capture or from user input ever becomes part of a statement. So it needs no sandbox;
+all that a hostile capture can do is be large, and memory is bounded.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,10 +1,10 @@
-"""The tables as an insert sees them: which values come from Python, and what SQL makes of them.
+"""The tables for inserts: the values that come from Python, and the columns that SQL computes from them.
 
 Rows wait in lists and go to DuckDB in batches: by the appender into a temporary table of just the given values, and
 from there by one INSERT … SELECT, which turns nanoseconds into wall clock. Rows of many small captures share a batch.
 
-Some batches make a transaction. One for all would hold every row twice until its end, as what is emptied within one
-stays where it was; one for each would write much to the log first.
+Several batches form a transaction. A single one would hold every row twice until its end, as space freed inside a
+transaction is not reused; one for each batch would first write much to the log.
 """
 
 import re

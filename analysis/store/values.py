@@ -1,4 +1,4 @@
-"""Values of a capture as columns can hold them: nothing foreign may make an insert fail, or a query later."""
+"""Converts values of a capture for columns, so that no untrusted value makes an insert or a later query fail."""
 
 import json
 from itertools import accumulate

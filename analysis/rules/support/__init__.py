@@ -1,1 +1,1 @@
-"""What rules of several groups share. Nothing in here is a rule."""
+"""Helpers that rules of several groups share. Nothing in this package is a rule."""

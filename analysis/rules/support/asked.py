@@ -1,7 +1,7 @@
-"""What a server asks of a client, and what that answers: as requests in the handshake era, in rounds since then.
+"""Questions of a server to a client, and the replies: requests in the handshake era, rounds of a call since then.
 
-The answer of a round stands in the retry. Which question it answers is known by the chain of the call; where that is
-not known, nothing is said about it.
+The reply in a round is part of the retry. The chain of the call shows which question it answers; if the chain is
+unknown, nothing is reported.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS, MOST, input_requests
 
-_RESULT: Final = Outcome.RESULT  # members of an enumeration are slow to look up
+_RESULT: Final = Outcome.RESULT  # enumeration members are slow to look up
 _REPLIES: Final = frozenset({"inputResponses"})
 
 

@@ -1,7 +1,7 @@
-"""What rules about credentials ask of an exchange: whether it is with the endpoint, its challenges, its revision.
+"""Facts about an exchange for rules about credentials: whether it is with the endpoint, its challenges, its revision.
 
-A recorder keeps the scheme of a credential and a hash of the rest, challenges as they are, and of a query the names.
-Captures of earlier versions have no scheme. What was hashed as a whole is not known, and nothing is said of it.
+A recorder keeps the scheme of a credential and a hash of the rest, challenges unchanged, and the names in a query.
+Captures of earlier versions have no scheme. Values hashed as a whole are unknown, and nothing is reported about them.
 """
 
 import re

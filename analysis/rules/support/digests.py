@@ -1,4 +1,4 @@
-"""Digests of JSON values: equal values have equal ones, in whatever order the members of objects come."""
+"""Digests of JSON values: equal values have equal digests, whatever the order of object members."""
 
 import json
 from hashlib import blake2b
@@ -7,7 +7,7 @@ import orjson
 
 
 def json_digest(value: object) -> bytes | None:
-    """16 bytes that identify a JSON value; None where it cannot be told."""
+    """16 bytes that identify a JSON value; None if they cannot be computed."""
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:

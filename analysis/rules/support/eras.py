@@ -1,6 +1,6 @@
-"""What rules about the two eras ask of a message: its envelope, its error, the versions that it names.
+"""Facts about a message for rules about the two eras: its envelope, its error, the versions that it names.
 
-Everything here takes any JSON in any place, and says None or nothing where a thing is not what it should be.
+All functions accept any JSON in any place, and return None or nothing if a value is not what it should be.
 """
 
 from typing import Any, Final, Literal, TypeAlias
@@ -13,12 +13,12 @@ from analysis.protocol.revisions import MODERN, Era, Span, rank_of
 
 UNSUPPORTED_VERSION: Final = -32022
 LISTED: Final = 1000
-"""Versions of one list that are looked at."""
+"""The most versions of one list that are examined."""
 LONGEST: Final = 60
-"""Characters of foreign text in a message."""
+"""The most characters of untrusted text in a finding's message."""
 
 Lack: TypeAlias = Literal["meta", "version", "capabilities"]
-"""What is missing first in the envelope of a request."""
+"""The first thing missing from the envelope of a request."""
 
 
 class Everywhere(Span):
@@ -30,14 +30,14 @@ class Everywhere(Span):
 
 
 def envelope(request: Request) -> dict[str, Any] | None:
-    """`params._meta` of a request; None where it is no object."""
+    """`params._meta` of a request; None if it is not an object."""
     params = request.body.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return meta if isinstance(meta, dict) else None
 
 
 def lacks(request: Request) -> Lack | None:
-    """What a modern request lacks that every one must have; None where it is complete."""
+    """What is missing from a modern request that every one must have; None if it is complete."""
     meta = envelope(request)
     if meta is None:
         return "meta"
@@ -104,7 +104,7 @@ def listed(response: Response) -> tuple[str, ...] | None:
 
 
 def outcome_of(seen: Seen) -> Outcome | None:
-    """What became of the request that a message answers; None where it answers none."""
+    """The outcome of the request that a message answers; None if it answers none."""
     return seen.exchange.outcome if seen.exchange is not None else None
 
 
@@ -120,10 +120,10 @@ def result_type(response: Response) -> str | None:
 
 
 def member(value: object, name: str) -> Any:
-    """A member of what may be an object."""
+    """A member of a value that may be an object."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 def short(text: str) -> str:
-    """Foreign text, cut."""
+    """Untrusted text, truncated."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

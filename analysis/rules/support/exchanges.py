@@ -1,4 +1,4 @@
-"""What the rules about exchanges of Streamable HTTP share: which they are asked about, and where they point."""
+"""Base classes for rules about exchanges of Streamable HTTP: which exchanges they check, and where findings point."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final

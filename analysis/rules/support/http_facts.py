@@ -1,7 +1,7 @@
-"""The headers of modern requests over HTTP that say again what the body says, and what is wrong with them.
+"""Faults in the headers of modern HTTP requests that repeat values from the body.
 
-Worked out once for each exchange, as several rules ask: those about the client's headers, and the one about servers
-that let them pass.
+Computed once for each exchange, as several rules need them: those about the client's headers, and the one about
+servers that accept faulty ones.
 """
 
 import base64
@@ -39,7 +39,7 @@ _MOST: Final = 64
 
 
 class Fault(NamedTuple):
-    """What is wrong with the headers of a request."""
+    """A fault in the headers of a request."""
 
     rule: str
     text: str
@@ -56,7 +56,7 @@ def body_version(http: HttpExchange) -> str | None:
 
 
 def faults_of(seen: Seen) -> list[Fault]:
-    """What is wrong with the headers of a modern request; nothing where it is none, or its head is lost."""
+    """The faults in the headers of a modern request; none for other requests, or if its head is lost."""
     http = seen.http
     if http is None or not http.method:
         return []
@@ -180,7 +180,7 @@ def _is_same(told: str | None, value: Any) -> bool:
 
 
 def _encoding(told: str, wanted: str) -> str:
-    """What is wrong with how a text is written in a header; empty where nothing is."""
+    """The fault in the encoding of a text in a header; empty if there is none."""
     is_plain = told.isascii() and told.isprintable()
     if is_plain and told == wanted and told[:1] not in "= " and told[-1:] != " ":
         return ""  # as nearly always
@@ -198,7 +198,7 @@ def _encoding(told: str, wanted: str) -> str:
 
 
 def _decoded(told: str) -> str | None:
-    """The text that a header stands for; None where it cannot be read."""
+    """The text that a header encodes; None if it cannot be decoded."""
     sentinel = _SENTINEL(told)
     if sentinel is None:
         return told
@@ -210,7 +210,7 @@ def _decoded(told: str) -> str | None:
 
 
 def version_fault(http: HttpExchange) -> str:
-    """What is wrong with the header that names the revision, next to the message; empty where nothing is."""
+    """The fault in the header that names the revision, compared with the message; empty if there is none."""
     said = body_version(http)
     if said is None:
         return ""

@@ -1,4 +1,4 @@
-"""Input requests: what a server asks for inside of an interim result, where older revisions send requests."""
+"""Input requests: a server's questions inside an interim result, for which older revisions send requests."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -11,9 +11,9 @@ from analysis.rules.support.eras import member
 from analysis.shapes.declarations import INTERIM
 
 MOST: Final = 100
-"""Entries of one result that are looked at."""
+"""The most entries of one result that are examined."""
 METHODS: Final = INTERIM
-"""What may be answered by an interim result."""
+"""Methods that may be answered with an interim result."""
 
 Asked: TypeAlias = tuple[str, str, dict[str, Any]]
 

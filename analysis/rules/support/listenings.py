@@ -1,4 +1,4 @@
-"""What the rules about `subscriptions/listen` ask: which one a message or an exchange is of, and what is sure of it."""
+"""Helpers for rules about `subscriptions/listen`: which one a message or exchange belongs to, and what is certain."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -42,7 +42,7 @@ class OfStream(Rule):
     versions = MODERN_ERA
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
-        """Only of what the server itself has ended: a connection that breaks may be anybody's doing."""
+        """Only streams that the server itself has ended: a broken connection may have any cause."""
         if http.ended_by != "complete" or http.status is None or http.status >= 300 or http.over is None:
             return ()
         if session.is_legacy or not http.is_streamable:

@@ -1,14 +1,14 @@
-"""What a server lists: tools, resources, templates, page by page, for the rules that have to know it.
+"""The lists of a server: tools, resources, templates, page by page, for the rules that need them.
 
-A walk is a list with all its pages, each asked for by the cursor of the one before. It is complete with a page that has
-no next one, and holds until the server says that the list has changed.
+A walk is a list with all its pages, each requested by the cursor of the one before. It is complete with a page without
+a next cursor, and valid until the server says that the list has changed.
 
 A list that was asked for before such a notice and answered after it counts: the server sent it last, and the client
 knows no other. Servers that register their tools as they start send the notice just there; if only the next list
 counted, a client that never asks again would not be compared with anything. Not known is a list of which a page came
 before the notice. One that was asked for after the notice is not replaced by one that was asked for before it.
 
-All rules that look at one list share what is known of it; it does not matter which of them looks first.
+All rules that use one list share its state; it does not matter which of them uses it first.
 """
 
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""The text of a message, read once more: why it is none, and what parsers hide of it.
+"""The text of a message, read again: why it is not a message, and what parsers hide in it.
 
 Parsers agree on flawless JSON alone. Of members that come twice they keep the first or the last, some take NaN, some
 break at half a surrogate pair. What is asked for here is asked for frames about which something is odd.

@@ -1,4 +1,4 @@
-"""Where in a message stand `_meta`, icons, annotations and MIME types: in items of lists, blocks, contents, peers.
+"""The places of `_meta`, icons, annotations and MIME types in a message: list items, blocks, contents, peers.
 
 Bounded: of a list only the first items are looked at, and into what is the user's own, as arguments, nobody looks.
 """

@@ -1,6 +1,6 @@
-"""How a session on stdio ends, by the records beside its frames: who closed which pipe, who was signalled, who is gone.
+"""The end of a stdio session, from the records beside its frames: closed pipes, signals, and ended processes.
 
-Kept once for each session and shared by the rules that ask; each of them hands on every record, and the first counts.
+There is one state per session, shared by its rules; each of them passes on every record, and the first one counts.
 Over HTTP there are no such records, and nothing is known.
 """
 
@@ -24,7 +24,7 @@ _LAST_WORDS: Final = 3
 
 
 class Pipes:
-    """What is known of the ends of the pipes, and of the process behind them."""
+    """The state of the pipes' ends, and of the process behind them."""
 
     def __init__(self) -> None:
         self.client_closed: Record | None = None
@@ -34,9 +34,9 @@ class Pipes:
         self.exited: Record | None = None
         """The server's process ended."""
         self.client_gone_ns: int | None = None
-        """Since when nobody speaks for the client: it closed, stopped reading, or had a signal sent."""
+        """Since when the client is gone: it closed, stopped reading, or had a signal sent."""
         self.server_gone_ns: int | None = None
-        """Since when nobody speaks for the server."""
+        """Since when the server is gone."""
         self.is_server_first = False
         """Whether the server ended before the client had done anything to that end."""
         self.open_count = 0
@@ -139,7 +139,7 @@ class Pipes:
 
 
 def pipes_of(session: Session) -> Pipes:
-    """What is known of the pipes of a session."""
+    """The state of the pipes of a session."""
     kept: Pipes | None = session.memory.get(_KEY)
     if kept is None:
         kept = session.memory[_KEY] = Pipes()

@@ -1,4 +1,4 @@
-"""What rules about prompts have to know: the prompt that is asked for, and the arguments that it takes."""
+"""Lookups for rules about prompts: the requested prompt, and the arguments that it takes."""
 
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,7 @@
-"""What executors tell of their tasks, in either protocol, and the rules that hold in both.
+"""Reports of executors about their tasks, in either protocol, and the rules that apply to both.
 
-A report is what an executor says of one task: in the answer that creates it, in answers about it, in notifications.
-Statuses only ever move forward, so what was told first and is contradicted later is a mistake of who told it.
+A report is an executor's statement about one task: in the response that creates it, in responses about it, in
+notifications. Statuses only ever move forward, so a report that contradicts an earlier one is its sender's mistake.
 """
 
 import re

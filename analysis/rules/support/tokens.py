@@ -1,11 +1,11 @@
-"""Tokens of progress: which request carried which, and what became of that request.
+"""Progress tokens: the request that carried each, and its outcome.
 
-Kept once for each session and shared by the rules about progress; two of them hand on the requests, and the first
-counts. A token belongs to who asks, as an id does. On HTTP without sessions it belongs to one exchange, as two clients
-behind one address both begin with 1.
+There is one state per session, shared by the rules about progress; two of them pass on the requests, and the first one
+counts. A token belongs to the requesting side, as an id does. On HTTP without sessions it belongs to one exchange, as
+two clients behind one address both begin with 1.
 
-Memory is bounded by the number of tokens. How many had to be forgotten is counted, as from then on an unknown one
-proves nothing. When records are lost, all is forgotten with the rest of a session's memory.
+Memory is bounded by the number of tokens. Forgotten tokens are counted, as from then on an unknown one proves nothing.
+When records are lost, all tokens are forgotten with the rest of a session's state.
 """
 
 from collections import OrderedDict

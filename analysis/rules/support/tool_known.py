@@ -1,4 +1,4 @@
-"""Rules about calls that need to know the tools."""
+"""Base classes for rules about calls that need the tools' definitions."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final, NamedTuple

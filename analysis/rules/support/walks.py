@@ -1,7 +1,7 @@
-"""Walks: lists that are asked for page by page, each page by the cursor that came with the one before.
+"""Walks: lists that are requested page by page, each page by the cursor that came with the one before.
 
-Kept once for each session and shared by the rules that ask; each of them hands on every result, and the first counts.
-Memory is bounded by the number of cursors and of items that are remembered; when it is full nothing new is known.
+There is one state per session, shared by its rules; each of them passes on every result, and the first one counts.
+Memory is bounded by the number of cursors and items that are kept; when it is full, nothing new is recorded.
 """
 
 from typing import Any, Final, NamedTuple

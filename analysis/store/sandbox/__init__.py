@@ -1,1 +1,1 @@
-"""Runs untrusted SQL in a sandboxed child process: the parent, the child, and what they say to each other."""
+"""Runs untrusted SQL in a sandboxed child process: the parent, the child, and the protocol between them."""

@@ -1,9 +1,9 @@
-"""The child of the jail: a connection that has the captures and can reach nothing else.
+"""The sandbox's child process: a connection that has the captures and can reach nothing else.
 
 `open.prepare` attaches and loads; then DuckDB locks itself by its own settings, and the kernel by its limits: no new
-descriptor, no byte into a file, no more memory than granted, no endless use of processors. Without the settings the
-kernel's limits still keep every file as it is and unread, and the other way round. The settings were attacked one by
-one, and only these held, in this order.
+descriptor, no writes to files, no more memory than granted, bounded processor time. Without the settings the kernel's
+limits still keep every file unchanged and unread, and vice versa. The settings were attacked one by one, and only these
+held, in this order.
 """
 
 import os
@@ -43,8 +43,8 @@ _REPORT: Final = 1 << 20
 
 
 def main() -> NoReturn:
-    """Take the sources from stdin, lock up, answer what is asked until stdin ends."""
-    # Nothing that DuckDB prints may look like an answer, and no SQL can read what is asked.
+    """Read the sources from stdin, lock the process, and answer requests until stdin ends."""
+    # Nothing that DuckDB prints may look like an answer, and no SQL may read the requests.
     requests, answers, nowhere = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
         os.dup2(nowhere, fd)
@@ -119,7 +119,7 @@ class Child:
                 _reply(self._answers, {"error": {**_told(error), "nearest": self._nearest(error)}})
 
     def _listen(self, requests: int) -> None:
-        """Hear requests while a query runs. The end of stdin is the end of us, whatever runs."""
+        """Receive requests while a query runs. When stdin ends, the process ends, whatever is running."""
         while (request := read(requests)) is not None:
             if "sql" in request:
                 self._asked.put(request["sql"])
@@ -195,7 +195,7 @@ select table_name, column_name from duckdb_columns() where not internal and data
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
-    """Take away all that SQL could reach. The order matters: each setting would be refused after the next."""
+    """Take away everything that SQL could reach. The order matters: each setting would be refused after the next."""
     # The parent's clock is stricter. This one also counts the time in which nobody fetches rows.
     connection.execute(f"set max_execution_time = {_LONGEST_MS}")
     connection.execute("set enable_external_access = false")
@@ -205,7 +205,7 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _limit(which: int, wanted: int, *, for_good: bool = True) -> None:
-    """Lower a limit of the kernel, or one that was lower all along stays."""
+    """Lower a kernel limit, unless it is already lower."""
     most = resource.getrlimit(which)[1]
     if most != resource.RLIM_INFINITY:
         wanted = min(wanted, most)
@@ -213,7 +213,7 @@ def _limit(which: int, wanted: int, *, for_good: bool = True) -> None:
 
 
 def _address_space() -> int:
-    """Bytes of address space that we take."""
+    """Bytes of address space in use."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[0]) * resource.getpagesize()
@@ -222,7 +222,7 @@ def _address_space() -> int:
 
 
 def _resident() -> int:
-    """The most memory that we ever took."""
+    """The peak memory of this process."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most << 10
 
@@ -239,7 +239,7 @@ def _bare(text: str) -> str:
 
 
 def _around(text: str, columns: list[Column]) -> str | None:
-    """A statement that gives the rows of another with times and nested values as text; None where there are none."""
+    """A statement around another that returns times and nested values as text; None if there are none."""
     casts = {"time": "{}::varchar", "json": "to_json({})::varchar"}
     names = [f"c{number}" for number in range(len(columns))]
     given = [
@@ -252,7 +252,7 @@ def _around(text: str, columns: list[Column]) -> str | None:
 
 
 def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], Cells]]) -> Iterator[list[bytes]]:
-    """The rows as JSON, so many at a time as make a message, and hardly more fetched at once than that."""
+    """The rows as JSON, one message at a time, fetching hardly more than that at once."""
     count = 1
     while rows := cursor.fetchmany(count):
         batch: list[bytes] = []
@@ -273,7 +273,7 @@ def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], C
 
 
 def _told(error: Exception) -> dict[str, Any]:
-    """An error in words."""
+    """An error as a message."""
     if isinstance(error, QueryError):
         return {"kind": error.kind, "text": str(error)}
     name = "OutOfMemory" if isinstance(error, MemoryError) else type(error).__name__.removesuffix("Exception")

@@ -1,14 +1,14 @@
-"""SQL of anybody → rows, from a process that can do nothing else.
+"""Runs untrusted SQL in a sandboxed child process and returns the rows.
 
-DuckDB is made to read and write files, load code and fetch from the network, and a statement can be anything. So it
-runs in a child (`confined.py`), which is given the captures, locks itself and then answers. Here is what is done about
-it from outside: it starts with no environment and no open file of ours, in a process group of its own; it is told to
-stop a query that takes too long, and killed when it does not.
+DuckDB can read and write files, load code and fetch from the network, and a statement can be anything. So it runs in a
+child (`child.py`), which gets the captures, locks itself and then answers. This module controls it from outside: the
+child starts without an environment and without our open files, in its own process group; it is asked to stop a query
+that takes too long, and killed if it does not.
 
-The child is not believed: one that was taken over can lie about rows, but neither fill our memory nor run anything
-here. Rows come as they are taken, a few hundred kilobytes at a time, so both sides can do with little memory for a
-result of any size. The time that the reader takes for them is not counted unless that is asked for: a pager does not
-run a query out of it. The child dies with us, as its stdin ends.
+The child is not trusted: if it is compromised it can lie about rows, but neither fill our memory nor run anything here.
+Rows are transferred as they are consumed, a few hundred kilobytes at a time, so both sides need little memory for a
+result of any size. The time that the reader takes for them is not counted unless requested: using a pager does not make
+a query time out. The child dies with the parent, as its stdin ends.
 """
 
 import os
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
     from analysis.store.open import Progress, Source
 
 MEMORY: Final = 2 << 30
-"""Bytes that the captures and a query may take, beside what the process itself needs."""
+"""Bytes that the captures and a query may take, in addition to what the process itself needs."""
 TIMEOUT_S: Final = 60.0
-"""Seconds to wait for one query, all its rows together."""
+"""Seconds to wait for one query, including all its rows."""
 GRACE_S: Final = 1.0
-"""A query that is told to stop has so long to obey; then its process is killed."""
+"""How long a query has to stop when asked; then its process is killed."""
 
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.store.sandbox.child import main; main()"
 _KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Variables without which some interpreters do not start."""
+"""Environment variables that some interpreters need to start."""
 _ENDS: Final[dict[int, str]] = {signal.SIGXCPU: "timeout", signal.SIGKILL: "memory", signal.SIGABRT: "memory"}
 """What a child has run into, by the signal that ended it: SIGKILL is the system's when its memory is at an end."""
 
 
 class Limits(NamedTuple):
-    """What one query may take."""
+    """The limits of one query."""
 
     memory: int = MEMORY
     timeout_s: float = TIMEOUT_S
 
 
 class Answer:
-    """The rows of one statement, as they come; to be iterated once."""
+    """The rows of one statement, as they arrive; can be iterated once."""
 
     def __init__(self, columns: list[Column], rows: Iterator[tuple[Value, ...]], until_s: float) -> None:
         """Made by `Jail.ask`."""
         self.columns = columns
-        """None where the statement has no rows to give."""
+        """None if the statement returns no rows."""
         self.until_s = until_s
         """When, by the monotonic clock, it will have taken too long; later where the reader's time is not counted."""
         self._rows = rows
@@ -90,7 +90,7 @@ class Jail:
         progress: "Progress | None" = None,
         by_resident: bool = sys.platform == "darwin",
     ) -> None:
-        """Start the child, and wait until it has everything and is locked.
+        """Start the child, and wait until it has loaded everything and is locked.
 
         Args:
             found: where the rows are, as `analysis.store.open.sources` found them.
@@ -154,12 +154,12 @@ class Jail:
 
     @property
     def pid(self) -> int:
-        """Of the child."""
+        """The child's process id."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked: a query that had to be killed takes the child with it."""
+        """Whether it can answer: a query that had to be killed takes the child with it."""
         return self._process.poll() is None
 
     def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
@@ -167,10 +167,10 @@ class Jail:
 
         Args:
             sql: the statements.
-            counts_reader: whether the time counts in which its rows are used: where no person reads them.
+            counts_reader: whether the time in which its rows are used counts: for rows that no person reads.
 
         Raises:
-            QueryError: it was refused, failed, or took more than it may.
+            QueryError: it was refused, failed, or exceeded a limit.
         """
         self.stop()
         self._turn += 1
@@ -185,7 +185,7 @@ class Jail:
         return Answer(columns, self._rows(decoders(columns)), self._until_s)
 
     def stop(self) -> None:
-        """Stop the query that is being answered, if any; the child survives it where it obeys in time."""
+        """Stop the query that is being answered, if any; the child survives if it obeys in time."""
         if not self._is_busy:
             return
         self._is_busy = False
@@ -198,7 +198,7 @@ class Jail:
             self.close()
 
     def close(self) -> None:
-        """End the child, whatever it does."""
+        """End the child, whatever it is doing."""
         self._process.kill()
         # Their numbers will be those of other files.
         self._requests = self._answers = -1
@@ -238,7 +238,7 @@ class Jail:
                 self._until_s += time.monotonic() - paused_s
 
     def _next(self, wanted: str) -> Any:
-        """What the next message holds under that name; None at the end of the answer."""
+        """The value under that name in the next message; None at the end of the answer."""
         try:
             message = self._message()
         except TimeoutError:
@@ -268,7 +268,7 @@ class Jail:
         )
 
     def _message(self) -> dict[str, Any]:
-        """The next message. What is read of it stays where Ctrl-C comes in between."""
+        """The next message. A partly read one is kept if Ctrl-C interrupts."""
         self._hear(4)
         size = 4 + int.from_bytes(self._heard[:4])
         if size > MESSAGE_LIMIT:
@@ -316,7 +316,7 @@ class Jail:
         return f"stopped: it takes more than {self._limits.memory >> 20:,} MiB of memory"
 
     def _refuse(self) -> NoReturn:
-        """Hear no more of a child that does not speak as it should."""
+        """Give up on a child that violates the protocol."""
         self.close()
         raise QueryError("jail", "the process that answers queries said what makes no sense, and was ended")
 

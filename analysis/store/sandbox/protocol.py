@@ -1,8 +1,8 @@
-"""What the jail and its child say to each other: requests, columns, rows, errors.
+"""The protocol between the sandbox's parent and child: requests, columns, rows, errors.
 
-A message is four bytes of length, and JSON. What JSON has no word for is text: large integers, NaN and infinities,
-decimals, times; bytes are base64. A length is bounded before a byte of it is awaited, and a value of another type than
-its column's is an error, because a child that was taken over may say anything.
+A message is four bytes of length, then JSON. Values that JSON cannot express are text: large integers, NaN and
+infinities, decimals, times; bytes are base64. A length is checked before any of its bytes is awaited, and a value of a
+type other than its column's is an error, because a compromised child may send anything.
 """
 
 import os
@@ -22,7 +22,7 @@ OVER_MEMORY: Final = 70
 """The exit code of a child that found itself over its memory."""
 
 Value = None | bool | int | float | Decimal | str | bytes
-"""What a cell holds. Times and intervals are text as DuckDB writes them, lists, structs and maps are JSON text."""
+"""The value of a cell. Times and intervals are text as DuckDB writes them, lists, structs and maps are JSON text."""
 
 Kind = Literal["boolean", "integer", "float", "decimal", "blob", "text", "time", "json"]
 
@@ -53,14 +53,14 @@ class Column(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """How its values come; what is not known here, structs and maps above all, comes as JSON."""
+        """How its values are encoded; unknown types, mostly structs and maps, are JSON."""
         if known := _KINDS.get(self.type):
             return known
         return next((kind for form, kind in _FAMILIES if re.fullmatch(form, self.type, re.DOTALL)), "json")
 
 
 class QueryError(Exception):
-    """A statement that was not answered, and why."""
+    """A statement that was not answered, with the reason."""
 
     def __init__(self, kind: str, text: str, nearest: Iterable[str] = ()) -> None:
         """Says what DuckDB, or the jail, has against it."""
@@ -80,7 +80,7 @@ def write(fd: int, message: bytes) -> None:
 
 
 def read(fd: int) -> dict[str, Any] | None:
-    """The next message of a writer that is trusted; None at the end."""
+    """The next message from a trusted writer; None at the end."""
     wanted, data = 4, bytearray()
     while len(data) < wanted:
         piece = os.read(fd, wanted - len(data))
@@ -102,14 +102,14 @@ Cells = Sequence[Any]
 
 
 def encoders(columns: Iterable[Column]) -> list[Callable[[Cells], Cells]]:
-    """How to turn what DuckDB gives into what JSON has."""
+    """Functions that convert DuckDB values to JSON."""
     return [_encoder(column) for column in columns]
 
 
 def decoders(columns: Iterable[Column]) -> list[Callable[[Cells], Sequence[Value]]]:
-    """How to turn it back.
+    """Functions that convert JSON back.
 
-    They raise ValueError, TypeError or ArithmeticError at what is no value of the column.
+    They raise ValueError, TypeError or ArithmeticError for an invalid value.
     """
     return [_turner(_DECODERS.get(column.kind, _text), _TYPES.get(column.kind, str)) for column in columns]
 
