@@ -66,7 +66,7 @@ class Form:
 
     words = "something else"
     plain: frozenset[type] = frozenset()
-    """Types of which every value is right, so that nobody has to look."""
+    """Types whose every value is valid, so that no check is needed."""
 
     def proves(self, value: Any) -> bool:
         """Whether a value has the declared type, format and range throughout, so that neither pass can refuse it."""

@@ -19,28 +19,28 @@ from analysis.store.values import CUT, integer, json_text, text
 from captures.record import Record
 
 MOST_SESSIONS: Final = 10_000
-"""Sessions whose rows are held back because they may say more."""
+"""The most sessions whose rows are held back because more messages may come."""
 MOST_HTTP: Final = 10_000
-"""Exchanges of HTTP whose rows are held back: more may be told of one after its end."""
+"""The most HTTP exchanges whose rows are held back: more may be recorded about one after its end."""
 MOST_DEFINITIONS: Final = 50_000
-"""Definitions of tools that are known again."""
+"""The most tool definitions that are recognised again."""
 MOST_SPANS: Final = 10_000
-"""Times for which one request made the asked side wait, that are kept apart."""
+"""The most separate waits that one request caused on the answering side."""
 LONGEST_ID: Final = 256
-"""Bytes of an id that are kept; a verdict has no longer one either."""
+"""The most bytes of an id that are kept; a verdict has no longer one either."""
 _ERROR: Final = 300
-"""Characters of an error's text that are kept."""
+"""The most characters of an error's text that are kept."""
 _REASON: Final = 300
 """The same of the reason for a cancellation."""
 
-# Members of an enumeration are slow to look up.
+# Enumeration members are slow to look up.
 _RESULT: Final = Outcome.RESULT
 _UNANSWERED: Final = Outcome.UNANSWERED
 _KNOWN: Final = frozenset(REVISIONS)
 
 
 class Sent:
-    """A request that was sent, and what is learned until its row is written."""
+    """A request that was sent, and the facts about it until its row is written."""
 
     __slots__ = (
         "during",
@@ -66,23 +66,23 @@ class Sent:
         self.revision, self.era, self.round, self.task = seen.revision, seen.era, seen.round, seen.task
         self.progress = 0
         self.token: tuple[int, Side, Id] | None = None
-        """By what progress names it."""
+        """Its progress token."""
         self.in_flight = 0
         """How many requests of its session waited when it was sent, itself included."""
         self.is_cancelled = False
         self.spans: list[tuple[int, int]] = []
-        """When the side that it asked waited itself for an answer."""
+        """When the receiving side itself waited for a response."""
         self.exchange = request.frames[0].exchange
         self.during: Sent | None = None
         """The request of the client in the course of which it was sent."""
 
     def row(self, ended: Exchange | None, answer: Seen | None, outcome: Outcome | None = None) -> Row:
-        """Its row, without what all rows of a capture begin with.
+        """Its row, without the values at the beginning of every row of a capture.
 
         Args:
-            ended: what became of it; None where it was forgotten or can have no answer.
+            ended: its outcome; None if it was forgotten or cannot be answered.
             answer: the message that ended it.
-            outcome: where it is known better than from `ended`.
+            outcome: if it is known better than from `ended`.
         """
         request, seen = self.request, answer or self
         sent_ns = started = request.t_ns
@@ -134,7 +134,7 @@ class Sent:
         )
 
     def _waiting_ns(self, started: int, response: Response | None) -> int:
-        """The union of the times in which the asked side waited."""
+        """The union of the times in which the receiving side waited."""
         total, until = 0, started
         last = None if response is None else response.t_ns
         for begin, end in sorted(self.spans):
@@ -145,7 +145,7 @@ class Sent:
 
 
 class Talk:
-    """A session with what is counted of it."""
+    """A session with its counts."""
 
     __slots__ = ("frames", "in_flight", "last_ns", "open", "ready_ns", "requests", "session")
 
@@ -192,7 +192,7 @@ def _era(session: Session) -> str | None:
 
 
 class HttpRow:
-    """An exchange of HTTP with what is counted of it."""
+    """An HTTP exchange with its counts."""
 
     __slots__ = ("ended_ns", "events", "first_byte_ns", "head_ns", "http", "is_stream", "session", "started_ns")
 
@@ -258,7 +258,7 @@ class HttpRows:
         self._held: OrderedDict[int, HttpRow] = OrderedDict()
 
     def of(self, http: HttpExchange, t_ns: int) -> HttpRow:
-        """What is counted of an exchange."""
+        """The counts of an exchange."""
         found = self._held.get(http.number)
         if found is None:
             found = self._held[http.number] = HttpRow(http, t_ns)
@@ -273,14 +273,14 @@ class HttpRows:
 
 
 class Definitions:
-    """The tools that sessions were told about."""
+    """The tools that sessions have listed."""
 
     def __init__(self, rows: list[Row], start: Row) -> None:
         self._rows, self._start = rows, start
         self._known: OrderedDict[tuple[int, str], None] = OrderedDict()
 
     def take(self, response: Response, session: int) -> None:
-        """Note the definitions in a result of `tools/list` that the session has not been told before."""
+        """Record the definitions in a result of `tools/list` that are new to the session."""
         for definition in definitions_in(response.result):
             self._note(definition, response, session)
 
@@ -300,7 +300,7 @@ class Definitions:
 def id_text(request: Request) -> str | None:
     """The id of a request as its frame has it, or in one form where that holds several messages or a part of one.
 
-    None where it is too long, or no scalar.
+    None if it is too long, or no scalar.
     """
     verdict = request.frames[0].verdict
     if request.index is None and verdict.kind == "request":

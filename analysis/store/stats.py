@@ -15,22 +15,22 @@ from analysis.store.cache import bytes_of
 from analysis.store.open import Progress, Source, prepare
 
 By: TypeAlias = Literal["call", "server", "client", "tool", "day"]
-"""What a row of latencies is about."""
+"""The subject of a row of latencies."""
 Sort: TypeAlias = Literal["n", "errors", "p95", "max", "total"]
-"""By what rows of latencies are sorted, the largest first."""
+"""The sort keys for rows of latencies, the largest first."""
 
 OverMemory = duckdb.OutOfMemoryException
 """Raised where figures need more memory than was allowed."""
 MEMORY: Final = 1_000_000_000
-"""Bytes that DuckDB may hold, unless it is told otherwise."""
+"""Default number of bytes that DuckDB may hold."""
 LOSSES: Final = (
     "select path, damage, lost, forgotten from captures where damage > 0 or lost > 0 or forgotten > 0 order by path"
 )
 """Asks what is missing: `Loss`."""
 LONGEST: Final = 1000
-"""Rows of one figure that are read, the most important first."""
+"""The most rows read for one figure, the most important first."""
 
-# What tells rows apart: (server, what). Nothing of it comes from outside.
+# What distinguishes rows: (server, what). None of it comes from outside.
 _SERVER: Final = "nullif(server, '')"
 _KEYS: Final[dict[By, tuple[str, str]]] = {
     "call": (_SERVER, "concat_ws(' ', method, name)"),
@@ -53,7 +53,7 @@ class Loss(NamedTuple):
 
     path: str
     damage: int
-    """Bytes that are no records."""
+    """Bytes that are not records."""
     lost: int
     """Records known to be lost."""
     forgotten: int
@@ -82,10 +82,10 @@ class Totals(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """How long the answers of one kind of call took."""
+    """How long the responses to one kind of call took."""
 
     server: str | None
-    """None where the row is about several."""
+    """None if the row is about several."""
     what: str | None
     calls: int
     answered: int
@@ -96,13 +96,13 @@ class Latency(NamedTuple):
     p99_ms: float | None
     max_ms: float | None
     total_ms: float
-    """How long its calls were open, added up, those without an answer included."""
+    """The total time its calls were open, including unanswered ones."""
     buckets: dict[int, int]
-    """Answers by the power of two of their milliseconds."""
+    """Responses by the power of two of their milliseconds."""
 
 
 class Count(NamedTuple):
-    """How often something is there."""
+    """How often something occurs."""
 
     what: str
     times: int
@@ -110,18 +110,18 @@ class Count(NamedTuple):
 
 
 class Abandoned(NamedTuple):
-    """Requests of one kind that were abandoned: cancelled when a limit of time was over, or after five seconds."""
+    """Requests of one kind that were abandoned: cancelled because of a timeout, or after five seconds."""
 
     what: str
     times: int
     waited_ms: float
-    """How long the one waited that waited longest; the rest of the row is about it."""
+    """The longest wait; the rest of the row is about that request."""
     request: int
     """Number of its frame."""
     reason: str | None
-    """What its cancellation gave as its reason."""
+    """The reason given in its cancellation."""
     late_ms: float | None
-    """How long after that it was answered all the same; None where it was not."""
+    """How long after that it was answered all the same; None if it was not."""
     captures: int
     """In so many captures."""
     path: str
@@ -133,7 +133,7 @@ class Abandoned(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Requests of one kind that have no answer, and were not cancelled."""
+    """Unanswered requests of one kind that were not cancelled."""
 
     what: str
     times: int
@@ -144,7 +144,7 @@ class Unanswered(NamedTuple):
     may_be_lost: int
     """In captures that have lost something."""
     may_be_unjudged: int
-    """In others: before frames that could not be looked into."""
+    """In others: before frames that could not be examined."""
     captures: int
     """In so many captures."""
     path: str
@@ -158,7 +158,7 @@ class Unanswered(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """What the definition of a tool costs."""
+    """The cost of a tool's definition."""
 
     server: str | None
     tool: str
@@ -178,9 +178,9 @@ class Time(NamedTuple):
     waiting_ms: float
     """The part of client time in which the server waited for what it had asked the client."""
     stalled_ms: float
-    """A frame waited because its receiver did not take it."""
+    """A frame waited because its receiver did not accept it."""
     unanswered: int
-    """Requests of the client without an answer: server time counts them up to the end of their session."""
+    """Unanswered client requests: server time counts them up to the end of their session."""
 
 
 class ToolTime(NamedTuple):
@@ -216,7 +216,7 @@ class Figures:
         """With tables and views in it."""
         self._connection = connection
         self.refused = refused
-        """Captures that could not be read any more, and why."""
+        """Captures that could no longer be read, and why."""
 
     def totals(self) -> Totals:
         """What was asked."""
@@ -233,7 +233,7 @@ class Figures:
         return Totals(*(value or 0 for value in row))
 
     def losses(self) -> list[Loss]:
-        """The captures of which something is missing."""
+        """The captures with something missing."""
         return [Loss(*row) for row in self._rows(LOSSES)]
 
     def latency(self, by: By = "call", sort: Sort | None = None) -> list[Latency]:
@@ -318,7 +318,7 @@ class Figures:
         ]
 
     def errors(self) -> list[Count]:
-        """Errors by what they mean; those that answer a cancellation are none."""
+        """Errors by their meaning, except those that answer a cancellation."""
         return self._counts(
             """
             select concat_ws(' ', code, meaning), count(*), arg_min(text, (time, capture, request))
@@ -327,7 +327,7 @@ class Figures:
         )
 
     def id_mismatches(self) -> list[Count]:
-        """Ids that do not fit, by rule; notes are none."""
+        """Mismatched ids, by rule, excluding notes."""
         return self._counts(
             """
             select coalesce(rule, what), count(*), arg_min(text, (time, capture, frame))
@@ -345,7 +345,7 @@ class Figures:
         )
 
     def abandoned(self) -> list[Abandoned]:
-        """Requests that were abandoned, by what they asked for, the longest wait first."""
+        """Abandoned requests by what they requested, the longest wait first."""
         return [
             Abandoned(*row)
             for row in self._rows(
@@ -365,7 +365,7 @@ class Figures:
         ]
 
     def unanswered(self) -> list[Unanswered]:
-        """Requests without an answer that were not cancelled, by what they ask for."""
+        """Unanswered requests that were not cancelled, by what they request."""
         return [
             Unanswered(*row)
             for row in self._rows(
@@ -390,7 +390,7 @@ class Figures:
         ]
 
     def definitions(self) -> list[Definition]:
-        """All tools that were listed, the dearest first."""
+        """All listed tools, the most expensive first."""
         return [
             Definition(*row)
             for row in self._rows(
@@ -402,7 +402,7 @@ class Figures:
         ]
 
     def startup(self) -> Startup | None:
-        """How long sessions took to come up; None where that is known of none."""
+        """How long sessions took to start up; None if that is known for none."""
         (row,) = self._rows(
             """
             select
@@ -434,8 +434,8 @@ def figures(
 
     Args:
         found: where their rows are.
-        findings: whether the rules are asked, too.
-        progress: is told how far it is.
+        findings: whether to run the rules, too.
+        progress: called with the progress.
         memory: bytes that DuckDB may hold.
     """
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}

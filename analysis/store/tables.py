@@ -19,13 +19,13 @@ from analysis.store.values import CLOCKED
 Row = tuple[Any, ...]
 
 BATCH: Final = 20_000
-"""Rows of one table that wait at most."""
+"""The most waiting rows of one table."""
 BATCH_BYTES: Final = 8 << 20
 """Bytes of frames among them."""
 BATCHES: Final = 12
 """Of one transaction."""
 ROW_BYTES: Final = BATCH_BYTES // BATCH
-"""What a frame counts among these beside its own bytes, so that one sum bounds both."""
+"""What a frame counts in addition to its bytes, so that one sum bounds both."""
 
 
 def definition() -> str:
@@ -34,7 +34,7 @@ def definition() -> str:
 
 
 def creation() -> str:
-    """The same without a word on their meaning, which takes ten times as long."""
+    """The same without comments, which take ten times as long."""
     return "\n".join(re.findall(r"^create table .*?^\);$", definition(), re.MULTILINE | re.DOTALL))
 
 
@@ -140,8 +140,8 @@ _GIVEN: Final[dict[str, tuple[str, str]]] = {
 NAMES: Final = tuple(name for name, (_, computed) in _GIVEN.items() if computed)
 """The tables."""
 
-# A stall is told after the frames that it is about. Of several that could mean a frame it is the last one to begin, and
-# so no table of stalls can make this more than a merge of two sorted lists.
+# A stall is recorded after the frames that it is about. If several match a frame, the last one to begin counts, so no
+# table of stalls can make this more than a merge of two sorted lists.
 _STALLED: Final = """
     update frames set waited_ns = found.waited_ns
     from (
@@ -189,11 +189,11 @@ class Tables:
         self._connection = connection
         self._made: set[str] = set()
         self._batches = 0
-        """So many are not committed."""
+        """The number of uncommitted rows."""
         self.rows: dict[str, list[Row]] = {name: [] for name in _GIVEN}
-        """Rows that wait, by table."""
+        """Waiting rows, by table."""
         self.bytes = 0
-        """What they hold of frames; whoever adds rows counts it."""
+        """The frame bytes that they hold; counted by the caller that adds rows."""
         self.split_sessions = False
         """Whether a session may have come in several rows, because it was forgotten in between."""
 
@@ -203,7 +203,7 @@ class Tables:
         return self.bytes > BATCH_BYTES or any(len(rows) >= BATCH for rows in self.rows.values())
 
     def flush(self) -> None:
-        """Insert what waits."""
+        """Insert the waiting rows."""
         for name, rows in self.rows.items():
             if rows:
                 self._insert(name, rows)
@@ -230,7 +230,7 @@ class Tables:
             self._connection.execute(f"truncate temp.new_{name}")
 
     def forget(self, capture: str) -> None:
-        """Take the rows of a capture away again."""
+        """Delete the rows of a capture again."""
         self.flush()
         for name in NAMES:
             self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - names are ours
@@ -238,7 +238,7 @@ class Tables:
             self._connection.execute("delete from temp.new_stalls where capture = ?", [capture])
 
     def close(self) -> None:
-        """Insert what waits, and leave nothing but rows behind."""
+        """Insert the waiting rows, and clean up everything else."""
         self.flush()
         if self.split_sessions:
             self._connection.execute(_JOINED)
@@ -251,7 +251,7 @@ class Tables:
         self._connection.execute("commit")
 
     def give_up(self) -> None:
-        """Leave it as it is after something went wrong."""
+        """Stop after an error, without cleaning up."""
         with suppress(duckdb.Error):
             self._connection.execute("rollback")
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 import orjson
 
 CUT: Final = 256
-"""Characters of a foreign name that are kept."""
+"""The most characters of an untrusted name that are kept."""
 DEEPEST: Final = 100
 """Levels of arrays and objects. DuckDB's functions on JSON stop a little above that, some with an internal error after
 which the database answers nothing any more (2.0: `json_structure`)."""
 
 LARGEST: Final = 2**63 - 1
-"""What a BIGINT holds."""
+"""The range of a BIGINT."""
 _WALLS: Final = range(-(2**62), 2**62)
 """Nanoseconds since 1970: some 146 years to either side."""
 CLOCKED: Final = 2**61
@@ -26,30 +26,30 @@ def integer(value: object) -> int | None:
 
 
 def wall(value: object) -> int | None:
-    """A wall clock that makes sense, in nanoseconds since 1970."""
+    """A plausible wall-clock time, in nanoseconds since 1970."""
     return value if type(value) is int and value in _WALLS else None
 
 
 def text(value: object, most: int | None = CUT) -> str | None:
-    """A text that is valid Unicode, cut; None for what is no text.
+    """A text as valid Unicode, truncated; None if it is not a text.
 
     Args:
         value: anything.
-        most: characters that are kept; None for all.
+        most: how many characters are kept; None for all.
     """
     if not isinstance(value, str):
         return None
     value = value[:most]
-    # Half a surrogate pair has no encoding. Of nearly all texts this is known at once.
+    # A lone surrogate has no encoding. Nearly all texts pass this quick test.
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def json_text(value: Any) -> str | None:
-    """A parsed value as compact JSON that DuckDB accepts; None where it is nested too deeply."""
+    """A parsed value as compact JSON that DuckDB accepts; None if it is nested too deeply."""
     try:
         raw = orjson.dumps(value)
     except orjson.JSONEncodeError:
-        # Halves of surrogate pairs, numbers beyond 64 bits or as their tokens spell them.
+        # Lone surrogates, numbers beyond 64 bits or as their tokens spell them.
         try:
             raw = _dumped(value).encode("utf-8", "replace")
         except (ValueError, RecursionError):
@@ -58,13 +58,13 @@ def json_text(value: Any) -> str | None:
 
 
 def _dumped(value: Any) -> str:
-    # What JSON has no word for, NaN and the infinities, becomes null as orjson has it.
+    # NaN and the infinities, which JSON lacks, become null as with orjson.
     plain = json.loads(json.dumps(value), parse_constant=lambda _: None)
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
 def is_shallow(raw: bytes) -> bool:
-    """Whether a JSON text is nested no deeper than DuckDB goes along."""
+    """Whether a JSON text is nested no deeper than DuckDB supports."""
     if len(raw) <= 2 * DEEPEST or raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return True
     return _depth(raw) <= DEEPEST

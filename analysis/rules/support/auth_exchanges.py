@@ -74,7 +74,7 @@ def is_endpoint(http: HttpExchange) -> bool:
 
 
 def challenges_of(http: HttpExchange) -> list[Challenge] | None:
-    """The challenges of a response; None where one of them is hidden."""
+    """The challenges of a response; None if one of them is hidden."""
     found: list[Challenge] = []
     for value in http.challenges:
         if value.startswith(_HIDDEN):

@@ -90,7 +90,7 @@ def code_of(response: Response) -> int | None:
 
 
 def data_of(response: Response) -> dict[str, Any]:
-    """The data of an error; empty where it is no object."""
+    """The data of an error; empty if it is no object."""
     data = member(response.error, "data")
     return data if isinstance(data, dict) else {}
 

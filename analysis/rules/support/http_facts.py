@@ -30,7 +30,7 @@ NAMED: Final = {
 }
 """Methods whose requests have a header with a name → the member of the params that it repeats."""
 FRESH_UNTIL: Final = "http tools until"
-"""The memory of a session in which stands until when its list of tools holds; nothing where that is not limited."""
+"""The memory of a session in which stands until when its list of tools holds; nothing if that is not limited."""
 
 _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
 _DEEPEST: Final = 32

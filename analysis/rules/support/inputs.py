@@ -21,7 +21,7 @@ _KEY: Final = "input requests"
 
 
 def input_requests(seen: Seen) -> list[Asked]:
-    """The entries of `inputRequests` in a result: pointer, method, params; what is none is passed over."""
+    """The entries of `inputRequests` in a result: pointer, method, params; invalid entries are skipped."""
     memory, message = seen.session.memory, seen.message
     kept: tuple[Message, list[Asked]] | None = memory.get(_KEY)
     if kept is None or kept[0] is not message:

@@ -5,8 +5,8 @@ a next cursor, and valid until the server says that the list has changed.
 
 A list that was asked for before such a notice and answered after it counts: the server sent it last, and the client
 knows no other. Servers that register their tools as they start send the notice just there; if only the next list
-counted, a client that never asks again would not be compared with anything. Not known is a list of which a page came
-before the notice. One that was asked for after the notice is not replaced by one that was asked for before it.
+counted, a client that never asks again would not be compared with anything. A list is unknown if one of its pages
+came before the notice. One that was requested after the notice is not replaced by one requested before it.
 
 All rules that use one list share its state; it does not matter which of them uses it first.
 """
@@ -24,11 +24,11 @@ from analysis.protocol.revisions import REVISIONS
 from analysis.rules.repeats import result_digest
 
 MOST: Final = 10_000
-"""Items of one list that are remembered; a longer one is treated as not known."""
+"""The most items of one list that are kept; a longer list is treated as unknown."""
 BYTES: Final = 32 << 20
-"""Bytes of the frames that a list came in, at most."""
+"""The most bytes in the frames of a list."""
 WALKS: Final = 16
-"""Lists of one kind that are asked for at the same time."""
+"""The most lists of one kind that are requested at the same time."""
 
 _SETTLED: Final = REVISIONS.index("2025-11-25")
 
@@ -61,7 +61,7 @@ class Entry(_Schemas):
         """Number of the message that it came in."""
 
     def schema(self, member: str, rank: int | None) -> Schema | None:
-        """A schema of a tool; None where it has none, or one that cannot be looked at."""
+        """A schema of a tool; None if it has none, or one that cannot be examined."""
         return self.find(self.item, 0, member, rank)
 
 
@@ -73,7 +73,7 @@ class Page(_Schemas):
     def __init__(self, items: list[Any], repeats: list[tuple[int, int]]) -> None:
         super().__init__()
         self.items = items[:MOST]
-        """As they came; anything may be among them."""
+        """As received; they may be of any type."""
         self.repeats = repeats
         """Places of items whose name an earlier one of the walk has, and the number of the message with that one."""
         self.reordered: int | None = None
@@ -99,7 +99,7 @@ class Listing:
 
         Args:
             member: of the result, which holds the items.
-            name: the member of an item by which it is told from others.
+            name: the member that identifies an item.
         """
         self._member, self._name = member, name
         self._open: OrderedDict[Id, _Walk] = OrderedDict()
@@ -111,7 +111,7 @@ class Listing:
         self._single: tuple[_Walk, Page, bytes | None] | None = None
 
     def take(self, seen: Seen) -> Page:
-        """A result of the list came. The first rule that asks has it noted, to the others it is told again."""
+        """Take a result of the list. The first rule that calls this records it; the others get the same page."""
         if self._last is not None and self._last[0] is seen.message:
             return self._last[1]
         page = self._take(seen)
@@ -119,13 +119,13 @@ class Listing:
         return page
 
     def changed(self, seen: Seen) -> None:
-        """The server says that the list is not what it was."""
+        """Note the server's notice that the list has changed."""
         self._changed = seen.message.seq
         self._open.clear()
         self._walk = None
 
     def entry(self, name: object, request: Request, session: Session) -> Entry | None:
-        """An item of the complete list that had come before a request was sent; None where there is none."""
+        """An item of the complete list that had come before a request was sent; None if there is none."""
         if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
             return None
         return self._walk.entries.get(name) if isinstance(name, str) else None
@@ -235,7 +235,7 @@ def _is_same(one: _Walk, other: _Walk) -> bool:
 
 
 def _is_alike(one: object, other: object) -> bool:
-    """Whether two values are the same JSON, as far as can be told. To Python 1, 1.0 and true are equal."""
+    """Whether two values are the same JSON, as far as known. In Python 1, 1.0 and true are equal."""
     if one != other:
         return False
     try:

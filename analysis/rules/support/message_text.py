@@ -1,7 +1,7 @@
 """The text of a message, read again: why it is not a message, and what parsers hide in it.
 
-Parsers agree on flawless JSON alone. Of members that come twice they keep the first or the last, some take NaN, some
-break at half a surrogate pair. What is asked for here is asked for frames about which something is odd.
+Parsers agree only on flawless JSON. They keep the first or the last of duplicate members, some accept NaN, some fail on
+a lone surrogate. The functions here are used only for frames with an oddity.
 """
 
 import json
@@ -23,7 +23,7 @@ BOM: Final = b"\xef\xbb\xbf"
 SEVERAL: Final = "framing/several-messages-on-a-line"
 NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json"})
 LONGEST_NAME: Final = 60
-"""Characters of a foreign name that a finding repeats."""
+"""The most characters of an untrusted name that a finding repeats."""
 
 _LONGEST_POINTER: Final = 256
 _NO_VALUE: Final = NOT_JSON | {
@@ -39,9 +39,9 @@ T = TypeVar("T")
 
 
 class _LastRead(Generic[T]):
-    """What was made of the frames that were asked about last: all rules ask, and of each item of an array.
+    """Caches a function's result for the last frames: all rules need it, for each item of an array.
 
-    By identity, as to compare or to hash ten thousand lines for each of as many items takes minutes.
+    Frames are compared by identity, as comparing or hashing ten thousand lines for each of as many items takes minutes.
     """
 
     def __init__(self, make: Callable[[tuple[Frame, ...]], T]) -> None:
@@ -49,7 +49,7 @@ class _LastRead(Generic[T]):
         self._last: tuple[tuple[Frame, ...], T] | None = None
 
     def __call__(self, frames: tuple[Frame, ...]) -> T:
-        """What is made of some frames."""
+        """The function's result for some frames."""
         last = self._last
         if last is not None and last[0][0] is frames[0] and len(last[0]) == len(frames):
             return last[1]
@@ -70,11 +70,11 @@ class FrameRule(Rule):
         return self.look(seen) if is_first(seen.message) else iter(())
 
     def look(self, seen: Seen) -> Iterator[Finding]:
-        """What is wrong with the frame; `seen` is its first message."""
+        """The faults of the frame; `seen` is its first message."""
         raise NotImplementedError
 
     def of_frame(self, seen: Seen, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
-        """What was found, of the frame as a whole or of one item of it."""
+        """A finding about the frame as a whole or one item of it."""
         related = tuple({frame.seq: None for frame in seen.message.frames[-1:] if frame.seq != seen.message.seq})
         return self.finding(seen, text, pointer=pointer, related=related)._replace(item=item)
 
@@ -92,26 +92,26 @@ def _behind_bom(frames: tuple[Frame, ...]) -> str:
 
 
 def reason(message: Message) -> str | None:
-    """Why something is no message, a byte order mark apart; None where it is one."""
+    """Why something is not a message, apart from a byte order mark; None if it is one."""
     if not isinstance(message, Invalid):
         return None
     return _behind_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
 
 
 def is_value(message: Message) -> bool:
-    """Whether its bytes are an object or an array of JSON; of others nothing more is asked."""
+    """Whether its bytes are a JSON object or array; others are not checked further."""
     return reason(message) not in _NO_VALUE
 
 
 def raw_of(message: Message) -> bytes:
-    """Its bytes; of one that spans lines, all of them."""
+    """Its bytes; for a message that spans lines, those of all lines."""
     if len(message.frames) == 1:
         return message.frames[0].raw
     return b"\n".join(frame.raw for frame in message.frames)
 
 
 def object_of(message: Message) -> dict[str, Any] | None:
-    """The members of a message, or of an object that is none; None where it is no object."""
+    """The members of a message, or of an invalid object; None if it is not an object."""
     if not isinstance(message, Invalid):
         return message.body
     if not is_value(message):
@@ -123,7 +123,7 @@ def object_of(message: Message) -> dict[str, Any] | None:
 
 
 def is_beside(seen: Seen) -> bool:
-    """Whether it is the body of an answer over HTTP to what wants no message, so that it need not be one."""
+    """Whether it is an HTTP response body where no message is expected, so that it need not be one."""
     frame, http = seen.message.frames[0], seen.http
     if http is None or frame.unit != "http_body" or seen.message.sender != "server":
         return False
@@ -136,13 +136,13 @@ def is_item(message: Message) -> bool:
 
 
 def items_of(message: Message) -> list[Any]:
-    """The items of the array that a message is one of; numbers in them may be rounded."""
+    """All items of the array that contains a message; numbers in them may be rounded."""
     return _values(message.frames)
 
 
 @_LastRead
 def _values(frames: tuple[Frame, ...]) -> list[Any]:
-    """The values of a frame that is no message: one, those of its array, or those on its line. Integers are floats."""
+    """The values of an invalid frame: one, those of its array, or those on its line. Integers are floats."""
     try:
         text = b"\n".join(frame.raw for frame in frames).decode("utf-8-sig")
         found = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
@@ -152,7 +152,7 @@ def _values(frames: tuple[Frame, ...]) -> list[Any]:
 
 
 def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
-    """The values that stand in a text one after another."""
+    """The consecutive values in a text."""
     found: list[Any] = []
     at = _after_space(text, 0)
     while at < len(text) and len(found) < MOST_ON_A_LINE:
@@ -163,7 +163,7 @@ def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]
 
 
 def cut(name: str) -> str:
-    """A foreign name, as much of it as a finding may repeat."""
+    """An untrusted name, truncated to what a finding may repeat."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
@@ -171,14 +171,14 @@ def cut(name: str) -> str:
 
 
 class Place(NamedTuple):
-    """Where something odd stands."""
+    """The place of an oddity."""
 
     pointer: str
     """Of the value, in its message."""
     name: str = ""
-    """Of a member that comes twice."""
+    """The name of a duplicate member."""
     item: int | None = None
-    """The message's place in its array, or on its line."""
+    """The message's position in its array, or on its line."""
 
 
 class Oddities(NamedTuple):

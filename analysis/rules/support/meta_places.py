@@ -1,6 +1,6 @@
 """The places of `_meta`, icons, annotations and MIME types in a message: list items, blocks, contents, peers.
 
-Bounded: of a list only the first items are looked at, and into what is the user's own, as arguments, nobody looks.
+Bounded: only the first items of a list are examined, and user data such as arguments is never examined.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import Era
 
 MOST: Final = 1000
-"""Items of one list that are looked at."""
+"""The most items of one list that are examined."""
 TOLD: Final = 10
 """Findings of a rule about one message."""
 
@@ -52,7 +52,7 @@ _PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
 
 
 def plain_bytes(message: Message) -> bytes | None:
-    """The bytes in which the words of a message can be looked for; None where any may be in it.
+    """The bytes in which a message's words can be searched; None if the search would be inconclusive.
 
     So it is where letters are written with escapes, and of an item of a batch: to look through the whole batch for each
     of its items would take quadratic time.
@@ -120,7 +120,7 @@ def has_places(part: Literal["params", "result"], method: str, era: Era | None) 
 
 
 def part_of(seen: Seen) -> Literal["params", "result"]:
-    """The member that holds what a message says."""
+    """The member that holds the body of a message."""
     return "result" if isinstance(seen.message, Response) else "params"
 
 

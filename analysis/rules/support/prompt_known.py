@@ -15,7 +15,7 @@ MOST: Final = 1000
 
 
 def prompt_of(seen: Seen, request: Request) -> Entry | None:
-    """The prompt that a request asks for, as listed before it; None where that is not known."""
+    """The prompt that a request asks for, as listed before it; None if unknown."""
     return prompts_of(seen.session).entry(params_of(request).get("name"), request, seen.session)
 
 

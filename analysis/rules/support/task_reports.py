@@ -23,13 +23,13 @@ from analysis.rules.support.eras import short
 PAGE: Final = "2025-11-25 basic/utilities/tasks"
 TASKS: Final[Span] = only("2025-11-25")
 CALLS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
-"""What may be run as a task in 2025-11-25."""
+"""Requests that may run as a task in 2025-11-25."""
 STATUS: Final = "notifications/tasks/status"
 REPORTS: Final = CALLS | {"tasks/get", "tasks/list", "tasks/cancel", STATUS}
-"""What tells of tasks in 2025-11-25."""
+"""Methods that report tasks in 2025-11-25."""
 STATUSES: Final = OVER | {"working", "input_required"}
 
-# Members of an enumeration are slow to look up.
+# Enumeration members are slow to look up.
 _TASK: Final = Outcome.TASK
 _LOOKED_AT: Final = 100
 _NEW: Final = frozenset({"task"})
@@ -41,16 +41,16 @@ class Told(NamedTuple):
     """What a message says of one task."""
 
     task: Task | None
-    """None where it is not known which one is meant."""
+    """None if it is unknown which one is meant."""
     body: dict[str, Any]
     pointer: str
     """Where that stands."""
     is_new: bool = False
-    """Whether the task is created by it."""
+    """Whether it creates the task."""
 
 
 def told_in(seen: Seen) -> Iterator[Told]:
-    """What a message of an executor says of its tasks."""
+    """The reports about tasks in an executor's message."""
     message, task = seen.message, seen.task
     if isinstance(message, Notification):
         if isinstance(message.params, dict) and task is not None and task.executor == message.sender:
@@ -168,7 +168,7 @@ class PolledTooFast(Rule):
 
 
 def end_of(task: Task) -> Report | None:
-    """The first report that said that a task is over."""
+    """The first report that a task is over."""
     return next((one for one in task.reports if one.status in OVER), None)
 
 
@@ -178,7 +178,7 @@ def may_cross(seen: Seen, t_ns: int) -> bool:
 
 
 def is_creating(session: Session, executor: Side) -> bool:
-    """Whether a side may have created a task that it has not told of: a request for one is open."""
+    """Whether a side may have created a task that it has not reported: a request for one is open."""
     table = session.tables["server" if executor == "client" else "client"]
     if len(table) > _LOOKED_AT:
         return True
@@ -187,11 +187,11 @@ def is_creating(session: Session, executor: Side) -> bool:
 
 
 def wrong_code(seen: Seen, *, is_over_too: bool = False) -> str | None:
-    """What an error says is wrong with a task, where its code is not the one for that; None where all is well.
+    """The fault with a task that an error reports under the wrong code; None if there is no such mismatch.
 
     Args:
         seen: the error.
-        is_over_too: whether it may also be that the task is over.
+        is_over_too: whether the fault may also be that the task is over.
     """
     code, text = code_of(seen), text_of(seen)
     if code is None or code == PARAMS:

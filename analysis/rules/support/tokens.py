@@ -19,10 +19,10 @@ from analysis.conversation.tasks import Task
 from analysis.rules.support.eras import member
 
 KEPT: Final = 10_000
-"""Tokens of a session that are remembered."""
+"""The most tokens of a session that are kept."""
 
 WORD: Final = b"progressToken"
-"""What stands in the bytes of every message that carries a token, or tells of one."""
+"""A word in the bytes of every message that carries or reports a token."""
 
 _KEY: Final = "tokens"
 _TASK: Final = Outcome.TASK
@@ -39,13 +39,13 @@ class Token:
     def __init__(self, token: Id, asker: Side, exchange: int | None) -> None:
         self.id = token
         self.asker: Side = asker
-        """The side whose request carried it, to which progress is told."""
+        """The side whose request carried it, which receives the progress."""
         self.exchange = exchange
-        """The exchange to which it belongs; None where it is that of a session."""
+        """The exchange to which it belongs; None if it is that of a session."""
         self.seq = -1
         """Number of the frame of that request; -1 where none was seen."""
         self.key: Key | None = None
-        """What answers find the request by."""
+        """The key by which responses find the request."""
         self.conn = 0
         self.earlier: int | None = None
         """Number of another request that carried it and was open then."""
@@ -54,11 +54,11 @@ class Token:
         self.is_of_task = False
         """Whether the answer created a task, which goes on with the token."""
         self.task: Task | None = None
-        """That task; None where it is not known."""
+        """That task; None if unknown."""
         self.value: tuple[float, int, int, int | None] | None = None
         """The last progress: what was told, number, stamp, exchange."""
         self.total: object = None
-        """The last total that was told."""
+        """The last total that was reported."""
 
 
 class Tokens:
@@ -73,7 +73,7 @@ class Tokens:
         self._told: tuple[int, int | None, Id | None] = (-1, None, None)
 
     def ask(self, seen: Seen) -> Token | None:
-        """Learn from a request, once: its token, where it carries one."""
+        """Take a request, once, and return its token, if it carries one."""
         request = seen.message
         frame, index = request.frames[0], request.index
         if self._asked[0] == frame.seq and self._asked[1] == index:
@@ -98,7 +98,7 @@ class Tokens:
         return made
 
     def hear(self, seen: Seen) -> None:
-        """Learn from an answer that created a task."""
+        """Take a response that created a task."""
         exchange = seen.exchange
         if exchange is None or exchange.outcome is not _TASK:
             return
@@ -109,7 +109,7 @@ class Tokens:
             found.is_of_task, found.task = True, seen.task
 
     def told(self, seen: Seen) -> Id | None:
-        """What a notification of progress names; None where it can be no token."""
+        """The token that a progress notification names; None if it cannot be a token."""
         frame, index = seen.message.frames[0], seen.message.index
         if self._told[0] != frame.seq or self._told[1] != index:
             token = token_of(member(seen.body.get("params"), "progressToken"))
@@ -154,7 +154,7 @@ def tokens_of(session: Session) -> Tokens:
 
 
 def token_of(value: object) -> Id | None:
-    """The token that a value is; None where it can be none."""
+    """The token in a value; None if it cannot be a token."""
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 

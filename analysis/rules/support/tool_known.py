@@ -18,7 +18,7 @@ RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
 """What the result of a call may come by."""
 STRUCTURED: Final = frozenset({"structuredContent", "result"})
 """Members of results that may have structured content: their own, or in that of a task."""
-# Members of an enumeration are slow to look up, and to find in a set.
+# Enumeration members are slow to look up, and to find in a set.
 _RESULT: Final = Outcome.RESULT
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR
 

@@ -16,7 +16,7 @@ LISTS: Final[dict[str, tuple[str, str] | None]] = {
     "resources/templates/list": None,
     "tasks/list": None,
 }
-"""Methods that have pages: the member with the items, and that by which one is told from another."""
+"""Methods with pages: the member with the items, and the member that identifies an item."""
 CHANGES: Final = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),
@@ -54,7 +54,7 @@ class _Given(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What a result of a list means in its walk."""
+    """The meaning of a list result in its walk."""
 
     loops: bool = False
     """Whether its next cursor leads back to a page that was there before."""
@@ -81,7 +81,7 @@ class Walks:
         return self._count >= CURSORS
 
     def given_for(self, request: Request) -> frozenset[str] | None:
-        """The methods for which the cursor of a request had been given before; None where it has no cursor."""
+        """The methods for which the cursor of a request had been given before; None if it has no cursor."""
         cursor = cursor_of(request)
         if cursor is None:
             return None
@@ -89,13 +89,13 @@ class Walks:
         return frozenset(method for method, one in given.items() if one.seq < request.seq)
 
     def take(self, seen: Seen) -> Page:
-        """A result of a list came."""
+        """Take a result of a list."""
         if self._last is None or self._last[0] is not seen.message:
             self._last = seen.message, self._take(seen)
         return self._last[1]
 
     def changed(self, methods: tuple[str, ...]) -> None:
-        """Lists have changed: their items may well come again."""
+        """Note that lists have changed: their items may legitimately be repeated."""
         for method in methods:
             if method in self._walks:
                 self._items -= len(self._walks[method].items)
@@ -172,7 +172,7 @@ def walks_of(session: Session) -> Walks:
 
 
 def cursor_of(request: Request) -> Id | None:
-    """The cursor of a request; None where it has none that is a string."""
+    """The cursor of a request; None if it has none that is a string."""
     params = request.params
     cursor = params.get("cursor") if isinstance(params, dict) else None
     return id_of(cursor) if isinstance(cursor, str) else None

@@ -196,7 +196,7 @@ select table_name, column_name from duckdb_columns() where not internal and data
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     """Take away everything that SQL could reach. The order matters: each setting would be refused after the next."""
-    # The parent's clock is stricter. This one also counts the time in which nobody fetches rows.
+    # The parent's clock is stricter. This one also counts the time in which no rows are fetched.
     connection.execute(f"set max_execution_time = {_LONGEST_MS}")
     connection.execute("set enable_external_access = false")
     # A file that is attached stays on DuckDB's list of those allowed, and could be attached again to be written.

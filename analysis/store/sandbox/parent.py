@@ -96,7 +96,7 @@ class Jail:
             found: where the rows are, as `analysis.store.open.sources` found them.
             findings: whether the table `findings` is filled.
             limits: what a query may take.
-            progress: is told how far the child is with what it has to load by itself.
+            progress: called with the child's progress in loading.
             by_resident: have the child watch its resident memory, where the kernel limits no address space.
 
         Raises:
@@ -121,7 +121,7 @@ class Jail:
             cwd="/",
             # glibc reserves 64 MiB of address space for each thread that allocates, unless it is told not to.
             env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"},
-            # Ctrl-C on a terminal is for us; the child is told by a message.
+            # Ctrl-C on a terminal is for the parent; the child gets a message.
             process_group=0,
         )
         assert self._process.stdin is not None

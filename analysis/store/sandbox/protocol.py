@@ -63,7 +63,7 @@ class QueryError(Exception):
     """A statement that was not answered, with the reason."""
 
     def __init__(self, kind: str, text: str, nearest: Iterable[str] = ()) -> None:
-        """Says what DuckDB, or the jail, has against it."""
+        """Create an error with the reason from DuckDB or the sandbox."""
         super().__init__(text)
         self.kind = kind
         """`parser`, `catalog`, `binder`, `permission`, `conversion` …: the class of DuckDB's error in words; or
