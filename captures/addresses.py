@@ -59,7 +59,7 @@ _HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
 
 
 def is_segment(text: str) -> bool:
-    """Whether it can be one segment of a path; a leading hyphen suggests an option whose value is missing."""
+    """Whether it can be one segment of a path; a leading hyphen suggests that an option's value was forgotten."""
     return bool(text) and not text.startswith("-") and set(text).isdisjoint("/?#")
 
 

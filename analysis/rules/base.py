@@ -53,8 +53,8 @@ LONGEST_METHOD: Final = 256
 
 Who: TypeAlias = Literal["client", "server", "either"]
 ResultKind: TypeAlias = Literal["complete", "failed", "interim", "task", "untyped"]
-"""Results: usual ones; a tool's that say `isError`; ones that ask for more; ones that create a task; and of the modern
-era, or where that is not known, others whose `resultType` is not `complete`."""
+"""Results: usual ones; tool results with `isError`; ones that ask for more; ones that create a task; and in the modern
+era, or if the era is unknown, others whose `resultType` is not `complete`."""
 Metas: TypeAlias = list[tuple[str, Any]]
 Later: TypeAlias = Callable[[], Iterable[Finding]]
 """A check deferred to a later time in the capture."""

@@ -31,7 +31,7 @@ class Level(IntEnum):
 
 
 class Finding(NamedTuple):
-    """One fault that a rule found."""
+    """One thing that a rule found."""
 
     rule: str
     """Its id, such as `id/unknown-response`."""

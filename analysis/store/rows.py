@@ -25,13 +25,13 @@ MOST_HTTP: Final = 10_000
 MOST_DEFINITIONS: Final = 50_000
 """The most tool definitions that are recognised again."""
 MOST_SPANS: Final = 10_000
-"""The most separate waits that one request caused on the answering side."""
+"""The most waits of the receiving side that are kept separately for one request."""
 LONGEST_ID: Final = 256
 """The most bytes of an id that are kept; a verdict has no longer one either."""
 _ERROR: Final = 300
 """The most characters of an error's text that are kept."""
 _REASON: Final = 300
-"""The same of the reason for a cancellation."""
+"""The same for the reason for a cancellation."""
 
 # Enumeration members are slow to look up.
 _RESULT: Final = Outcome.RESULT
@@ -298,9 +298,9 @@ class Definitions:
 
 
 def id_text(request: Request) -> str | None:
-    """The id of a request as its frame has it, or in one form where that holds several messages or a part of one.
+    """The id of a request as its frame has it, or in canonical form if that holds several messages or a part of one.
 
-    None if it is too long, or no scalar.
+    None if it is too long, or not a scalar.
     """
     verdict = request.frames[0].verdict
     if request.index is None and verdict.kind == "request":

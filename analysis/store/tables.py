@@ -189,7 +189,7 @@ class Tables:
         self._connection = connection
         self._made: set[str] = set()
         self._batches = 0
-        """The number of uncommitted rows."""
+        """The number of uncommitted batches."""
         self.rows: dict[str, list[Row]] = {name: [] for name in _GIVEN}
         """Waiting rows, by table."""
         self.bytes = 0
@@ -251,7 +251,7 @@ class Tables:
         self._connection.execute("commit")
 
     def give_up(self) -> None:
-        """Stop after an error, without cleaning up."""
+        """Roll back after an error."""
         with suppress(duckdb.Error):
             self._connection.execute("rollback")
 

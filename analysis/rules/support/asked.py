@@ -106,6 +106,6 @@ class Reply(Rule):
             seen: the message in which it stands.
             asked: the params of the question.
             reply: the result.
-            pointer: where that stands.
+            pointer: the place of the result.
         """
         raise NotImplementedError

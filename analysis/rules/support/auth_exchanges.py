@@ -94,12 +94,12 @@ def bearer_of(http: HttpExchange) -> Challenge | None:
 
 
 def scheme_of(http: HttpExchange) -> str:
-    """The scheme of the credential of a request, in lower case; empty for none, and where it is hidden."""
+    """The scheme of a request's credential, in lower case; empty if there is none, or it is hidden."""
     value = http.fields.get("authorization", "")
     return "" if value.startswith(_HIDDEN) else value.partition(" ")[0].lower()
 
 
 def default_rank(http: HttpExchange, session: Session | None) -> int:
-    """The rank of the revision of an exchange; that of the newest where it is not known."""
+    """The rank of an exchange's revision; that of the newest if it is unknown."""
     rank = http.spoken(session)[0]
     return MODERN if rank is None else rank

@@ -49,7 +49,7 @@ def lacks(request: Request) -> Lack | None:
 def speaks_modern(seen: Seen) -> bool:
     """Whether the request that is meant is surely of the modern era.
 
-    The era is guessed from other requests of the peer where one says nothing. Over HTTP peers are guesses too, so the
+    The era is guessed from other requests of the peer if one does not say it. Over HTTP peers are guesses, so the
     header decides; and a bare `subscriptions/listen` after a handshake is a mistake about the session, not an envelope
     that is missing.
     """
@@ -90,7 +90,7 @@ def code_of(response: Response) -> int | None:
 
 
 def data_of(response: Response) -> dict[str, Any]:
-    """The data of an error; empty if it is no object."""
+    """The data of an error; empty if it is not an object."""
     data = member(response.error, "data")
     return data if isinstance(data, dict) else {}
 

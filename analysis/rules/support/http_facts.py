@@ -30,12 +30,12 @@ NAMED: Final = {
 }
 """Methods whose requests have a header with a name → the member of the params that it repeats."""
 FRESH_UNTIL: Final = "http tools until"
-"""The memory of a session in which stands until when its list of tools holds; nothing if that is not limited."""
+"""The key of a session's state for when its list of tools expires; absent if that is not limited."""
 
 _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
 _DEEPEST: Final = 32
 _MOST: Final = 64
-"""Annotated members of a tool that are looked at."""
+"""The most annotated members of a tool that are examined."""
 
 
 class Fault(NamedTuple):
@@ -183,7 +183,7 @@ def _encoding(told: str, wanted: str) -> str:
     """The fault in the encoding of a text in a header; empty if there is none."""
     is_plain = told.isascii() and told.isprintable()
     if is_plain and told == wanted and told[:1] not in "= " and told[-1:] != " ":
-        return ""  # as nearly always
+        return ""  # the usual case
     if not is_plain and not all("\x20" <= one <= "\x7e" or one == "\t" for one in told):
         return "has characters that are not ASCII"
     sentinel = _SENTINEL(told)

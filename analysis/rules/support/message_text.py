@@ -182,7 +182,7 @@ class Place(NamedTuple):
 
 
 class Oddities(NamedTuple):
-    """The first place of each kind; None where there is none."""
+    """The first place of each kind; None if there is none."""
 
     repeated: Place | None = None
     constant: Place | None = None

@@ -11,11 +11,11 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.listings import Entry, prompts_of
 
 MOST: Final = 1000
-"""Arguments of one prompt that are looked at."""
+"""The most arguments of one prompt that are examined."""
 
 
 def prompt_of(seen: Seen, request: Request) -> Entry | None:
-    """The prompt that a request asks for, as listed before it; None if unknown."""
+    """The requested prompt, as listed before the request; None if unknown."""
     return prompts_of(seen.session).entry(params_of(request).get("name"), request, seen.session)
 
 

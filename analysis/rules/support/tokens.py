@@ -43,7 +43,7 @@ class Token:
         self.exchange = exchange
         """The exchange to which it belongs; None if it is that of a session."""
         self.seq = -1
-        """Number of the frame of that request; -1 where none was seen."""
+        """Number of the frame of that request; -1 if none was seen."""
         self.key: Key | None = None
         """The key by which responses find the request."""
         self.conn = 0

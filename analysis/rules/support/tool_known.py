@@ -72,7 +72,7 @@ class Known(Rule):
     about: ClassVar[frozenset[str]] = frozenset()
     """Methods of the results that it is about."""
     wanted: ClassVar[frozenset[str]] = frozenset()
-    """Members of which such a result has one where there may be something to say; empty for any."""
+    """Members of which a result must have one to be worth checking; empty for any."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         by_server = like.message.sender == "server"
@@ -98,7 +98,7 @@ class Known(Rule):
         return ()
 
     def entry(self, seen: Seen, call: Request | None = None) -> Entry | None:
-        """The tool that a call is of, as listed before it; the call is that of the message where none is given."""
+        """The tool of a call, as listed before it; without `call`, the call of the message."""
         call = call or seen.request
         if call is None:
             return None

@@ -154,7 +154,7 @@ _TYPES: Final[dict[Kind, type | None]] = {
     "float": float,
     "integer": int,
 }
-"""What the values of a kind are that need no turning, where it is not text."""
+"""By kind, the type of the values that need no conversion, if that is not text."""
 _ENCODERS: Final[dict[Kind, Callable[[Any], Any]]] = {
     "blob": _blob_out,
     "boolean": bool,
