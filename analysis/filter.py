@@ -157,7 +157,7 @@ class _Unreadable(Exception):
 
 
 class Key(NamedTuple):
-    """What can stand before an operator."""
+    """What can come before an operator."""
 
     test: Callable[[_Value], Test]
     """Value → test, or _Unreadable."""
@@ -326,7 +326,7 @@ KEYS: Final[dict[str, Key]] = {
     "session": _numbers("session", "the number of a session", {"": 1}),
     "exchange": _numbers("exchange", "the number of an exchange", {"": 1}),
 }
-"""What can stand before an operator."""
+"""What can come before an operator."""
 
 OF_FINDINGS: Final = frozenset({"rule", "level", "has:finding"})
 """Those of `Filter.keys` that ask for findings."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 Proof: TypeAlias = Callable[[Any, "Effort"], bool]
-"""Whether a value surely fits."""
+"""Whether a value certainly fits."""
 
 STEPS: Final = 10_000
 """The most values examined in one proof."""
@@ -66,7 +66,7 @@ class _Unplain(Exception):
 
 
 def proves(proof: Proof, value: Any) -> bool:
-    """Whether a value surely fits."""
+    """Whether a value certainly fits."""
     try:
         return proof(value, Effort())
     except RecursionError:

@@ -1,7 +1,7 @@
 """Validates the params and results of messages, by the official types and by checks that those lack.
 
 `problems` never raises, quotes no value from the traffic, and takes bounded time: if the arrays and maps of a body have
-more than `ELEMENTS` items in all, only the first are examined, and at most `MOST` problems of a message are reported.
+more than `ELEMENTS` items in all, only the first are examined, and at most `MOST` problems of a message are looked for.
 
 There are two passes. The first is our own: it follows the declarations of mcp-types as they were in the revision, and
 finds what those types accept although no schema does: null for an optional member, scalars of another type, invalid
