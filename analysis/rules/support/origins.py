@@ -1,4 +1,4 @@
-"""Whether an address is the server's own: one that clients or the recorder use for it.
+"""Checks whether an address is the server's own: one that clients or the recorder use for it.
 
 The recorder stands in between: clients use the recorder's address, and the recorder uses the one that it was given for
 the server. The server may name itself by either, and by any name of its own machine.
