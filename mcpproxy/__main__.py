@@ -1,4 +1,4 @@
-"""`mcpproxy` and `python -m mcpproxy`."""
+"""The entry point of `mcpproxy` and `python -m mcpproxy`."""
 
 import os
 import sys

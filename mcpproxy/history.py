@@ -1,4 +1,4 @@
-"""What this user has typed: SQL, at the prompt or on a screen; filters.
+"""The user's input history: SQL typed at the prompt or on a screen, and filters.
 
 A statement takes one line there, and a filter one with the name of its screen in another file. Both are for our own
 eyes (0600), as they may hold what is only in a capture, and keeping them is a comfort: who cannot read or write them

@@ -1,4 +1,4 @@
-"""Marks: what a person has marked and noted in a capture, in a small file beside it; the capture itself never changes.
+"""Marks: the user's marks and notes on a capture, in a small file beside it; the capture itself never changes.
 
 `NAME.marks.json` beside `NAME.mcpcap`, 0600: `{"marks": 1, "capture": ID, "rows": [{"seq": N, "note": "…"}, …]}`. It
 names the capture by its id and rows by their numbers, so it outlives the ring that deletes segments. It is replaced as

@@ -1,4 +1,4 @@
-r"""Foreign text → text that is safe on a screen.
+r"""Makes untrusted text safe to show on a screen.
 
 All that we show and did not write ourselves goes through here: payloads, stderr of a server, file names, errors. The
 promise: the result moves no cursor but forward, sets no title, colour or clipboard, hides nothing, reverses nothing,

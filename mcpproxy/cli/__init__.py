@@ -1,4 +1,4 @@
-"""The commands: name → one line of help; only the chosen one is imported, because a client waits for `run`.
+"""The commands, by name and one line of help. Only the chosen one is imported, because a client waits for `run`.
 
 A command is the module of its name in this package, with `run(arguments) -> exit code`; all but `run` have a
 `parser()` from which help, completion and the documentation's tests are made.

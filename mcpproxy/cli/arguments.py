@@ -1,4 +1,4 @@
-"""The parser of every command but `run`: its errors are one line on stderr, as all of ours are.
+"""The argument parser of every command but `run`; like all our errors, its errors are one line on stderr.
 
 What a command prints, its help included, comes after its arguments were read. So stdout is made ready here.
 """

@@ -1,4 +1,4 @@
-"""The file of a baseline: what it accepts, and how what a run found takes its place.
+"""Baseline files: what a baseline accepts, and how the findings of a run replace it.
 
 A line for each different finding, without what changes from run to run, such as times and numbers of records. Files are
 named relative to the folder of the baseline. An entry that is found again keeps its words and its capture, and the

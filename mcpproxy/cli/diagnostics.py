@@ -1,4 +1,4 @@
-"""Everything that commands say on stderr, and every exit code. stdout is data and none of this module's business.
+"""Everything that commands write to stderr, and every exit code. stdout is data and not this module's concern.
 
 An error is one line: what was tried, on what, what to do next. Never a traceback: locals of ours would hold traffic.
 """

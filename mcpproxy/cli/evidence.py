@@ -1,4 +1,4 @@
-"""What captures hold against some rules: the first few findings of each, and messages that prove them.
+"""The evidence in captures for given rules: the first few findings of each, and the messages that prove them.
 
 They are drawn as `check` draws them. A capture is examined once for all of these rules. What is kept is bounded
 by the rules and the captures.

@@ -1,4 +1,4 @@
-"""What cannot be checked in a capture, on stderr: in the same words by every command that examines one."""
+"""Reports on stderr what cannot be checked in a capture, in the same words for every command that examines one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `--follow` follows: the captures that are being recorded, and those that begin later.
+"""The captures that `--follow` follows: those that are being recorded, and those that begin later.
 
 A file is followed as it is. A server's name, or no name, means the session that is being recorded; where there is none,
 the next one to begin. A folder, several arguments and the options that widen a name mean all sessions that are being

@@ -1,4 +1,4 @@
-"""`mcpproxy show --frame` and `--id`: single messages of captures, by the number of their record or by their id."""
+"""`mcpproxy show --frame` and `--id`: prints single messages of captures, by record number or by id."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Which captures the arguments of a reading command mean.
+"""Resolves the arguments of a reading command to captures.
 
 An existing path comes first, a folder stands for all captures below it, then a server's name, then what `ls` prints of
 a capture or SQL calls it; `-` is a capture on stdin. A server's name means its newest capture, and no argument the

@@ -1,4 +1,4 @@
-"""SQL typed at a terminal: a prompt with history and completion, and an answer to each statement."""
+"""The SQL shell: a prompt with history and completion, and a result for each statement."""
 
 import re
 import sys

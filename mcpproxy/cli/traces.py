@@ -1,4 +1,4 @@
-"""`check --trace`: conversations as data, each against the findings that it expects.
+"""`check --trace`: checks conversations kept as data against the findings that each expects.
 
 A case is as expected when its errors and warnings are just those of `expect`, and all of `notes` are among its notes.
 The records are those of an import, and are checked from memory.

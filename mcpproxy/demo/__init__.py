@@ -1,1 +1,1 @@
-"""A real MCP server and a scripted client, bundled: what `mcpproxy demo` records, and an honest peer for tests."""
+"""A real MCP server and a scripted client: what `mcpproxy demo` records, and a well-behaved peer for tests."""

@@ -1,4 +1,4 @@
-"""A request while it is open, how it can end, and the words of the protocol that all parts of the demo server share."""
+"""An open request, the ways it can end, and the protocol's words that all parts of the demo server share."""
 
 import json
 import threading

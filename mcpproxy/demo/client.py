@@ -1,4 +1,4 @@
-"""A scripted MCP client: starts a server's command, says its lines in the same order every time, and hangs up.
+"""A scripted MCP client: starts a server's command, sends the same lines in the same order, and hangs up.
 
     python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]
 

@@ -1,4 +1,4 @@
-"""The deliberate faults of the demo server, so that a recording of it has something to show."""
+"""The deliberate faults of the demo server, which give a recording of it something to show."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""What the demo server offers: tools, three notes as resources, a prompt. A method takes a call, gives a result."""
+"""What the demo server offers: tools, three notes as resources, a prompt. A method takes a call, returns a result."""
 
 import json
 import math

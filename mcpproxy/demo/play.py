@@ -1,4 +1,4 @@
-"""Plays the demo at a calm pace, as if somebody worked with it: `python -P -m mcpproxy.demo.play DIRECTORY`.
+"""Plays the demo at the pace of a person at work: `python -P -m mcpproxy.demo.play DIRECTORY`.
 
 One session is there at once; then others are recorded live, one after the other, into captures below the directory. It
 goes on until its stdin ends, however that ends, and then removes the directory.

@@ -1,4 +1,4 @@
-"""A small, real MCP server on stdio, for the demo and for tests; it runs on the standard library alone.
+"""A small, real MCP server on stdio, for the demo and for tests; it needs only the standard library.
 
     python -P -m mcpproxy.demo.server [--faulty]
 

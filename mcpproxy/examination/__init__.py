@@ -1,1 +1,1 @@
-"""Checks captures for `check` and `stats`, and holds what was found."""
+"""Checks captures for `check` and `stats`, and holds the findings."""

@@ -1,4 +1,4 @@
-"""Examination: the items of one capture become findings, with all that a report tells beside them.
+"""Examination: turns the items of one capture into findings, with everything else that a report shows.
 
 With the rules that are wanted run those that take findings of theirs away: one says better what another one says, and
 a choice must not bring that back. No others run.

@@ -1,4 +1,4 @@
-"""What a report is told: a finding with all that was learnt beside it, how a capture ended, and the sums.
+"""The input of a report: findings and their context, how a capture ended, and the totals.
 
 A report takes these one by one and gives back text for stdout, so that its memory need not grow with a capture.
 """

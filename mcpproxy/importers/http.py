@@ -1,4 +1,4 @@
-"""Exchanges of HTTP that were noted down head by head, as the records that `serve` would have written.
+"""Converts HTTP exchanges logged as heads and bodies into the records that `serve` would have written.
 
 Which body is kept, and how it is cut, is decided by what decides it for live traffic. But three things differ. No URL
 was given, so the server's paths are told by what goes there. Nothing is redacted, as what is

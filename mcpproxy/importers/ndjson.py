@@ -1,4 +1,4 @@
-"""Plain frames, one JSON object a line: `{"t":…,"dir":"c2s","raw":"…"}`, as a logger of a few lines writes them.
+"""Plain frames, one JSON object per line: `{"t":…,"dir":"c2s","raw":"…"}`, as a logger of a few lines writes them.
 
 All lines of a file are one conversation, as on stdio. It is read and written as it comes, whatever its length. Nobody
 says whether it begins where the server did: that is so where the client opens it, and taken for an excerpt otherwise,

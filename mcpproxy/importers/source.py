@@ -1,4 +1,4 @@
-"""Lines of JSON from anybody: bounded, one object each, and where one is wrong, a word on what is expected instead."""
+"""Reads untrusted lines of JSON: bounded, one object each; an error says what was expected instead."""
 
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What crossed the three pipes of a stdio server, as the records that its recorder would have written."""
+"""Converts what crossed the three pipes of a stdio server into the records that its recorder would have written."""
 
 import signal
 from typing import Final, Literal

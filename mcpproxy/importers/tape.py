@@ -1,4 +1,4 @@
-"""The records of one imported conversation, numbered, stamped and sealed, from its header to its close."""
+"""The records of one imported conversation, from its header to its close: numbered, stamped and sealed."""
 
 import os
 from typing import Final

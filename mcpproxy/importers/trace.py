@@ -1,4 +1,4 @@
-"""Traces: conversations as data, one JSON object a line, recorded or imagined. docs/commands/import.md shows the form.
+"""Traces: conversations as data, one JSON object per line, recorded or invented. Format: docs/commands/import.md.
 
 A case is read as a whole before any of it becomes a record, so what has come out of `cases` can be imported. It keeps
 the order of its frames, and each record says which of them it stands for: what is found in the records can be told of

@@ -1,1 +1,1 @@
-"""What is recorded of a session: the relay's bytes become records of a capture."""
+"""Recorders: turn the relay's bytes into the records of a capture."""

@@ -1,4 +1,4 @@
-"""What stands at the beginning of every capture: where and when it was made, and by whom.
+"""The header of every capture: where, when and by what it was recorded.
 
 On the path of `mcpproxy run`, so it loads next to nothing.
 """

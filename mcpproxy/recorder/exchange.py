@@ -1,4 +1,4 @@
-"""One exchange of HTTP and its two bodies, as they become records.
+"""One HTTP exchange and its two bodies, converted into records.
 
 Which body is kept is decided here: JSON-RPC, the events of a stream and `.well-known` documents; of everything else
 only size and hash. A body is a copy that has been handed on already, so nothing here can hold up traffic.

@@ -1,4 +1,4 @@
-"""What a fault of mcpproxy itself costs a recording, told and counted alike by both recorders.
+"""What a fault of mcpproxy itself costs a recording; both recorders report and count it alike.
 
 Promise: such a fault never becomes one of the session. A frame loses its verdict; or a stream, its record, from there
 on, and then the user is told, and the capture says so and how much it was.

@@ -1,4 +1,4 @@
-"""What of HTTP heads and targets may be kept: everything that holds no credential, and hashes of the rest.
+"""Redacts HTTP heads and targets: keeps whatever holds no credential, and hashes of the rest.
 
 A header's value is kept where its name stands on a short list, for most others may hold a token, a cookie or an
 account. Addresses are cleaned as `captures.addresses` says, wherever they stand. What the body says in clear anyway

@@ -1,4 +1,4 @@
-"""The recorder of HTTP: what the relay shows on one side, a capture on the other.
+"""The HTTP recorder: turns what the relay shows it into a capture.
 
     bytes handed on ─→ Conversation ─→ Exchange ─→ BodyRecorder ─→ Writer.place ─→ (at most 10 ms) ─→ in the kernel
 

@@ -1,4 +1,4 @@
-"""The recorder: the relay's taps on one side, a capture on the other. The hot path on one page.
+"""The stdio recorder: the relay's taps on one side, a capture on the other. The hot path on one page.
 
     chunk read ─→ Channel.chunk ─→ LineSplitter ─→ verdicts and middles ─→ Writer ─→ in the kernel ─→ chunk handed on
 

@@ -1,4 +1,4 @@
-"""Who may speak through the listener: judged from a request's head, before the upstream hears of it.
+"""Decides from a request's head whether it may pass the listener, before the upstream sees any of it.
 
 A web page can make a browser send requests to loopback, under a name of its own that leads there (DNS rebinding) or
 across origins. So a request must name a host that means this listener, and where a browser says which page it comes

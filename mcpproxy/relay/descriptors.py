@@ -1,4 +1,4 @@
-"""How many clients there can be: each takes two descriptors, for its own connection and for that to the upstream."""
+"""How many clients can connect: each takes two descriptors, one for its own connection and one for the upstream."""
 
 import resource
 from typing import Final

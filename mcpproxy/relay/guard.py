@@ -1,4 +1,4 @@
-"""The process that leaves no orphan behind when we are killed.
+"""The guard: a process that leaves no orphan behind when we are killed.
 
 Forked before any thread starts, it keeps only the capture and one pipe whose other end only we hold, and waits. When
 that end closes without a word, we were killed (a `SIGKILL` cannot be handled): if the server still lives, it and its

@@ -1,4 +1,4 @@
-"""Stands in front of one HTTP server: bytes go on as they come, and a copy is shown to an observer.
+"""Relays traffic to one HTTP server: forwards bytes as they arrive, and shows a copy to an observer.
 
 Promises: each connection of a client has one to the upstream of its own, so what the one side does to its connection
 (closing a half of it, resetting it, reading slowly) happens to the other side. Nothing is retried, followed, cached or

@@ -1,4 +1,4 @@
-"""What the relay of HTTP tells, and whom: the seam between moving bytes and recording them.
+"""What the HTTP relay reports to its observer: the interface between moving bytes and recording them.
 
 Whoever implements these is told after the bytes have been handed on, in the order in which that was, and can hold up
 nothing; when it raises, the relay goes on without it.

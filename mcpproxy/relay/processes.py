@@ -1,4 +1,4 @@
-"""Which processes descend from which, and ending a tree of them without ever hitting a stranger.
+"""Finds the descendants of a process, and ends a process tree without ever signalling an unrelated process.
 
 A process is a pid together with its start time, so that a reused pid is never taken for the old one. A tree is found
 by walking parents, never by process group: the client may share ours.

@@ -1,4 +1,4 @@
-"""One direction of a stream: read a chunk, show it to the tap, hand it on; and the rescuer for taps that hang.
+"""One direction of a stream: reads a chunk, shows it to the tap, hands it on; and the rescuer for taps that hang.
 
 Promises: bytes come out as they went in, at once, whatever they are; a tap that waits for the disk holds its chunk up
 for 25 ms at most, and no other one while it waits; a tap that raises is switched off, and traffic goes on.

@@ -1,4 +1,4 @@
-"""`--rewrite-location`: addresses of the upstream in its answers made relative, so that a client stays with us.
+"""`--rewrite-location`: makes upstream addresses in responses relative, so that clients stay with the relay.
 
 The one way in which a response is not handed on as it came; off by default, and recorded when it is on. Only what names
 the upstream's own origin is touched: `Location` and `Content-Location` in a head, and the address in the `endpoint`

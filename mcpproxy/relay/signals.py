@@ -1,4 +1,4 @@
-"""Signals as something to wait for, one at a time, with where they came from.
+"""Waits for signals, one at a time, and says where each came from.
 
 All that matter are blocked in every thread and taken by the main thread with `sigwaitinfo`, so no Python code ever
 runs inside a handler. Where the system has only `sigwait`, origin and timeouts are made up for: the origin by looking

@@ -1,4 +1,4 @@
-"""Starts the server in the same world in which we were started.
+"""Starts the server in the same environment in which we were started.
 
 Same environment block, directory, umask, limits, signal mask and dispositions, process group, and the descriptors
 that we inherited; none of ours. Plain fork and exec, before any thread starts, because nothing else can restore an

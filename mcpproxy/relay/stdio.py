@@ -1,4 +1,4 @@
-"""Runs a stdio server as if we were not there: spawn, three pumps, signals, and its end as our end.
+"""Runs a stdio server as if we were not there: the spawn, three pumps, signals, and ending as the server ends.
 
 Promises: what the client or the system does to us happens to the server, and what the server does happens to the
 client. A server that ends by itself takes nothing with it. When the client is gone, or a signal to end is ignored,

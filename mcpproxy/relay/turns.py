@@ -1,4 +1,4 @@
-"""Keeps one connection from holding up the others: long work is done in portions, for which connections take turns.
+"""Keeps one connection from holding up the others: connections take turns to do long work in portions.
 
 A read that is one portion, as nearly all are, is handled at once. The rest of a longer one waits here, and nothing more
 is read from its connection until it is done. So floods take only a part of each turn of the loop, however many

@@ -1,4 +1,4 @@
-"""The way to the one server behind `serve`: TCP, TLS, or a tunnel through an HTTP proxy."""
+"""Connects to the one server behind `serve`: by TCP, by TLS, or by a tunnel through an HTTP proxy."""
 
 import asyncio
 import os

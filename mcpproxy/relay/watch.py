@@ -1,4 +1,4 @@
-"""Notices that nobody reads a stream any more, without ever writing to it.
+"""Detects that a stream has lost its reader, without ever writing to it.
 
 A write would tell as well, but a server may have nothing to say for hours, and whoever started it may be long gone.
 """

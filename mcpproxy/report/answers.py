@@ -1,4 +1,4 @@
-"""Rows of SQL → text: a table for people, or JSON, CSV and Markdown that do nothing where they are opened.
+"""Formats SQL results: a table for people, or JSON, CSV and Markdown that are safe to open.
 
 Every form takes rows as they come and keeps few of them. What came out of a capture is shown in the table, and in
 Markdown, as `sanitise` shows all foreign text. JSON and CSV hold it as it is, but for cells of CSV that a spreadsheet

@@ -1,4 +1,4 @@
-"""Numbers drawn as blocks of eight heights, on one line: distributions, and courses over time."""
+"""Numbers drawn on one line as blocks of eight heights: distributions, and values over time."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

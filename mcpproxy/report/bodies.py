@@ -1,4 +1,4 @@
-"""A whole message as lines: JSON with one member a line, in the very tokens that crossed; anything else as its text.
+"""A whole message as lines: JSON with one member per line, in the exact tokens that crossed; anything else as text.
 
 Nothing is cut and nothing is parsed into values, so numbers keep every digit and members that stand twice stand twice.
 Time and memory are linear in the size, whatever the nesting: from `DEEPEST` on, lines are indented no further.

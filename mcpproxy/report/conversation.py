@@ -1,4 +1,4 @@
-"""The text of `mcpproxy show`: one conversation, a line for each thing that happened.
+"""The text of `mcpproxy show`: one conversation, with a line for each event.
 
 Three steps that a caller can take apart for `--tail`, `--limit` and `--filter`: `fold` turns an item of a capture into
 the things that are worth a line, `lines` writes one of them, `heading` says who is talking. `feed` and `finish` do all.

@@ -1,4 +1,4 @@
-"""What `check --profile` tells: which rules were asked how often, what that took, and which were never asked."""
+"""The output of `check --profile`: how often each rule ran, how long that took, and which rules never ran."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final

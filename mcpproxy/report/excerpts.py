@@ -1,4 +1,4 @@
-"""Excerpts: the part of a payload that a finding is about, in one line, with carets below the place.
+"""Excerpts: the part of a payload that a finding is about, on one line, with carets below the place.
 
 The place is looked for in the bytes themselves, by one pass over their tokens, so any size and any nesting takes linear
 time, and an excerpt shows what crossed and not what a parser made of it. Where the place is missing, as a member may be

@@ -1,4 +1,4 @@
-"""Findings as text, as a good compiler tells them: what is wrong, whose doing it is, and the very place.
+"""Findings as text, as a good compiler prints them: what is wrong, who caused it, and the exact place.
 
 Grouped by capture, then by rule, the worst first; of one rule and session so many are shown, and the rest is counted.
 While a capture is followed each finding is told as it comes. At the end stands what to do first.

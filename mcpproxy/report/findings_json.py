@@ -1,4 +1,4 @@
-"""Findings as JSON, one object a line; the form of a baseline, too."""
+"""Findings as JSON, one object per line; also the format of a baseline."""
 
 from collections.abc import Iterable
 from typing import Any

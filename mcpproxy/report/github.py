@@ -1,4 +1,4 @@
-"""Findings as annotations of GitHub Actions: workflow commands on stdout, and the sums in words.
+"""Findings as GitHub Actions annotations: workflow commands on stdout, and the totals in words.
 
 A line of output that begins with `::` is a command to the runner, so no foreign text may begin one or end it: it is
 made visible first, and then escaped as the runner reads it.

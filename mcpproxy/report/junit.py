@@ -1,4 +1,4 @@
-"""Findings as JUnit XML: a suite for each capture, in it a failing case for each rule that found something.
+"""Findings as JUnit XML: a suite for each capture, with a failing case for each rule that has findings.
 
 A capture without such findings has one passing case, so that it does not look as if nobody had checked it; one that
 held nothing to check has one skipped case. Notes are output of a passing case unless they were asked for. What fails

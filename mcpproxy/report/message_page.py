@@ -1,4 +1,4 @@
-"""The page of one message, as `mcpproxy show --frame` prints it: what it is, its partner, times, findings and text.
+"""The page of one message, as `mcpproxy show --frame` prints it: its kind, partner, times, findings and text.
 
 Feed `Messages` what `captures.reader` yields, in order; memory is bounded by the frames that are looked for and by what
 a fold holds.

@@ -1,4 +1,4 @@
-"""What all printing to stdout has in common: its width and encoding, and one JSON object a line.
+"""What all printing to stdout shares: its width and encoding, and one JSON object per line.
 
 A stdout that is not UTF-8 ends no command. Text for people keeps its encoding, with something legible for what that
 does not have; what programs read is UTF-8 wherever it goes.

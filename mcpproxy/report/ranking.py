@@ -1,4 +1,4 @@
-"""What to do first: the rules that were broken, by what that breaks for a user, a line each.
+"""What to fix first: the violated rules, ordered by their effect on a user, one line each.
 
 Remembers counts and the first place of each rule, and of one capture at a time which sessions broke which: as much as
 the report itself.

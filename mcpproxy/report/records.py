@@ -1,4 +1,4 @@
-"""What the records beside the frames say, in a line each: the life of the process, stderr, signals, stalls, losses.
+"""One line for each record other than a frame: process start and end, stderr, signals, stalls, losses.
 
 Members of a record come from a file that anybody may have written, so each is checked before it is believed, and all
 text is sanitised.

@@ -1,4 +1,4 @@
-"""The pages of the rules, made from their classes: for `mcpproxy rule ID`, and for the reference in docs/rules.
+"""Rule pages, generated from the rule classes: for `mcpproxy rule ID`, and for the reference in docs/rules.
 
 python -m mcpproxy.report.rule_pages docs/rules     writes the reference anew, and removes pages that are no more
 """

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, for code scanning and editors: one run, its rules with their pages, a result a finding.
+"""Findings as SARIF 2.1.0, for code scanning and editors: one run, its rules with their pages, a result per finding.
 
 Written as it comes, so that a million findings need no memory. A result names the file of the capture, with the line
 and the bytes of the record. Rules have their page as text and no address: they are shipped with the program. Brackets

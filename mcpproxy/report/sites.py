@@ -1,4 +1,4 @@
-"""Sites: where each record of a capture stands, so that a finding can show it and name it as file and line.
+"""Sites: the position of each record in a capture, so that a finding can show it and cite it by file and line.
 
 Learnt while the capture is read: 8 bytes a record, as those that follow each other without a gap differ by their
 offsets alone. The record itself is read again from the file when it is wanted, and must then be the one that was asked

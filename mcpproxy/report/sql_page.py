@@ -1,4 +1,4 @@
-"""The reference of the tables and views, made from the SQL that makes them: docs/sql.md.
+"""The reference of the tables and views, generated from the SQL that defines them: docs/sql.md.
 
 python -m mcpproxy.report.sql_page docs/sql.md     writes it anew
 """

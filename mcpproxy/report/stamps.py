@@ -1,4 +1,4 @@
-"""Timestamps that DuckDB has written → those of our JSON: UTC with a Z, in lists, structs and maps too.
+"""Converts DuckDB timestamps to those of our JSON: UTC with a Z, in lists, structs and maps too.
 
 JSON that holds some is walked and not decoded, and all else in it stays letter by letter. What is not as DuckDB writes
 it stays as it is.

@@ -1,4 +1,4 @@
-"""The screen of `mcpproxy stats`, and the same as objects: latencies and their shape, errors, what does not fit, costs.
+"""The output of `mcpproxy stats`, as text and as objects: latencies and their shape, errors, mismatches, costs.
 
 Foreign text is sanitised here. A line is never longer than the terminal is wide.
 """

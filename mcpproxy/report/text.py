@@ -1,4 +1,4 @@
-"""How things are written for a terminal: widths in cells, colours by role, numbers with their noun.
+"""Text for a terminal: widths in cells, colours by role, numbers with their noun.
 
 Text comes here sanitised (mcpproxy.sanitise); what is added are spaces, `…` and colour codes of ours.
 """

@@ -1,4 +1,4 @@
-"""Sizes, durations and times as people read them: powers of 1000, the largest units that fit, local time."""
+"""Sizes, durations and times for people: powers of 1000, the largest units that fit, local time."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What a message says, in a few words: its subject, the gist of its payload, what an answer means.
+"""What a message says, in a few words: its subject, the gist of its payload, the meaning of a response.
 
 Everything that comes out of here is sanitised.
 """

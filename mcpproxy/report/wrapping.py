@@ -1,4 +1,4 @@
-"""Text over several lines of a terminal. Text comes here sanitised, as everywhere in this package."""
+"""Wraps text for a terminal. The text is already sanitised, as everywhere in this package."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Asker: SQL from the screens to the process that answers it, and what that says, taken in by a thread.
+"""Asker: sends SQL from the screens to the worker process; a thread receives its replies.
 
 There is one for the app. Its process (`mcpproxy.sql.worker`) starts when something is asked for the first time and ends
 with us, however we end; one that dies is told of, and the next question starts another. No database is loaded here.

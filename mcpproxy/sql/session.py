@@ -1,4 +1,4 @@
-"""Captures that can be asked in SQL: found, loaded, and a jail over them that is made anew when it has to be."""
+"""Captures opened for SQL: found, loaded, and put behind a sandbox that is rebuilt when necessary."""
 
 import os
 import re

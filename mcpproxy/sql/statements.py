@@ -1,4 +1,4 @@
-"""What is text, name or comment in SQL: it decides where a statement ends, and what it is in one line.
+"""Splits SQL into text, names and comments: decides where a statement ends, and how it reads on one line.
 
 Nothing here understands SQL. It is as much of DuckDB's lexer as tells which semicolons and line ends are no more than
 characters of something quoted. All of it takes time in proportion to the text, whatever that is.

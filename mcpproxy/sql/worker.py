@@ -1,4 +1,4 @@
-"""The process that answers SQL for the screens: `python -m mcpproxy.sql.worker`, a line of JSON in, lines of JSON out.
+"""The process that runs SQL for the screens: `python -m mcpproxy.sql.worker`, a line of JSON in, lines of JSON out.
 
 The screens never load a database, and never wait for one. What they ask goes to this process, which loads the captures
 and asks the jail, a child of its own. It ends when its stdin does, and the jail with it, so neither outlives the

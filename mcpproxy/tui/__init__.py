@@ -1,1 +1,1 @@
-"""The terminal UI: sessions live and recorded, read from the capture files alone."""
+"""The terminal UI: live and recorded sessions, read only from capture files."""

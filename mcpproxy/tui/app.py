@@ -1,4 +1,4 @@
-"""The app: `mcpproxy tui`. It reads capture files and nothing else, so it may be opened and killed at any time.
+"""The app: `mcpproxy tui`. It only reads capture files, so it may be opened and killed at any time.
 
 How to add a screen
 -------------------

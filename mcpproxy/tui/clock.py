@@ -1,4 +1,4 @@
-"""The clock on the wall, for what grows older on the screen."""
+"""The wall clock, for ages shown on the screen."""
 
 import time
 

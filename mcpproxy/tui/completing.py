@@ -1,4 +1,4 @@
-"""Completion: what Tab makes of the word before the cursor."""
+"""Completion: what Tab turns the word before the cursor into."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Copying: what the cursor is on as JSON, as its raw text, as the line of `show --json`, or as a command that sends it.
+"""Copying: the row at the cursor as JSON, as raw text, as the line of `show --json`, or as a command that sends it.
 
 Copied text is pasted, and so holds no character that could act on a terminal: JSON has escapes for all of them that
 mean the same, raw text shows them as escapes and says so. Only the commands are for a shell: each word of the capture

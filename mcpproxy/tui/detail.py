@@ -1,4 +1,4 @@
-"""Detail: everything about one row as lines: pretty JSON, the raw text, bytes in hex, headers, the exchange, findings.
+"""Detail: everything about one row as lines: pretty JSON, raw text, hex, headers, the exchange, findings.
 
 Made in a thread, from the file. What is larger than a pane can sensibly hold comes a page at a time.
 """

@@ -1,4 +1,4 @@
-"""Entry: how a screen says what it is called, by which key it opens, and for what; and what it is opened with."""
+"""Entry: a screen's name, the key that opens it, what it opens for, and what it is opened with."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

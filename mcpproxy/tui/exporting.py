@@ -1,4 +1,4 @@
-"""Export: rows as lines of JSON, those of `show --json`, written to a new file by a thread while the screen goes on."""
+"""Export: a thread writes rows to a new file as the JSON lines of `show --json` while the screen stays usable."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Turns: keys are handed on one after the other, each when all that the one before has led to is done.
+"""A queue of key presses: each key is passed on once everything that the previous key caused is done.
 
 Textual gives a key to what has the focus when the key comes. A key that opens a box, or a screen, does so a few
 messages later, and whatever was typed meanwhile would go to what lies behind: of `/quit`, `q` would quit. So after each

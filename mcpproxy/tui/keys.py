@@ -1,4 +1,4 @@
-"""Keys of the user: `keys.toml` in the configuration directory says which keys do what is called by a name.
+"""User key bindings: `keys.toml` in the configuration directory assigns keys to named actions.
 
     [keys]
     pair = "P"

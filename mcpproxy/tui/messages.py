@@ -1,4 +1,4 @@
-"""Every message between the parts of the screen: what readers in threads tell, and what widgets tell their screens."""
+"""Every message between the parts of the screen: what reader threads report, and what widgets report to screens."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pages: a finding and its rule as lines, for all screens that tell of them."""
+"""Pages: a finding and its rule as lines, for all screens that show them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Rows: what stands in the lines of the traffic table, read from the file when a line is drawn.
+"""Rows: the text of the traffic table's lines, read from the file when a line is drawn.
 
 A row is read in a thread, for which the one that draws waits no longer than `PATIENCE_S`: a disk that is asleep shows
 as `…`, and not as a screen that hangs. What was read is kept for a few screenfuls. Words are those of `show`.

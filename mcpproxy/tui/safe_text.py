@@ -1,4 +1,4 @@
-"""The boundary: the one place where text becomes something that Textual draws.
+"""The boundary: the only place where text becomes something that Textual draws.
 
 Nearly every widget of Textual reads markup, and passes ESC, C1 and bidi characters on to the terminal. So nothing else
 in this package makes a `Content`, a `Segment`, a notification or a title; a test reads the sources for that. All text

@@ -1,4 +1,4 @@
-"""Leaving: the app is told to from outside, by a signal or by the end of its terminal, and has to let go of that.
+"""Shutdown: ends the app on a signal or when its terminal is gone, and detaches it from that terminal.
 
 A handler of the event loop would come too late where a terminal takes nothing more (Ctrl-S) and the loop waits to draw:
 the handlers here are Python's own, and where the app has not left in time the process ends all the same, with the modes

@@ -1,4 +1,4 @@
-"""Content codings: the copy of a body that is kept is decoded as it arrives, within caps; what is forwarded is not.
+"""Content codings: decodes the recorded copy of a body as it arrives, within limits; forwarded bytes are untouched.
 
 Whoever sends the body decides what decoding costs: a megabyte of gzip can stand for a gigabyte, and be gzip again
 inside. So output is made slice by slice and counted, that of each coding in a row for itself, and decoding ends where

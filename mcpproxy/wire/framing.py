@@ -1,4 +1,4 @@
-"""What requests and responses of HTTP/1.1 are made of: lines, fields, and bodies in chunks (RFC 9112).
+"""The parts of HTTP/1.1 requests and responses: lines, fields, and chunked bodies (RFC 9112).
 
 Read strictly, for what is let through here goes on to a server that may read it in another way. Any cutting of the
 input gives the same but for the borders of `Body`; what waits is one line, bounded.

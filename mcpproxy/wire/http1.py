@@ -1,4 +1,4 @@
-"""HTTP/1.1 requests: chunks in, heads and bodies out, and nothing that two servers could read in two ways.
+"""HTTP/1.1 requests: chunks in, heads and bodies out, and nothing that two servers could interpret differently.
 
 This is the only reader of requests in the relay. It decides where a message ends for the bytes that go upstream and
 for the record alike, so the two cannot disagree. Request smuggling lives on the disagreement with a third reader, the

@@ -1,4 +1,4 @@
-"""Newline-delimited frames: chunks in, pieces out, no byte lost or doubled, memory bounded.
+"""Newline-delimited frames: chunks in, pieces out, no byte lost or duplicated, memory bounded.
 
 The one delimiter on stdio is the byte 0A (MCP, basic/transports, stdio). `str.splitlines` and text-mode readers also
 split at CR, VT, FF, U+0085 and U+2028, some of which may stand unescaped inside a JSON string, so they are never used

@@ -1,4 +1,4 @@
-"""HTTP/1.1 responses: a tap that reads a copy of what the upstream sends and never stands in its way.
+"""HTTP/1.1 responses: a tap that reads a copy of what the upstream sends and never delays it.
 
 The bytes are forwarded as they were read, whatever the tap makes of them. Where it cannot follow it says so once,
 with `Lost`, and is deaf from then on: a recording that tells where it went blind is worth more than one that guesses.

@@ -1,4 +1,4 @@
-"""Server-sent events: chunks of a stream in, events out, cut as the WHATWG HTML standard (§9.2) cuts them.
+"""Server-sent events: chunks of a stream in, events out, split as the WHATWG HTML standard (§9.2) splits them.
 
 The standard decodes UTF-8 and then cuts; here bytes are cut and none is decoded, which gives the same events: all that
 has a meaning in a stream is ASCII, and bytes that are not UTF-8 stay for somebody else to judge.

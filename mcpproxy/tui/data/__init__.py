@@ -1,1 +1,1 @@
-"""What the screens show: captures as they are read, what is found in them, and figures about them."""
+"""The data behind the screens: captures as they are read, their findings, and figures about them."""

@@ -1,4 +1,4 @@
-"""Calls: which kinds of requests there are, each a side, a method and the name that it is about, under a small number.
+"""Calls: the kinds of requests seen, each a side, a method and the name that it concerns, under a small number.
 
 A capture has millions of requests and few kinds of them. A hostile one may have as many kinds as requests, so only so
 many are told apart, and long names only as far as they are kept.

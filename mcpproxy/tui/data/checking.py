@@ -1,4 +1,4 @@
-"""Checking: the worker process that runs the rules (`worker.py`), and what it has told of each capture.
+"""Checking: the worker process that runs the rules (`worker.py`), and its results for each capture.
 
 It is started when the first capture is to be checked, and there is one for all. What it says is taken in by a thread.
 Where it dies, the captures that it was at say so, and nothing else happens: the next one that is to be checked starts

@@ -1,4 +1,4 @@
-"""Found: what the rules have found in one capture so far, by row and by rule; a thread fills it and the screen reads.
+"""The findings of one capture so far, by row and by rule; a thread adds to them and the screen reads them.
 
 The texts of some thousand findings are kept. Of all the others it is known which rule found them where: 4 bytes each,
 and one byte for each row up to the last with a finding.

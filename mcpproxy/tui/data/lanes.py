@@ -1,4 +1,4 @@
-"""Lanes: the captures of one client on one clock: what ran in a stretch of time, how much, and how each server began.
+"""Lanes: one client's captures on one clock: what ran when, how much of it, and how each server started.
 
 The clock's 0 is where the capture that is open began. What is asked costs by what is shown and not by what there is:
 times are looked up by bisection, and of what began before a stretch only blocks in which something still ran are looked

@@ -1,4 +1,4 @@
-"""Latencies: how long the answers to each kind of request took, counted in a thread from the columns of a reading.
+"""Latencies: how long each kind of request took to be answered, counted in a thread from a reading's columns.
 
 Counted is what the SQL views count: an answer counts where nobody had cancelled the request and it is no interim one;
 an error is a JSON-RPC error, the error of a tool, or an HTTP exchange that failed. What is counted once stays counted,

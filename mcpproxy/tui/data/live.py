@@ -1,4 +1,4 @@
-"""Threads that read while the screen is drawn, and the shelf: every capture there is, and what is known of each.
+"""Threads that read while the screen is drawn, and the shelf: every capture, and what is known of each.
 
 Nobody on the screen waits for a file. A thread takes steps of some milliseconds, as long as there is something to do,
 and tells ten times a second at most that there is something new, twice while it does not get to an end; after that it

@@ -1,4 +1,4 @@
-"""Reading: one opened capture, as it is read and understood step by step by a thread of its own.
+"""Reading: one open capture, which a thread of its own reads and interprets step by step.
 
 First where everything stands (`captures.index`), so that all rows can be looked at after a few seconds for a million;
 then what belongs together, by the fold, as everywhere. What the fold says is kept in arrays of some 25 bytes a frame:

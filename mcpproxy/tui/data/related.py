@@ -1,4 +1,4 @@
-"""Kin: which captures are of one client process, and how far apart they began, by nothing but their headers.
+"""Finds which captures belong to one client process, and how far apart they began, from their headers alone.
 
 A header names the processes above the recorder. The client is the nearest that is no shell or launcher; two captures
 are kin where that is the same process: pid, start time and boot. Over HTTP clients come from anywhere, so a capture of

@@ -1,4 +1,4 @@
-"""Scan: the rows that a filter selects, found by a thread of its own while those found so far are shown.
+"""Scan: the rows that a filter selects. A thread of its own finds them while the rows found so far are shown.
 
 It asks the same facts as `show --filter` and `check --filter`, from a fold of its own, so the three select alike. A
 request can be asked what became of it, too. So it is asked when it comes, and once more when its answer does: then it

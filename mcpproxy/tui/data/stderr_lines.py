@@ -1,4 +1,4 @@
-"""Log: the lines that a server wrote to stderr, those with some words in them, and what crossed beside one of them."""
+"""Log: the lines that a server wrote to stderr, searches in them, and the traffic around one of them."""
 
 from array import array
 from bisect import bisect_left

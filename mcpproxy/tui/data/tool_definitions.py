@@ -1,4 +1,4 @@
-"""Tools: every definition that a capture tells, what it costs, how often it was called, and whether it was changed.
+"""Tools: every tool definition in a capture, its cost, how often the tool was called, and whether it changed.
 
 Lists are read again from the file, one in a step, when their answers come; of a definition only its size, its hash and
 its place are kept, and its text is read when somebody wants to see it.

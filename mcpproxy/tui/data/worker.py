@@ -1,4 +1,4 @@
-"""Worker: the process in which the rules run, so that the screen never waits for them.
+"""Worker: the process that runs the rules, so that the screen never waits for them.
 
 `checking.py` starts it and tells it by lines of JSON which captures to check; it follows those that grow, and
 tells what it finds, and how far it is. It ends when its stdin does: whatever becomes of the screen, kill -9 included,

@@ -1,1 +1,1 @@
-"""The screens. Each module has an `ENTRY`, by which the app finds it (`mcpproxy.tui.app` tells how to add one)."""
+"""The screens. Each module has an `ENTRY`, by which the app finds it (`mcpproxy.tui.app` says how to add one)."""

@@ -1,4 +1,4 @@
-"""What can be done with the rows of a capture: marked and noted, copied, exported."""
+"""Actions on the rows of a capture: mark, annotate, copy, export."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a key asks for at the bottom of the screen: a line of text, or one of several."""
+"""Prompts at the bottom of the screen: for a line of text, or for one of several choices."""
 
 from collections.abc import Sequence
 from typing import ClassVar

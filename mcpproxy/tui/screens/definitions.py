@@ -1,4 +1,4 @@
-"""Tools: every tool that the server told of, what its definition costs, how it is used, and whether it was changed."""
+"""Tools: every tool that the server listed, the cost of its definition, its use, and whether it changed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, cast

@@ -1,4 +1,4 @@
-"""Findings: what breaks the rules, the worst first, by rule; one key from each to its frame."""
+"""Findings: the violations in a capture, the worst first, by rule; one key leads from each to its frame."""
 
 import time
 from collections.abc import Iterator, Sequence

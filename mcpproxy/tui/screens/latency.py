@@ -1,4 +1,4 @@
-"""Latency: each kind of request by method and name, how long its answers took, their distribution and course."""
+"""Latency: for each kind of request by method and name, its durations, their distribution, and change over time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, cast

@@ -1,4 +1,4 @@
-"""What screens of one capture share for which a thread works: it tells of what is new, or why it cannot go on."""
+"""The base of single-capture screens with a worker thread, which reports news or why it cannot go on."""
 
 from collections.abc import Callable
 from concurrent.futures import Future

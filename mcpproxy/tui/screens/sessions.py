@@ -1,4 +1,4 @@
-"""Sessions: every capture of every server, those being recorded on top; what is not known yet says `…` and fills in."""
+"""Sessions: every capture of every server, live ones on top; values not yet known show `…` until they are."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise

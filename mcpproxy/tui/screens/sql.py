@@ -1,4 +1,4 @@
-"""SQL: anything asked about the capture that is open, or about all that are listed, in the jail of `mcpproxy query`.
+"""SQL: any query on the open capture, or on all that are listed, in the sandbox of `mcpproxy query`.
 
 Until something is asked, the tables and views stand there, with what a row of each is. Loading, asking and the rows
 are the work of a process of its own; the screen only shows what it tells.

@@ -1,4 +1,4 @@
-"""Stderr: the log of the server, line by line as it came, and beside each line what crossed at that time."""
+"""Stderr: the server's log, line by line as it was written, and beside each line the traffic of that moment."""
 
 from bisect import bisect_left
 from typing import TYPE_CHECKING, ClassVar, Final, cast

@@ -1,4 +1,4 @@
-"""Timeline: all servers of one client process on one clock: how each came up, and every exchange as a bar."""
+"""Timeline: all servers of one client process on one clock: how each started, and every exchange as a bar."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Traffic: every message of one capture as it comes, found and filtered, with the detail of one below."""
+"""Traffic: every message of one capture as it arrives, with search and filters, and the detail of one row below."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

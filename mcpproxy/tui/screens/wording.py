@@ -1,4 +1,4 @@
-"""What screens share whose rows are kept by words: what is typed holds at once, Esc in the box shows all again."""
+"""The base of screens that filter rows by words: typing filters at once, Esc in the box shows all rows again."""
 
 from abc import abstractmethod
 

@@ -1,4 +1,4 @@
-"""Bars: the line with the title, and the box in which a filter is typed."""
+"""Bars: the title line, and the filter box."""
 
 from collections import deque
 from typing import ClassVar, Final

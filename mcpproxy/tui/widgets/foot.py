@@ -1,4 +1,4 @@
-"""Foot: the keys of a screen in one line, as many as fit; help comes first, so that the others can be found."""
+"""Foot: a screen's keys on one line, as many as fit; help comes first, so that the others can be found."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

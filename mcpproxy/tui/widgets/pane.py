@@ -1,4 +1,4 @@
-"""Pane: text in lines of its own, wrapped or folding, drawn line by line; the detail of one row."""
+"""Pane: lines of text, wrapped or foldable, drawn line by line; shows the detail of one row."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Final

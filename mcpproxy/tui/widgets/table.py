@@ -1,4 +1,4 @@
-"""Table: rows drawn line by line as they are asked for, so a million cost as much as a screenful.
+"""Table: rows drawn line by line on demand, so a million rows cost as much as a screenful.
 
 It owns no row. Whoever has them says how many there are and what stands in one; the table lays them out, drops columns
 where the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row; moving away

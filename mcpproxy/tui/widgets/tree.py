@@ -1,4 +1,4 @@
-"""JSON as lines that fold: exact digits, members that come twice, and no more lines than a person can read."""
+"""JSON as foldable lines: exact digits, duplicate members kept, and no more lines than a person can read."""
 
 import json
 from collections.abc import Iterator
