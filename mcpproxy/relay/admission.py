@@ -1,9 +1,9 @@
 """Decides from a request's head whether it may pass the listener, before the upstream sees any of it.
 
-A web page can make a browser send requests to loopback, under a name of its own that leads there (DNS rebinding) or
-across origins. So a request must name a host that means this listener, and where a browser says which page it comes
-from, that page must be of this machine. The MCP specification asks servers for the same (basic/transports, Streamable
-HTTP); a proxy that rewrites Host would take their own check away.
+A web page can make a browser send requests to loopback, under its own name resolved to loopback (DNS rebinding) or
+across origins. So a request must name a host that means this listener, and if a browser says which page it comes from,
+that page must be on this machine. The MCP specification asks servers for the same (basic/transports, Streamable HTTP);
+a proxy that rewrites Host would take their own check away.
 """
 
 from collections.abc import Iterable
@@ -12,30 +12,30 @@ from typing import Final, NamedTuple
 from mcpproxy.wire.framing import Fields
 
 LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
-"""The names of this machine that no other can have."""
+"""Names that always mean this machine."""
 _WEB: Final = (b"http://", b"https://")
 
 
 class Objection(NamedTuple):
-    """Why a request is not let through."""
+    """Why a request is refused."""
 
     status: int
     reason: str
 
 
 class Admission:
-    """The rule of one listener."""
+    """The admission rule of one listener."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are further hosts under which the listener may be reached; a port among them means nothing.
+        """`names` are further hosts under which the listener may be reached; a port in a name is ignored.
 
         Raises:
-            UnicodeError: one is no name of a host.
+            UnicodeError: a name is not a valid host name.
         """
         self._names = LOOPBACK | {_host(_spelt(name)) for name in names}
 
     def judge(self, headers: Fields) -> Objection | None:
-        """What speaks against a request with this header list; None where nothing does."""
+        """Returns the objection to a request with this header list, or None if it is admitted."""
         for host in headers.values_of(b"host"):
             if _host(host) not in self._names:
                 return Objection(421, "the Host header names another server; see --allow-host")
@@ -59,5 +59,5 @@ def _host(authority: bytes) -> bytes:
 
 
 def _spelt(name: str) -> bytes:
-    """A name as the Host header spells it: addresses of IPv6 in brackets."""
+    """A name as the Host header spells it: IPv6 addresses in brackets."""
     return f"[{name}]".encode() if name.count(":") > 1 and not name.startswith("[") else name.encode("idna")

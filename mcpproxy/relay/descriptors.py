@@ -4,13 +4,13 @@ import resource
 from typing import Final
 
 USUAL: Final = 1024
-"""Connections at a time, unless the user names a number."""
+"""Default number of simultaneous connections."""
 SPARE: Final = 32
-"""Descriptors for ourselves, and for clients that get 503 because there are too many."""
+"""Descriptors for ourselves, and for surplus clients, which get a 503."""
 
 
 class TooFewDescriptors(Exception):
-    """The system does not let this process open as many files as the connections need."""
+    """The system does not let this process open enough files for the connections."""
 
     def __init__(self, needed: int, allowed: int) -> None:
         super().__init__(f"{needed} open files are needed and {allowed} allowed")
@@ -19,15 +19,15 @@ class TooFewDescriptors(Exception):
 
     @property
     def connections(self) -> int:
-        """How many connections the allowed open files are enough for."""
+        """How many connections the limit on open files allows."""
         return _connections(self.allowed)
 
 
 def connections(wanted: int | None) -> int:
-    """How many connections to serve at a time; raises this process's soft limit of open files as far as they need it.
+    """Returns how many connections to serve at a time; raises the soft limit on open files as far as they need.
 
     Args:
-        wanted: exactly this many; None for the usual number, or for as many as the system allows if that is fewer.
+        wanted: exactly this many; None for the default, or for as many as the system allows if that is fewer.
 
     Raises:
         TooFewDescriptors: the system allows fewer than `wanted`.

@@ -1,14 +1,14 @@
 """The guard: a process that leaves no orphan behind when we are killed.
 
-Forked before any thread starts, it keeps only the capture and one pipe whose other end only we hold, and waits. When
-that end closes without a word, we were killed (a `SIGKILL` cannot be handled): if the server still lives, it and its
-descendants get TERM, and KILL two seconds later. If we say that the server has ended, it touches no process.
+Forked before any thread starts, it keeps only the capture and one pipe whose other end only we hold, and waits. If that
+end closes without a message, we were killed (a `SIGKILL` cannot be handled): if the server is still alive, it and its
+descendants get TERM, and KILL two seconds later. If we report that the server has ended, the guard signals no process.
 
-It also completes the capture: records that could not be written yet wait in memory that it shares, and it writes them
-when we are gone (`Survivor`).
+It also completes the capture: records not yet written wait in shared memory, and the guard writes them when we are gone
+(`Survivor`).
 
-It stays in our process group, so whoever kills the group kills it too, as without us; and it ignores the polite
-signals, because the server may too.
+It stays in our process group, so a kill of the group kills it too, as it would the server without us; and it ignores
+the polite signals, because the server may too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Final, Protocol
 else:
-    # `signal` makes enumerations of all numbers and takes 3 ms for it; this is the same without.
+    # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
     Protocol = object
@@ -56,16 +56,16 @@ class Survivor(Protocol):
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything is left to do."""
+        """Whether any work is left."""
 
     def follow(self, segment: int) -> None:
-        """The recording goes on in this segment; `fd` may change."""
+        """The recording continues in this segment; `fd` may change."""
 
     def run(self) -> bool:
-        """Do it."""
+        """Do that work."""
 
     def close(self) -> None:
-        """Let go of `fd`."""
+        """Close `fd`."""
 
 
 class Guard:
@@ -84,20 +84,20 @@ class Guard:
         os.set_blocking(self._pipe, False)  # a guard that is stopped must not stop us
 
     def watch_me(self) -> None:
-        """Called by the child that is about to become the server: the pipe that it says so on closes by exec."""
+        """Called by the child that is about to become the server; exec closes the pipe on which it announces itself."""
         pid = os.getpid()
         self._say(f"{_SERVER} {pid} {start_time(pid) or ''}")
 
     def stand_down(self) -> None:
-        """The server has ended, or never ran: no process is to be ended when we go."""
+        """The server has ended, or never ran: when we exit, no process needs to be ended."""
         self._say(_ENDED)
 
     def follow(self, segment: int) -> None:
-        """The recording goes on in another segment."""
+        """The recording continues in another segment."""
         self._say(f"{_SEGMENT} {segment}")
 
     def dismiss(self) -> None:
-        """All is done. Reaps the guard, which must not stay behind as a zombie."""
+        """All work is done. Reaps the guard, so that it does not remain as a zombie."""
         self.stand_down()
         os.close(self._pipe)
         until = time.monotonic() + GOODBYE_S
@@ -136,7 +136,7 @@ def _stand_guard(read_end: int, survivor: Survivor | None) -> None:
 
 
 def _wind_up(server: Process | None, survivor: Survivor | None) -> None:
-    """We are gone: end the server, and complete the recording beside that, for either may take its time."""
+    """After our death: end the server and complete the recording in parallel, as either may be slow."""
     if survivor is not None and survivor.is_needed:
         child = _fork() if server is not None else None
         if child != 0:
@@ -151,7 +151,7 @@ def _wind_up(server: Process | None, survivor: Survivor | None) -> None:
 
 
 def _fork() -> int | None:
-    """As `os.fork`; None where the system has no process to give."""
+    """Like `os.fork`; None if the system cannot create a process."""
     try:
         return os.fork()
     except OSError:

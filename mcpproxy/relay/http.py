@@ -1,18 +1,18 @@
 """Relays traffic to one HTTP server: forwards bytes as they arrive, and shows a copy to an observer.
 
-Promises: each connection of a client has one to the upstream of its own, so what the one side does to its connection
-(closing a half of it, resetting it, reading slowly) happens to the other side. Nothing is retried, followed, cached or
-decompressed, no idle stream times out, and a head does not wait for its body. Requests go on as `wire.http1` lets them
-through; of what it refuses, or what the rule of admission refuses, the upstream sees nothing. What we answer
-ourselves is marked as ours and is never JSON-RPC.
+Promises: each client connection has its own connection to the upstream, so what one side does to its connection
+(half-closing, resetting, reading slowly) happens to the other side. Nothing is retried, followed, cached or
+decompressed, no idle stream times out, and a head does not wait for its body. Requests are forwarded as `wire.http1`
+passes them; the upstream sees nothing of what it or the admission rule refuses. Responses of our own are marked as ours
+and are never JSON-RPC.
 
-The observer is told after the bytes have been handed on, with the time at which they were read, so that no answer is
-older than its request: of all that one turn of the loop hands on together, in that order, which takes half the time of
-telling it of each in between. When it raises, traffic goes on unseen.
+The observer is called after the bytes have been forwarded, with the time at which they were read, so that no response
+is older than its request. All calls for one turn of the loop are made together, in order, which takes half the time of
+interleaving them. If the observer raises, traffic continues unobserved.
 
-A long read is handed on in portions, in turn with those of other connections (`turns`), and the observer is told of
-each. If the observer falls behind, as it may with a compressed body, nothing more is read for that client until it has
-caught up.
+A long read is forwarded in portions, in turn with those of other connections (`turns`), and the observer sees each. If
+the observer falls behind, as it may with a compressed body, nothing more is read from that client until it has caught
+up.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ HEAD_S: Final = 30.0
 CONNECT_S: Final = 10.0
 """How long the upstream may take to answer a connection."""
 CLOSE_S: Final = 1.0
-"""How long clients that do not read may hold up our end."""
+"""How long clients that do not read may delay our exit."""
 LINGER_S: Final = 5.0
-"""How long a client that we have refused may go on sending, which is let go, until it has read why."""
+"""How long a refused client may keep sending, which is discarded, until it has read why."""
 HELD_BYTES: Final = 64 << 10
-"""What may wait for the upstream's connection, or for a slow reader, before the sender is made to wait."""
+"""How many bytes may wait for the upstream connection, or for a slow reader, before the sender has to wait."""
 BACKLOG: Final = 512
-_AT_ONCE: Final = 2  # connections taken in a turn of the loop; some turns pass until one too many is gone again
-_LINGERING: Final = 4  # clients beyond the most that may be served, which would rather hear so than be reset
+_AT_ONCE: Final = 2  # connections accepted per turn of the loop; closing a surplus one takes several turns
+_LINGERING: Final = 4  # clients above the maximum that get an explanation instead of a reset
 _UNREAD: Final = 256 << 10
 
-_TOLD: Final = (502, 503, 504)  # told by whoever found the upstream away, or us too busy
+_TOLD: Final = (502, 503, 504)  # reported where the upstream was unreachable, or we were too busy
 
 
 class HttpRelay:
@@ -73,11 +73,11 @@ class HttpRelay:
         """Prepare.
 
         Args:
-            upstream: where everything goes.
-            admission: who may speak.
-            observer: is told what crosses.
-            tell: says one line to the user.
-            origin: whose addresses to make relative in responses; None hands responses on as they come.
+            upstream: the server that receives everything.
+            admission: decides which requests may pass.
+            observer: sees the traffic.
+            tell: shows one line to the user.
+            origin: whose addresses to make relative in responses; None leaves responses unchanged.
             most: how many client connections there may be at a time.
         """
         self.upstream = upstream
@@ -95,20 +95,20 @@ class HttpRelay:
         self._untold: list[tuple[_Client, int, Telling]] = []
 
     async def listen(self, bound: socket.socket) -> None:
-        """Begin to take connections from a socket that is bound."""
+        """Start accepting connections on a bound socket."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._fault)
         self._server = await loop.create_server(lambda: _Client(self, loop), sock=bound, backlog=_AT_ONCE)
-        bound.listen(BACKLOG)  # asyncio knows one number for what it takes at once and what the system lets wait
+        bound.listen(BACKLOG)  # asyncio uses one number for accepts at once and for the system's backlog
 
     def show(self, client: "_Client", at_ns: int, call: Telling) -> None:
-        """Have the observer told of what a connection has just handed on, or of what has become of it."""
+        """Queue a call to the observer about what a connection has just forwarded, or about its fate."""
         if not self._untold:
             asyncio.get_running_loop().call_soon(self.tell_observer)
         self._untold.append((client, at_ns, call))
 
     def tell_observer(self) -> None:
-        """Tell the observer now what it has not been told yet."""
+        """Make the queued calls to the observer now."""
         untold, self._untold = self._untold, []
         for client, at_ns, call in untold:
             if client.watched is None:
@@ -122,7 +122,7 @@ class HttpRelay:
                 self.turns.add(partial(self._catch_up, client))
 
     def _catch_up(self, client: "_Client") -> bool:
-        """Let a client's observer do a piece of the work that it has left; returns whether more is left."""
+        """Let a client's observer do some of its remaining work; returns whether more is left."""
         try:
             if client.watched is not None:
                 client.watched.catch_up()
@@ -145,34 +145,34 @@ class HttpRelay:
                 while self.clients:
                     self._left.clear()
                     await self._left.wait()
-        except TimeoutError:  # whoever does not read cannot be told properly
+        except TimeoutError:  # a client that does not read cannot be closed cleanly
             for client in list(self.clients):
                 client.transport.abort()
         self.tell_observer()
         await self.turns.finish()
 
     def add(self, client: "_Client") -> bool:
-        """A client has connected; False where there are too many."""
+        """Add a client that has connected; False if there are too many."""
         self.clients.add(client)
         return len(self.clients) <= self.cap
 
     def tell_of_crowd(self) -> None:
-        """Say that clients are refused: once, as thousands may be."""
+        """Report that clients are refused: once, as thousands may be."""
         if not self._has_told_of_crowd:
             self._has_told_of_crowd = True
             self.tell(f"refusing connections beyond {self.cap}; --max-connections allows more; clients get 503")
 
     @property
     def is_crowded(self) -> bool:
-        """Whether clients that are refused must go at once, so that there are descriptors for others."""
+        """Whether refused clients must be closed at once, so that descriptors are left for others."""
         return len(self.clients) > self.cap + _LINGERING
 
     def _fault(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Say in a line what asyncio would print with a traceback."""
-        if self._is_closed:  # it may yet try to take connections from the listener that was
+        """Report in one line what asyncio would print with a traceback."""
+        if self._is_closed:  # it may still try to accept on the closed listener
             return
         error = context.get("exception")
-        if isinstance(error, OSError):  # of accepting; the loop tries again after a second
+        if isinstance(error, OSError):  # from accepting; the loop tries again after a second
             self.tell(f"connections have to wait: {error_text(error)}")
         else:
             self.tell(f"a fault of mcpproxy: {context['message']} ({type(error).__name__})")
@@ -184,21 +184,21 @@ class HttpRelay:
 
 
 class _Side(asyncio.Protocol):
-    """One of two connections: what is read from it is handed on in portions.
+    """One of two connections: what is read from it is forwarded in portions.
 
-    Reading pauses while a long read is not done, and while the other connection takes no more.
+    Reading pauses while a long read is unfinished, and while the other connection accepts no more.
     """
 
     __slots__ = ("_is_full", "_rest", "transport")
 
     def __init__(self) -> None:
         self._is_full = False
-        """Whether the other connection takes no more for now."""
+        """Whether the other connection currently accepts no more."""
         self._rest: _Rest | None = None
         self.transport: asyncio.Transport
 
     def take(self, client: "_Client", data: bytes, deal: Callable[[bytes], None]) -> None:
-        """Hand on what has been read: at once if it is one portion and all before it is done, else in turns."""
+        """Forward what has been read: at once if it is one portion and nothing waits before it, else in turns."""
         if self._rest is not None:
             self._rest.data += data
         elif portion(data) == len(data) and not client.is_behind:
@@ -209,29 +209,29 @@ class _Side(asyncio.Protocol):
             client.relay.turns.add(self._rest.step)
 
     def afterwards(self, call: Callable[[], object]) -> None:
-        """Call it once all that was read before has been handed on."""
+        """Call `call` once all that was read before has been forwarded."""
         if self._rest is None:
             call()
         else:
             self._rest.afterwards.append(call)
 
     def drop(self) -> None:
-        """Discard what has not been handed on yet."""
+        """Discard what has not been forwarded yet."""
         self._rest = None
 
     def ended(self, rest: "_Rest") -> None:
-        """All of a long read has been handed on."""
+        """A long read has been forwarded completely."""
         self._rest = None
         self._mind_reading()
         for call in rest.afterwards:
             call()
 
     def is_at(self, rest: "_Rest") -> bool:
-        """Whether `rest` is the long read that is being handed on."""
+        """Whether `rest` is the long read now being forwarded."""
         return self._rest is rest
 
     def full(self, *, is_full: bool) -> None:
-        """Note whether the other connection takes no more for now, and pause or resume reading."""
+        """Note whether the other connection currently accepts no more, and pause or resume reading."""
         self._is_full = is_full
         self._mind_reading()
 
@@ -245,7 +245,7 @@ class _Side(asyncio.Protocol):
 
 
 class _Rest:
-    """What of a long read is still to be handed on, and what to call after that."""
+    """The part of a long read still to be forwarded, and what to call after that."""
 
     __slots__ = ("_at", "_client", "_deal", "_side", "afterwards", "data")
 
@@ -258,7 +258,7 @@ class _Rest:
         self.afterwards: list[Callable[[], object]] = []
 
     def step(self) -> bool:
-        """Hand on a portion; returns whether more is left."""
+        """Forward a portion; returns whether more is left."""
         if not self._side.is_at(self):
             return False
         if self._client.is_behind:
@@ -267,7 +267,7 @@ class _Rest:
         try:
             self._deal(self.data[begin : self._at])
         except Exception:
-            # As asyncio does with a connection whose `data_received` raises; other connections go on.
+            # As asyncio does if a connection's `data_received` raises; other connections continue.
             self._side.transport.abort()
             self._side.drop()
             raise
@@ -279,7 +279,7 @@ class _Rest:
 
 
 class _Client(_Side):
-    """A client's connection, and the way from it to the upstream."""
+    """A client connection, and the path from it to the upstream."""
 
     __slots__ = (
         "_connecting",
@@ -316,12 +316,12 @@ class _Client(_Side):
         self.answers = ResponseTap()
         self._rewriter = Rewriter(relay.origin, self.answers) if relay.origin is not None else None
         self.outstanding = 0
-        """Requests that went on and have no complete response yet."""
+        """Forwarded requests that have no complete response yet."""
         self.server: _Server | None = None
 
     @property
     def is_behind(self) -> bool:
-        """Whether the observer still has work to do on what it was told."""
+        """Whether the observer still has work to do on what it has seen."""
         return self.watched is not None and self.watched.is_behind
 
     # --- what the client does ---
@@ -380,7 +380,7 @@ class _Client(_Side):
 
     def _forward(self, data: bytes) -> None:
         if self.server is not None:
-            # A write that failed a portion ago has closed it, and asyncio logs a warning for later ones.
+            # A write that failed one portion ago has closed it, and asyncio logs a warning for later writes.
             if not self.server.transport.is_closing():
                 self.server.transport.write(data)
             return
@@ -403,7 +403,7 @@ class _Client(_Side):
             self._deadline = None
 
     def eof_received(self) -> bool:
-        """Pass the half-close on. True keeps the other half open."""
+        """Forward the half-close. True keeps the other half open."""
         self.afterwards(self._said_all)
         return True
 
@@ -439,7 +439,7 @@ class _Client(_Side):
 
     @property
     def relays_half_closes(self) -> bool:
-        """Whether the upstream's connection has halves."""
+        """Whether the upstream's connection supports half-closing."""
         return self.relay.upstream.tls is None
 
     async def _connect(self) -> None:
@@ -451,12 +451,12 @@ class _Client(_Side):
             self._fail(504, f"the upstream did not answer within {CONNECT_S:.0f} s")
         except ssl.SSLCertVerificationError as error:
             self._fail(502, f"the upstream's certificate is not trusted: {error.verify_message}")
-        except (OSError, UnicodeError) as error:  # the latter of a name that is none of a host
+        except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
             status = 503 if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else 502
             self._fail(status, f"the upstream cannot be reached: {error_text(error)}")
 
     def upstream_made(self, server: "_Server") -> None:
-        """The upstream has answered: what waited goes on."""
+        """The upstream has answered: forward what waited."""
         self.server = server
         if self._over:
             server.abort()
@@ -475,14 +475,14 @@ class _Client(_Side):
     # --- answers of our own ---
 
     def _refuse(self, refusal: http1.Refusal) -> None:
-        """Let no more of this client through, and say so when all that was let through has its response."""
+        """Forward no more from this client, and answer once all forwarded requests have their responses."""
         self._deaf = True
         if self._over:
             return
         self._cancel_deadline()
         self._show(lambda tap, at_ns: tap.request(at_ns, [refusal]))
         if self._is_within_message:
-            # The upstream has a part of this message: it must not take it for a whole one.
+            # The upstream has part of this message and must not take it for a whole one.
             self._end_upstream(reset=True)
             is_next = self.outstanding == 1 and not self.answers.under_way
         else:
@@ -497,7 +497,7 @@ class _Client(_Side):
             self._refusal = refusal
 
     def _answer(self, status: int, reason: str, *, to_head: bool) -> None:
-        """Answer ourselves, and end the connection: nothing that follows on it could be trusted or served."""
+        """Answer ourselves, and end the connection: nothing later on it could be trusted or served."""
         if status not in _TOLD:
             self.relay.tell(f"refused a request with {status}: {reason}")
         self._deaf = True
@@ -507,7 +507,7 @@ class _Client(_Side):
             f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
             f"Connection: close\r\nMcpproxy-Refused: {status}\r\n\r\n"
         )
-        # An answer to HEAD tells of a body and has none.
+        # A response to HEAD describes a body and has none.
         self.transport.write(head.encode() + (b"" if to_head else body))
         self._show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
         self._finish("proxy", reason)
@@ -515,7 +515,7 @@ class _Client(_Side):
         if self._eof or self.relay.is_crowded:
             self.transport.close()
             return
-        # Closing while bytes of the client are unread would be a reset, which may overtake the answer (RFC 9112, 9.6).
+        # Closing with unread bytes from the client would send a reset, which may overtake the response (RFC 9112, 9.6).
         self.transport.write_eof()
         self.drop()
         self.full(is_full=False)
@@ -524,7 +524,7 @@ class _Client(_Side):
     # --- what the upstream does ---
 
     def upstream_data(self, data: bytes) -> None:
-        """Hand on, then look."""
+        """Forward the data, then examine it."""
         if self._over or self.transport.is_closing():
             return
         read_ns = time.monotonic_ns()
@@ -548,7 +548,7 @@ class _Client(_Side):
                 self.outstanding = max(0, self.outstanding - 1)
                 self._tell_of_loss(event.reason)
                 if self._eof:
-                    # The client had gone before: it was not the upstream that ended this. Nothing ever follows it.
+                    # The client left first: it was not the upstream that ended this. Nothing ever follows it.
                     events = events[:-1]
             elif isinstance(event, response.Lost):
                 self._is_lost = True
@@ -556,7 +556,7 @@ class _Client(_Side):
             self._show(lambda tap, at_ns: tap.response(at_ns, events), at_ns)
 
     def upstream_eof(self) -> None:
-        """The upstream has said all: so do we."""
+        """The upstream has finished sending, so we finish too."""
         if self._over:
             return
         if self._rewriter is not None:
@@ -573,11 +573,11 @@ class _Client(_Side):
             self.transport.write_eof()
 
     def upstream_lost(self, exc: Exception | None) -> None:
-        """The upstream is gone: so are we, in the same way."""
+        """The upstream is gone: close in the same way."""
         if self._over:
             return
         if exc is not None:
-            # The observer is not told of an end: after a reset, even a body that the end of a connection ends is short.
+            # The observer gets no end event: after a reset, even a body delimited by the close is incomplete.
             if self.outstanding:
                 self._tell_of_loss(error_text(exc))
             self.abort("client" if self._eof else "server", error_text(exc))
@@ -598,7 +598,7 @@ class _Client(_Side):
         self.transport.close()
 
     def abort(self, by: EndedBy, error: str | None) -> None:
-        """The same by a reset, so that no half of a message is taken for a whole one."""
+        """The same with a reset, so that half a message is never taken for a whole one."""
         self._finish(by, error)
         self._end_upstream(reset=True)
         reset_on_close(self.transport)
@@ -621,13 +621,13 @@ class _Client(_Side):
                 self.server.close()
 
     def _show(self, call: Telling, at_ns: int = 0) -> None:
-        """Tell of what happened then, or now."""
+        """Report what happened at that time, or now."""
         if self.watched is not None:
             self.relay.show(self, at_ns or time.monotonic_ns(), call)
 
 
 class _Server(_Side):
-    """The connection to the upstream that one client's connection has."""
+    """The upstream connection of one client connection."""
 
     __slots__ = ("_client", "_is_half_closed")
 
@@ -646,12 +646,12 @@ class _Server(_Side):
 
     def eof_received(self) -> bool:
         self.afterwards(self._client.upstream_eof)
-        # TLS knows no half of a connection.
+        # TLS has no half-close.
         return self._client.relays_half_closes
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and self._client.relays_half_closes:
-            # It may have said why it takes no more, such as 401 or 413, before the write that failed.
+            # It may have said why it accepts no more, such as 401 or 413, before the write failed.
             unread = _unread(self.transport)
             if unread:
                 self.data_received(unread)
@@ -664,7 +664,7 @@ class _Server(_Side):
         self._client.full(is_full=False)
 
     def half_close(self) -> None:
-        """The client has said all. To a TLS upstream that is a close, as it would be without us."""
+        """The client has finished sending. For a TLS upstream that is a close, as it would be without us."""
         if self.transport.is_closing() or self._is_half_closed:
             return
         self._is_half_closed = True
@@ -674,20 +674,20 @@ class _Server(_Side):
             self.transport.close()
 
     def close(self) -> None:
-        """Close, after what is still to be written."""
+        """Close after writing what is still queued."""
         self.transport.close()
 
     def abort(self) -> None:
-        """Close by a reset."""
+        """Close with a reset."""
         reset_on_close(self.transport)
         self.transport.abort()
 
 
 def _unread(transport: asyncio.Transport) -> bytes:
-    """What has come on a connection that is lost: asyncio forgets it where a write failed before it was read."""
+    """Returns what arrived on a lost connection: asyncio drops it if a write fails before it is read."""
     sock = transport.get_extra_info("socket")
     if not isinstance(sock, TransportSocket):
-        return b""  # of another loop, which may have closed it, and then the number may be another's
+        return b""  # another loop may have closed it, and the number may since have been reused
     try:
         return os.read(sock.fileno(), _UNREAD)
     except OSError:

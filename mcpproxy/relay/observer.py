@@ -1,7 +1,7 @@
 """What the HTTP relay reports to its observer: the interface between moving bytes and recording them.
 
-Whoever implements these is told after the bytes have been handed on, in the order in which that was, and can hold up
-nothing; when it raises, the relay goes on without it.
+An implementation is called after the bytes have been forwarded, in the order in which they were, and cannot delay them;
+if it raises, the relay goes on without it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,37 +13,37 @@ EndedBy = Literal["client", "server", "proxy", "error"]
 
 
 class ConnectionTap(Protocol):
-    """Sees one connection of a client; `at_ns` is when it happened, on the monotonic clock."""
+    """Sees one client connection; `at_ns` is the time of the event, on the monotonic clock."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether it still has work to do on what it was told."""
+        """Whether it still has work to do on what it has seen."""
 
     def catch_up(self) -> None:
-        """Do a piece of that work."""
+        """Do some of that work."""
 
     def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
-        """Pieces of requests went on to the upstream; a `Refusal` says that one did not."""
+        """Pieces of requests were forwarded to the upstream; a `Refusal` marks one that was not."""
 
     def response(self, at_ns: int, events: Sequence[response.Event]) -> None:
-        """Pieces of responses went on to the client."""
+        """Pieces of responses were forwarded to the client."""
 
     def answered(self, at_ns: int, status: int, reason: str) -> None:
-        """We ourselves answered the oldest request that has no answer yet."""
+        """We ourselves answered the oldest unanswered request."""
 
     def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
-        """The connection is over."""
+        """The connection has ended."""
 
 
 class Observer(Protocol):
-    """Is told what crosses."""
+    """Sees the traffic."""
 
     def connected(self, peer: str) -> ConnectionTap:
         """A client has connected."""
 
     def failed(self, error: Exception) -> ConnectionTap | None:
-        """The observer itself raised, which is a bug; returns what sees the rest of that connection, if anything."""
+        """The observer itself raised, which is a bug; returns the tap for the rest of that connection, if any."""
 
 
 Telling = Callable[[ConnectionTap, int], None]
-"""Tells the observer of a connection what happened then."""
+"""Reports to a connection's tap what happened at that time."""

@@ -1,7 +1,7 @@
 """Finds the descendants of a process, and ends a process tree without ever signalling an unrelated process.
 
-A process is a pid together with its start time, so that a reused pid is never taken for the old one. A tree is found
-by walking parents, never by process group: the client may share ours.
+A process is a pid together with its start time, so that a reused pid is never taken for the old one. A tree is found by
+following parent pids, never by process group: the client may share ours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROC = "/proc"
 
 
 class Process(NamedTuple):
-    """One process for as long as it lives."""
+    """One process for as long as it is alive."""
 
     pid: int
     start: str
@@ -33,9 +33,9 @@ class Process(NamedTuple):
 
 
 def sleeps_at(thread: int, fd: int) -> bool | None:
-    """Whether a thread of ours sleeps in a call about a descriptor, as in a read; None where the system does not tell.
+    """Whether one of our threads sleeps in a call on a descriptor, as in a read; None if the system does not say.
 
-    A thread that sleeps in a read holds nothing that it has read before: this is no guess, however busy the machine is.
+    A thread that sleeps in a read holds nothing it has read before. This is certain, however busy the machine is.
 
     Args:
         thread: as the system numbers it.
@@ -46,14 +46,14 @@ def sleeps_at(thread: int, fd: int) -> bool | None:
             words = file.read().split()
     except OSError:
         return None
-    # The number of the call and its arguments; `running`, or -1 and two addresses, where it sleeps in no call.
+    # The number of the call and its arguments; `running`, or -1 and two addresses, if it sleeps in no call.
     return len(words) > 3 and words[1] == b"0x%x" % fd
 
 
 def process_table() -> dict[int, tuple[int, str]]:
-    """Pid → (parent's pid, start time) of every process that we may see; zombies are left out.
+    """Pid → (parent's pid, start time) of every visible process; zombies are left out.
 
-    Empty where the system shows the processes of another pid namespace, whose numbers mean nothing here.
+    Empty if the system shows the processes of another pid namespace, whose numbers mean nothing here.
     """
     if not os.path.exists(f"{PROC}/self/stat"):
         return _table_from_ps()
@@ -75,7 +75,7 @@ def _table_from_proc() -> dict[int, tuple[int, str]]:
 def _stat(pid: int) -> tuple[int, str] | None:
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
-            # The second field is a name in parentheses and may itself hold any of them: count from the last one.
+            # The second field is a name in parentheses that may itself contain parentheses: count from the last one.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
@@ -83,14 +83,14 @@ def _stat(pid: int) -> tuple[int, str] | None:
 
 
 def _table_from_ps() -> dict[int, tuple[int, str]]:
-    """The same from POSIX `ps`, where there is no /proc; start times are in seconds only."""
+    """The same from POSIX `ps`, for systems without /proc; start times have a resolution of one second."""
     with os.popen("LC_ALL=C ps -A -o pid= -o ppid= -o stat= -o lstart=") as output:  # noqa: S605 - a fixed command
         rows = [line.split(None, 3) for line in output]
     return {int(row[0]): (int(row[1]), row[3].strip()) for row in rows if len(row) == 4 and not row[2].startswith("Z")}
 
 
 def start_time(pid: int) -> str | None:
-    """When a living process started, as the system counts it; None where it does not live."""
+    """When a live process started, as the system counts it; None if it is not alive."""
     known = _stat(pid) if _is_proc_ours() else process_table().get(pid)
     return None if known is None else known[1]
 
@@ -111,7 +111,7 @@ def tree(*roots: Process) -> list[Process]:
 
 
 def alive(processes: list[Process]) -> list[Process]:
-    """Those that still live."""
+    """Returns the processes that are still alive."""
     if _is_proc_ours():
         return [process for process in processes if start_time(process.pid) == process.start]
     table = process_table()
@@ -119,7 +119,7 @@ def alive(processes: list[Process]) -> list[Process]:
 
 
 def send(processes: list[Process], signum: int) -> list[int]:
-    """Signal those that still live; returns the pids that took it."""
+    """Signal those still alive; returns the pids that received it."""
     taken = []
     for process in alive(processes):
         try:
@@ -131,13 +131,13 @@ def send(processes: list[Process], signum: int) -> list[int]:
 
 
 def end(processes: list[Process], grace_s: float) -> None:
-    """TERM to all, and KILL to those that live `grace_s` seconds later."""
+    """Send TERM to all, and KILL to those still alive `grace_s` seconds later."""
     send(processes, signal.SIGTERM)
     finish(processes, grace_s)
 
 
 def finish(processes: list[Process], grace_s: float) -> None:
-    """Wait until all are gone, and KILL those that live `grace_s` seconds later."""
+    """Wait until all are gone, and KILL those still alive after `grace_s` seconds."""
     until = time.monotonic() + grace_s
     while alive(processes):
         if time.monotonic() >= until:

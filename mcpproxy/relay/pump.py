@@ -1,10 +1,10 @@
 """One direction of a stream: reads a chunk, shows it to the tap, hands it on; and the rescuer for taps that hang.
 
-Promises: bytes come out as they went in, at once, whatever they are; a tap that waits for the disk holds its chunk up
-for 25 ms at most, and no other one while it waits; a tap that raises is switched off, and traffic goes on.
+Promises: bytes come out as they went in, at once, whatever they are; a tap that waits for the disk delays its own chunk
+by 25 ms at most, and no other chunk; a tap that raises is switched off, and traffic continues.
 
-A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and starts a successor with
-it. `turn` says whose the stream is: a thread that comes back and finds that its turn is over has nothing left to do.
+A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and gives it to a new thread.
+`turn` says which thread owns the stream: a thread that returns and finds that its turn is over stops.
 """
 
 from __future__ import annotations
@@ -28,59 +28,59 @@ else:
 
 CHUNK: Final = 64 << 10
 UNDIVIDED: Final = 512
-"""Chunks of no more bytes are never worth asking for a portion of."""
+"""Chunks of at most this many bytes are shown whole, without asking the tap for a portion."""
 STUCK_NS: Final = 15_000_000
 STUCK_SYNC_NS: Final = 1_000_000_000
-"""The same for a tap that waits until its records are on the disk."""
+"""The same for a tap that waits until its records are on disk."""
 LOOK_S: Final = 0.01
 QUIET_LOOKS: Final = 100
 STALL_NS: Final = 1_000_000
 LATE_NS: Final = 20_000_000
-"""When two looks of the rescuer are further apart than this, it was not scheduled in time."""
+"""If two checks by the rescuer are further apart than this, it was not scheduled in time."""
 
 
 class StopRelaying(Exception):
-    """Raised by a tap that wants nothing handed on any more."""
+    """Raised by a tap to stop all forwarding."""
 
 
 class Counter(Protocol):
     """Counts chunks that are not recorded."""
 
     def add(self, data: bytes) -> None:
-        """One more."""
+        """Count one more chunk."""
 
 
 class Tap(Protocol):
-    """Sees one direction. Called by one pump at a time, but for a call that waits for the disk."""
+    """Sees one direction. Called by one pump at a time, except during a call that waits for the disk."""
 
     waiting_since_ns: int
-    """When the running call began to wait for the disk, on the monotonic clock; 0 while it does not.
+    """When the running call began to wait for the disk, on the monotonic clock; 0 if it is not waiting.
 
-    From then on, and not before, the chunk may be taken away and later ones be shown: what it recorded has its place.
+    From then on, and not before, the chunk may be taken away and later ones shown: its record has its place.
     """
 
     def portion(self, data: bytes) -> int:
-        """How many of these bytes to show at once, so that handing them on need not wait long; at least one."""
+        """Returns how many of these bytes to show at once, so that forwarding is not delayed for long; at least one."""
 
     def chunk(self, data: bytes) -> None:
-        """Bytes that were read and are about to be handed on.
+        """Called with bytes that were read and are about to be forwarded.
 
         Raises:
-            StopRelaying: they must not be.
+            StopRelaying: they must not be forwarded.
         """
 
     def stalled(self, waited_ns: int, cause: Cause) -> None:
-        """The chunk shown last waited so long to be handed on."""
+        """The chunk shown last waited this long to be forwarded."""
 
     def ended(self, by: Ender, error: int | None) -> None:
-        """The direction has ended; `error` is an errno where reading failed."""
+        """The direction has ended; `error` is an errno if reading failed."""
 
     def failed(self, error: Exception) -> None:
         """The tap itself raised, which is a bug; from now on the pump only adds chunks to `missed`."""
 
     @property
     def missed(self) -> Counter:
-        """Counts what crosses after that."""
+        """Counts the traffic after that."""
 
 
 class Pump:
@@ -94,7 +94,7 @@ class Pump:
             source: descriptor to read, blocking or not; flags are never changed.
             sink: descriptor to write, likewise.
             tap: sees what crosses.
-            finish: closes both ends, in the way that passes on what happened.
+            finish: closes both ends in a way that passes on how the direction ended.
         """
         self.name = name
         self.source = source
@@ -104,23 +104,23 @@ class Pump:
         self.taken = 0
         """Bytes read so far."""
         self.delivered = 0
-        """Bytes handed on so far."""
+        """Bytes forwarded so far."""
         self.chunks = 0
         self.thread = 0
-        """Which thread reads, as the system numbers it."""
+        """The system's number of the thread that reads."""
         self.broken = False
-        """Nobody reads any more."""
+        """The stream has no reader any more."""
         self.done = threading.Event()
         """Set when the direction has ended."""
         self.tapping = False
-        """A call of the tap runs."""
+        """A tap call is running."""
         self.rescuer: Rescuer | None = None
         self.stuck_ns = STUCK_NS
         """How long the tap may wait for the disk before its chunk is taken away."""
         self._held: bytes | None = None
-        """What the running call of the tap holds up: a chunk, the end (empty), or nothing."""
+        """What the running tap call delays: a chunk, the end (empty), or nothing."""
         self._rest = b""
-        """What follows it of the chunk that was read, and has not been shown yet."""
+        """The rest of the chunk that was read, not yet shown."""
         self._room = select.poll()
         self._room.register(sink, select.POLLOUT)
         self._turn = 0
@@ -132,12 +132,12 @@ class Pump:
         threading.Thread(target=self._run, args=(self._turn,), name=self.name, daemon=True).start()
 
     def stop(self) -> None:
-        """Hand on nothing more that has not been shown to the tap by now."""
+        """Forward nothing that has not already been shown to the tap."""
         with self._lock:
             self._turn += 1
 
     def cut(self, by: Ender) -> None:
-        """End the direction from outside, whatever its thread waits for."""
+        """End the direction from outside, whatever its thread is waiting for."""
         with self._lock:
             taken = self._take_over(self._run_cut, by)
         if not taken:
@@ -154,9 +154,9 @@ class Pump:
         return bool(since_ns) and now_ns - since_ns > self.stuck_ns
 
     def rescue(self, now_ns: int) -> bool:
-        """Take the chunk from a thread that is stuck in the tap, and let a successor hand it on.
+        """Take the chunk from a thread that is stuck in the tap, and let a new thread forward it.
 
-        False where none is stuck.
+        Returns False if no thread is stuck.
         """
         with self._lock:
             if not self.is_stuck(now_ns):
@@ -168,7 +168,7 @@ class Pump:
             return taken
 
     def _take_over(self, task: Callable[..., None], *args: object) -> bool:
-        """Give the stream to a new thread; the lock is held. False where a machine in trouble has no thread to give."""
+        """Give the stream to a new thread; the lock is held. False if the system cannot create a thread."""
         self._turn += 1
         thread = threading.Thread(target=task, args=(self._turn, *args), name=self.name, daemon=True)
         try:
@@ -213,7 +213,7 @@ class Pump:
                 return
 
     def _move(self, turn: int, chunk: bytes) -> bool:
-        """Show a chunk and hand it on, in portions where the tap needs time; False where the stream is not ours now."""
+        """Show a chunk and forward it, in portions if the tap needs time; False if the stream is no longer ours."""
         while len(chunk) > UNDIVIDED and (count := self._portion(chunk)) < len(chunk):
             portion, chunk = chunk[:count], chunk[count:]
             self._rest = chunk
@@ -230,7 +230,7 @@ class Pump:
             return len(chunk)
 
     def _shown(self, turn: int, chunk: bytes) -> bool:
-        """What `_tapped` does, for the one call that every chunk makes: a good microsecond less."""
+        """Like `_tapped`, for the one call that every chunk makes: over a microsecond faster."""
         self._held = chunk
         self.chunks += 1
         self.tapping = True
@@ -252,7 +252,7 @@ class Pump:
         return True
 
     def _give_up(self, error: Exception) -> None:
-        """The tap has failed and is shown nothing more; should it fail to say even that, traffic still goes on."""
+        """The tap has failed and is shown nothing more; even if it fails to report that, traffic continues."""
         self._wanted = False
         try:
             self.tap.failed(error)
@@ -260,7 +260,7 @@ class Pump:
             return
 
     def _tapped(self, turn: int, call: Callable[..., None], *args: object) -> bool:
-        """Call the tap under the rescuer's eye, where the stream is ours; False where it is not, or not any more."""
+        """Call the tap, supervised by the rescuer, if the stream is ours; False if it is not, or no longer."""
         if not self._wanted or self._turn != turn:
             return self._turn == turn
         self._held = b"" if call == self.tap.ended else None
@@ -281,8 +281,8 @@ class Pump:
         return True
 
     def _hand_on(self, turn: int, chunk: bytes) -> bool:
-        """Write all of it; False where nobody reads any more, or where the stream is no longer ours."""
-        # Only a write that can block tells of the receiver; after the others it was this thread that did not run.
+        """Write all of it; False if the reader is gone, or if the stream is no longer ours."""
+        # Only a write that can block says anything about the receiver; otherwise it was this thread that did not run.
         can_block = len(chunk) > select.PIPE_BUF or not self._room.poll(0)
         began_ns = time.monotonic_ns()
         try:
@@ -309,13 +309,13 @@ class Pump:
         return True
 
     def _end(self) -> None:
-        # In this order: who is woken by `finish` looks at `done`.
+        # In this order: the thread that `finish` wakes checks `done`.
         self.done.set()
         self.finish()
 
 
 def _write_rest(fd: int, chunk: bytes, done: int) -> None:
-    """Write what is left of a chunk, waiting where somebody made the descriptor non-blocking."""
+    """Write the rest of a chunk, waiting if the descriptor has been made non-blocking."""
     view = memoryview(chunk)
     while done < len(chunk):
         try:
@@ -331,7 +331,7 @@ def _wait_for(fd: int, what: int) -> None:
 
 
 class Rescuer:
-    """Sleeps while nothing flows; while something does, looks every 10 ms whether a pump is stuck in its tap."""
+    """Sleeps while nothing flows; otherwise checks every 10 ms whether a pump is stuck in its tap."""
 
     def __init__(self, pumps: Sequence[Pump], on_stuck: Callable[[], None]) -> None:
         """`on_stuck` is called before any chunk is taken: from then on taps must not wait."""
@@ -343,11 +343,11 @@ class Rescuer:
             pump.rescuer = self
 
     def start(self) -> None:
-        """Begin to look after the pumps, in a thread of its own."""
+        """Start supervising the pumps, in a thread of its own."""
         threading.Thread(target=self._run, name="rescuer", daemon=True).start()
 
     def wake(self) -> None:
-        """Something flows."""
+        """Called when traffic flows."""
         self.asleep = False
         self._wake.set()
 
@@ -357,7 +357,7 @@ class Rescuer:
             self._wake.clear()
             self._watch()
             self.asleep = True
-            # A pump that looked at `asleep` just before did not wake us: look once more.
+            # A pump that read `asleep` just before did not wake us: check once more.
             if any(pump.tapping for pump in self._pumps):
                 self.wake()
 
@@ -376,7 +376,8 @@ class Rescuer:
             before_ns, now_ns = looked_ns, time.monotonic_ns()
             looked_ns = now_ns
             stuck = [pump for pump in self._pumps if pump.is_stuck(now_ns)]
-            # Who wakes late himself is on a machine that is busy, and then most likely so is the pump: look once more.
+            # If we wake late, the machine is busy, and the pump is most likely late for the same reason: check once
+            # more.
             was_late = bool(stuck) and not was_late and now_ns - before_ns > LATE_NS
             if was_late:
                 stuck = []

@@ -1,9 +1,9 @@
 """`--rewrite-location`: makes upstream addresses in responses relative, so that clients stay with the relay.
 
-The one way in which a response is not handed on as it came; off by default, and recorded when it is on. Only what names
-the upstream's own origin is touched: `Location` and `Content-Location` in a head, and the address in the `endpoint`
-event of the legacy transport. There the bytes that fall away are made up for by a comment, which readers of event
-streams skip, so that no length around them changes.
+The only case in which a response is not forwarded unchanged; off by default, and recorded when on. Only what names the
+upstream's own origin is touched: `Location` and `Content-Location` in a head, and the address in the `endpoint` event
+of the legacy transport. There a comment, which readers of event streams skip, replaces the removed bytes, so that no
+length around them changes.
 """
 
 import re
@@ -30,13 +30,13 @@ class Origin:
         self._starts = re.compile(b"(?i:" + b"|".join(map(re.escape, names)) + rb")(?=[/?#]|$)")
 
     def length_in(self, address: bytes) -> int:
-        """How many bytes at the start of an address name this origin; 0 where it is another one, or none."""
+        """How many bytes at the start of an address name this origin; 0 if it names another origin, or none."""
         found = self._starts.match(address)
         return found.end() if found else 0
 
 
 class Rewriter:
-    """Rewrites one connection's responses, and shows them to the tap as they came."""
+    """Rewrites one connection's responses, and shows the originals to the tap."""
 
     def __init__(self, origin: Origin, tap: ResponseTap) -> None:
         self._origin = origin
@@ -45,7 +45,7 @@ class Rewriter:
         self._awaits_endpoint = False
 
     def feed(self, data: bytes, see: Callable[[Sequence[Event]], None]) -> bytes:
-        """What to hand on for these bytes; a head waits until it is whole. `see` is told what the tap makes of them."""
+        """Returns what to forward for these bytes; a head waits until it is whole. `see` receives the tap's events."""
         out = []
         while data:
             if not self._tap.in_head:
@@ -63,7 +63,7 @@ class Rewriter:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """What was held when the upstream ended."""
+        """Returns what was held back when the upstream ended."""
         held, self._held = self._held, b""
         return held
 
@@ -81,7 +81,7 @@ class Rewriter:
         return name + _rooted(address[length:]) if length else field[0]
 
     def _rewritten_events(self, data: bytes) -> bytes:
-        """The same bytes, but for the address of an `endpoint` event that lies in them as a whole."""
+        """The same bytes, with the address rewritten in any `endpoint` event that lies wholly within them."""
         event = _EVENT.search(data)
         line = _DATA.search(data, event.end()) if event else None
         if line is None:
@@ -91,7 +91,7 @@ class Rewriter:
         path = line[2][length:]
         if not length or not path.startswith(b"/"):
             return data
-        # A comment takes the room of what falls away, so that the size of the chunk around it stays right.
+        # A comment takes the place of the removed bytes, so that the size of the chunk around it stays correct.
         comment = b":" + b" " * (length - 2) + b"\n"
         return data[: line.start()] + comment + line[1] + path + data[line.end() :]
 

@@ -1,8 +1,8 @@
 """Waits for signals, one at a time, and says where each came from.
 
-All that matter are blocked in every thread and taken by the main thread with `sigwaitinfo`, so no Python code ever
-runs inside a handler. Where the system has only `sigwait`, origin and timeouts are made up for: the origin by looking
-whether a terminal of ours has us in its foreground, the timeout by a thread that signals us.
+All relevant signals are blocked in every thread and received by the main thread with `sigwaitinfo`, so no Python code
+ever runs inside a handler. If the system has only `sigwait`, origin and timeouts are emulated: the origin by checking
+whether we are in the foreground of our terminal, the timeout by a thread that signals us.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ FORWARDED: Final = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-"""What is passed on to the server. Every other signal has its default effect on us."""
+"""The signals that are passed on to the server. Every other signal has its default effect on us."""
 
 ENDING: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""Those that ask a process to end."""
+"""The signals that ask a process to end."""
 
 _SI_USER: Final = 0
 
@@ -41,7 +41,7 @@ class Arrival(NamedTuple):
 
     signum: int
     from_terminal: bool
-    """The kernel sent it, to the whole foreground group: the server has it already."""
+    """The kernel sent it to the whole foreground group, so the server already has it."""
 
 
 class SignalWait:
@@ -55,8 +55,8 @@ class SignalWait:
         self._set = {*self.taken, signal.SIGCHLD}
         self.mask: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._set))
         """The signal mask that we were started with."""
-        # Ignored, it would have the kernel reap the server and throw its status away; by default, BSDs drop it even
-        # when blocked.
+        # If ignored, the kernel would reap the server and discard its status; by default, BSDs drop it even when
+        # blocked.
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     @property
@@ -68,7 +68,7 @@ class SignalWait:
         return {int(signum): disposition for signum, disposition in again.items()}
 
     def wait(self, timeout_s: float | None) -> Arrival | None:
-        """The next signal; None when the time is over or when somebody called `interrupt`."""
+        """Returns the next signal; None after the timeout or a call of `interrupt`."""
         if not hasattr(signal, "sigtimedwait"):
             return self._wait_portably(timeout_s)
         info = signal.sigwaitinfo(self._set) if timeout_s is None else signal.sigtimedwait(self._set, max(timeout_s, 0))
@@ -102,7 +102,7 @@ class SignalWait:
 
 
 def _is_for_us(signum: int) -> bool:
-    """A terminal that goes away tells the leader of its session alone."""
+    """When a terminal goes away, only the leader of its session gets the signal."""
     return signum == signal.SIGHUP and os.getsid(0) == os.getpid()
 
 

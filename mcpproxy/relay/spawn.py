@@ -1,8 +1,8 @@
 """Starts the server in the same environment in which we were started.
 
-Same environment block, directory, umask, limits, signal mask and dispositions, process group, and the descriptors
-that we inherited; none of ours. Plain fork and exec, before any thread starts, because nothing else can restore an
-ignored signal or a closed descriptor.
+The same environment block, directory, umask, limits, signal mask and dispositions, process group, and inherited
+descriptors; none of our own. Plain fork and exec, before any thread starts, because nothing else can restore an ignored
+signal or a closed descriptor.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ CANNOT_RUN: Final = 126
 
 
 class SpawnError(Exception):
-    """The command could not be run; nothing of it lives."""
+    """The command could not be run; no process of it is left."""
 
     def __init__(self, status: int, code: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-        """What a shell would exit with: 127 where there is no such command, 126 where it cannot be run."""
+        """What a shell would exit with: 127 if there is no such command, 126 if it cannot be run."""
         self.errno = code
 
 
@@ -37,14 +37,15 @@ class EnvironmentBlock(Mapping[bytes, bytes]):
     """The environment with which this process was started, to the byte.
 
     Not `os.environ`: under a C locale Python itself sets LC_CTYPE before our code runs (PEP 538), and a mapping would
-    drop a variable that occurs twice. Where the system does not show the block (no /proc), `os.environ` serves.
+    drop a variable that occurs twice. If the system does not show the block (no /proc), `os.environ` is used.
     """
 
     def __init__(self, path: str = "/proc/self/environ") -> None:
         try:
             with open(path, "rb") as file:
                 words = file.read().split(b"\0")
-            # A name may begin with `=`. A word without a name or without `=` is no variable, and exec would refuse it.
+            # A name may begin with `=`. A word without a name or without `=` is not a variable, and exec would refuse
+            # it.
             cuts = [(word, word.find(b"=", 1)) for word in words]
             self._pairs = [(word[:cut], word[cut + 1 :]) for word, cut in cuts if cut > 0]
         except OSError:
@@ -62,9 +63,9 @@ class EnvironmentBlock(Mapping[bytes, bytes]):
     def __len__(self) -> int:
         return len(self._pairs)
 
-    # exec takes the two lists side by side, which keeps repeated names.
+    # exec takes the two lists in parallel, which keeps repeated names.
     def keys(self) -> list[bytes]:  # type: ignore[override]
-        """The names, in order, repeats and all."""
+        """The names, in order, including repeats."""
         return [name for name, _ in self._pairs]
 
     def values(self) -> list[bytes]:  # type: ignore[override]
@@ -73,9 +74,9 @@ class EnvironmentBlock(Mapping[bytes, bytes]):
 
 
 def occupy_stdio() -> frozenset[int]:
-    """Put /dev/null in the place of each of 0, 1 and 2 that is closed, and tell which were.
+    """Open /dev/null as each of 0, 1 and 2 that is closed, and return which were.
 
-    Comes before anything of ours is opened: a capture that lands on 1 would have the server's bytes written into it.
+    Call it before we open anything: a capture that landed on 1 would have the server's bytes written into it.
     """
     closed = frozenset(fd for fd in (0, 1, 2) if not _is_open(fd))
     for fd in sorted(closed):
@@ -87,9 +88,9 @@ def occupy_stdio() -> frozenset[int]:
 
 
 def close_inherited() -> None:
-    """Let go of what we inherited beside 0, 1 and 2 and have handed on: a pipe must end when the server closes it.
+    """Close inherited descriptors other than 0, 1 and 2 once passed on: a pipe must end when the server closes it.
 
-    What we opened ourselves is not inheritable, which is how the two are told apart.
+    What we opened ourselves is not inheritable, which distinguishes the two.
     """
     for fd in _open_descriptors():
         try:
@@ -129,11 +130,11 @@ def spawn(
     Args:
         argv: the command; a name without a slash is looked up in PATH as execvp does.
         environment: its variables.
-        stdio: what becomes its descriptors 0, 1 and 2; None leaves one closed.
-        dispositions: signals to set to default or ignored again in it.
+        stdio: what becomes its descriptors 0, 1 and 2; None leaves that descriptor closed.
+        dispositions: signals to reset to default or ignored in it.
         mask: its signal mask.
-        announce: called in the child before it becomes the command, so that whoever is told knows it from its first
-            instant, even if we are killed in the next one.
+        announce: called in the child before it becomes the command, so that the recipient knows it from its
+            first instant, even if we are killed in the next.
 
     Raises:
         SpawnError: it cannot be run.
@@ -163,7 +164,7 @@ def _become(
     dispositions: Mapping[int, signal.Handlers],
     mask: set[int],
 ) -> int:
-    """Turn this forked child into the command; returns an errno where that fails."""
+    """Turn this forked child into the command; returns an errno if that fails."""
     for wanted, fd in stdio.items():
         if fd is None:
             os.closerange(wanted, wanted + 1)
@@ -187,7 +188,7 @@ def _become(
 
 
 def _run_by_shell(path: bytes, argv: list[bytes], environment: Mapping[bytes, bytes]) -> int:
-    """A script without a `#!` line: POSIX has execvp give it to the shell."""
+    """Run a script without a `#!` line, which POSIX execvp passes to the shell."""
     try:
         os.execve(b"/bin/sh", [b"sh", path, *argv[1:]], environment)
     except OSError as error:
@@ -202,7 +203,7 @@ def _candidates(name: bytes, environment: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 def cannot_start(argv: list[bytes], code: int, why: str) -> SpawnError:
-    """The error where the system lacks what we need to run anything."""
+    """The error for when the system lacks the resources to run anything."""
     from mcpproxy.sanitise import sanitise_bytes
 
     return SpawnError(CANNOT_RUN, code, f"cannot run {sanitise_bytes(argv[0])}: {why}")

@@ -36,22 +36,22 @@ else:
     Protocol = object
 
 IGNORED_S: Final = 5.0
-"""How long a server may ignore a signal to end that we passed on."""
+"""How long a server may ignore a terminating signal that we passed on."""
 GONE_S: Final = 3.0
-"""How long a server may live on after its client is gone and its stdin closed."""
+"""How long a server may keep running after its client is gone and its stdin is closed."""
 GRACE_S: Final = 2.0
 """From TERM to KILL."""
 UNREAD_S: Final = 3.0
-"""How long stderr that nobody reads may hold up the end; and stdout, once we were asked to end.
+"""How long unread stderr may delay the end; and stdout, once we were asked to end.
 
-Counted from the last byte that somebody took.
+Counted from the last byte that was read.
 """
 QUIET_S: Final = 0.1
-"""How long the pipe of a server that has ended must be empty, where a descendant holds it open."""
+"""How long the pipe of an ended server must be empty if a descendant holds it open."""
 UNSURE_S: Final = 0.5
-"""The same where the system does not tell whether a thread still has bytes in hand that it read from there."""
+"""The same if the system does not say whether a thread still holds bytes that it read from that pipe."""
 CHATTER_S: Final = 0.4
-"""How long a descendant that goes on writing may hold up the end."""
+"""How long a descendant that keeps writing may delay the end."""
 ORPHAN_LOOK_S: Final = 0.5
 
 
@@ -59,20 +59,20 @@ class Ending(NamedTuple):
     """How the server ended."""
 
     status: int | None
-    """Its exit status, or None where a signal ended it."""
+    """Its exit status, or None if a signal ended it."""
     signum: int | None
     cause: str
     """`server`, `client`, `signal` or `record_error`: who asked for the end."""
 
 
 class Observer(Protocol):
-    """Is told what happens to the processes."""
+    """Sees what happens to the processes."""
 
     def spawned(self, pid: int, start: str | None) -> None:
         """The server runs. Called before any byte moves and before any thread starts."""
 
     def running(self) -> None:
-        """Bytes move. What takes time to prepare and can wait has its place here, in the main thread."""
+        """Bytes are flowing. Slow preparation that can wait belongs here, in the main thread."""
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
         """A signal arrived."""
@@ -101,12 +101,12 @@ class StdioRelay:
         """Prepare.
 
         Args:
-            taps: 0, 1 and 2 → who sees the client's, the server's and the error stream.
-            observer: is told of processes and signals.
+            taps: 0, 1 and 2 → the taps of the client's, the server's and the error stream.
+            observer: sees processes and signals.
             waiting: has blocked the signals.
             closed: which of 0, 1 and 2 we were started without.
-            rescue: whether a tap that hangs loses its chunk; else traffic waits for it.
-            waits_for_sync: whether taps return only when the disk has their records.
+            rescue: whether a hanging tap loses its chunk; otherwise traffic waits for it.
+            waits_for_sync: whether taps return only once their records are on disk.
             survivor: what the guard does for the recording should we be killed.
         """
         self.stop_reason: str | None = None
@@ -129,7 +129,7 @@ class StdioRelay:
         self.server = Process(0, "")
 
     def run(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> Ending:
-        """Spawn the server, move its bytes, and return when it has ended and all that it wrote is handed on.
+        """Spawn the server, move its bytes, and return once it has ended and all its output is forwarded.
 
         Raises:
             SpawnError: it could not be run.
@@ -156,7 +156,7 @@ class StdioRelay:
         return Ending(None if signum else os.waitstatus_to_exitcode(status), signum, self._cause)
 
     def _start_server(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> tuple[Guard, dict[int, int], int]:
-        """The guard, our ends of the server's pipes, and its pid; whatever of these cannot be had is a SpawnError."""
+        """Returns the guard, our ends of the server's pipes, and its pid; raises SpawnError if any is unavailable."""
         guard = None
         try:
             guard = Guard(self._survivor)
@@ -178,22 +178,22 @@ class StdioRelay:
         return guard, ours, pid
 
     def begin_segment(self, number: int) -> None:
-        """The recording goes on in another segment: the guard must know, should it have to complete it."""
+        """The recording continues in another segment: the guard must know, in case it has to complete it."""
         if self._guard is not None:
             self._guard.follow(number)
 
     def dismiss_guard(self) -> None:
-        """The recording is complete: nothing is left to do when we go."""
+        """The recording is complete: nothing is left to do when we exit."""
         if self._guard is not None:
             self._guard.dismiss()
 
     def stop(self, reason: str) -> None:
-        """End the session from inside, because the recording may not go on without being written."""
+        """End the session from inside, because traffic may not continue unrecorded."""
         self.stop_reason = reason
         self._waiting.interrupt()
 
     def _open_pipes(self) -> tuple[dict[int, int], dict[int, int | None]]:
-        """A pipe for each of 0, 1 and 2 that we have: our ends, and theirs.
+        """Open a pipe for each of 0, 1 and 2 that we have; returns our ends and the server's.
 
         What is closed for us is closed for the server.
         """
@@ -221,22 +221,22 @@ class StdioRelay:
             self._watch.start()
 
     def _end_of(self, source: int, sink: int) -> None:
-        """Pass the end of a direction on.
+        """Pass on the end of a direction.
 
-        To the reader as end of file, to a writer that is still there as a broken pipe.
+        A reader sees end of file; a writer that is still there sees a broken pipe.
         """
         for fd in (sink, source):
-            if fd != 2:  # we may have something to say there ourselves
+            if fd != 2:  # we may have something to report there ourselves
                 self._let_go(fd)
         if sink == 1:
             self._watch.release()
         self._waiting.interrupt()
 
     def _let_go(self, fd: int) -> None:
-        """Close what a descriptor leads to, and leave /dev/null in its place.
+        """Close what a descriptor refers to, and leave /dev/null in its place.
 
-        The number stays taken: a thread that still holds it must never write traffic into whatever is opened next, a
-        capture for example.
+        The number stays in use: a thread that still holds it must never write traffic into what is opened next, for
+        example a capture.
         """
         os.dup2(self._null, fd, inheritable=False)
 
@@ -246,7 +246,7 @@ class StdioRelay:
 
     @property
     def _unheard(self) -> bool:
-        """Whether nobody reads what the server says."""
+        """Whether the server's output has no reader."""
         return 1 in self._pumps and self._pumps[1].broken
 
     def _wait_for_end(self, pid: int) -> int:
@@ -255,7 +255,7 @@ class StdioRelay:
             while arrival is not None:
                 if arrival.signum != signal.SIGCHLD:
                     self._pass_on(arrival.signum, from_terminal=arrival.from_terminal)
-                # What else has arrived came before the end of the server, if that is what we were woken for.
+                # Anything else that has arrived came before the end of the server, if that is what woke us.
                 arrival = self._waiting.wait(0)
             status = _reap(pid)
             if status is not None:
@@ -264,14 +264,14 @@ class StdioRelay:
             self._take_due_steps()
 
     def _patience(self) -> float | None:
-        """How long to wait for the next signal at most."""
+        """The longest time to wait for the next signal."""
         waits = [at - time.monotonic() for at, _, _ in self._steps[:1]]
         if (self._unheard or not self._is_spoken_to()) and not self._steps:
             waits.append(ORPHAN_LOOK_S)
         return min(waits, default=None)
 
     def _is_spoken_to(self) -> bool:
-        """Whether the client has not closed our stdin."""
+        """Whether our stdin is still open at the client's end."""
         return 0 in self._pumps and not self._pumps[0].done.is_set()
 
     def _pass_on(self, signum: int, *, from_terminal: bool) -> None:
@@ -283,7 +283,7 @@ class StdioRelay:
             self._plan(IGNORED_S, "signal", "ignored")
 
     def _signal_server(self, signum: int) -> list[int]:
-        """Signal the server itself, which is our child and not reaped yet: its pid can be nobody else's."""
+        """Signal the server itself, our child, not yet reaped: its pid cannot belong to another process."""
         try:
             os.kill(self.server.pid, signum)
         except OSError:
@@ -291,7 +291,7 @@ class StdioRelay:
         return [self.server.pid]
 
     def _look_around(self) -> None:
-        """See whether the client is gone, or our own side wants an end."""
+        """Check whether the client is gone, or our own side wants to end."""
         if self.stop_reason is not None:
             self._hang_up()
             self._plan(GONE_S, self.stop_reason, self.stop_reason)
@@ -302,10 +302,10 @@ class StdioRelay:
             self._cut_off(1, "receiver")
 
     def _is_client_gone(self) -> bool:
-        """Whether nobody is left at either end, by what can be seen without a write.
+        """Whether the client has left both streams, as far as can be seen without writing.
 
-        A client may stop listening and still speak, or speak no more and listen. Where its own end cannot be seen
-        (somebody else holds the pipe too), it is gone when our parent has changed.
+        A client may stop reading and still write, or stop writing and still read. If its own end cannot be seen
+        (another process holds the pipe too), it is gone when our parent has changed.
         """
         orphaned = os.getppid() != self._parent
         if self._is_spoken_to():
@@ -313,7 +313,7 @@ class StdioRelay:
         return self._unheard or (orphaned and self._for_a_process)
 
     def _hang_up(self) -> None:
-        """Let the server see what it would see without us: its stdin at its end, its stdout without a reader."""
+        """Let the server see what it would see without us: end of file on stdin, and no reader on stdout."""
         self._cut_off(0, "sender")
         self._cut_off(1, "receiver")
 
@@ -324,7 +324,7 @@ class StdioRelay:
             pump.cut(by)
 
     def _plan(self, patience_s: float, cause: str, reason: str) -> None:
-        """TERM to the server's tree when patience is over, KILL after the grace; planned once, the earliest counts."""
+        """Plan TERM for the server's tree after `patience_s`, and KILL after the grace; the earliest plan counts."""
         due = time.monotonic() + patience_s
         if self._cause == "server":
             self._cause = cause
@@ -339,10 +339,10 @@ class StdioRelay:
             self._observer.sent(signum, reason, [*self._signal_server(signum), *send(others, signum)])
 
     def _deliver_the_rest(self) -> None:
-        """What the server wrote before it ended lies in its pipes: hand it on.
+        """Forward what the server wrote before it ended and is still in its pipes.
 
-        And wait for nothing that a descendant may write later. Where our own side wanted the end, stdout is not ours to
-        hand on any more: what cannot be recorded is not delivered.
+        Do not wait for what a descendant may write later. If our own side wanted the end, stdout must not be forwarded
+        any more: what cannot be recorded is not delivered.
         """
         for number, limit_s in ((1, UNREAD_S if self._cause == "signal" else None), (2, UNREAD_S)):
             pump = self._pumps.get(number)
@@ -350,12 +350,12 @@ class StdioRelay:
                 self._drain(pump, limit_s)
 
     def _drain(self, pump: Pump, limit_s: float | None) -> None:
-        """Wait until a stream has ended, or, where a descendant holds it open, until what was in it is handed on.
+        """Wait until a stream has ended or, if a descendant holds it open, until its content is forwarded.
 
-        An empty pipe alone proves nothing: a thread may have read its last bytes and wait for a processor, for seconds
-        on a busy machine. Without a writer, the thread comes to the end by itself. Beside a descendant, the pipe must
-        be empty while the thread sleeps in its read. Where the descendant never falls silent, the bytes that were there
-        at the start are enough; the estimate errs on the side of too many.
+        An empty pipe alone proves nothing: a thread may have read its last bytes and be waiting for a processor, for
+        seconds on a busy machine. Without a writer, the thread reaches the end by itself. If a descendant writes too,
+        the pipe must be empty while the thread sleeps in its read. If the descendant never falls silent, the bytes that
+        were there at the start are enough; the estimate errs on the high side.
         """
         waiting, taken = _waiting_bytes(pump.source), pump.taken
         goal = None
@@ -366,7 +366,7 @@ class StdioRelay:
             if arrival is not None and arrival.signum in ENDING:
                 self._observer.received(arrival.signum, from_terminal=arrival.from_terminal)
                 return
-            # In this order: bytes that come in between are later ones, and those that go are in the thread's hands.
+            # In this order: bytes that arrive in between are later ones, and those that leave are held by the thread.
             is_empty = _has_writers(pump.source) and not _waiting_bytes(pump.source)
             sleeps = sleeps_at(pump.thread, pump.source)
             now = time.monotonic()
@@ -385,9 +385,9 @@ class StdioRelay:
 
 
 def _reap(wanted: int) -> int | None:
-    """Reap every child that has ended (as pid 1 we inherit strangers); the status of the wanted one.
+    """Reap every child that has ended (as pid 1 we inherit others); returns the status of the wanted one.
 
-    None while it lives.
+    Returns None while it is alive.
     """
     found = None
     while True:
@@ -409,14 +409,14 @@ def _waiting_bytes(fd: int) -> int:
 
 
 def _has_writers(fd: int) -> bool:
-    """Whether anybody holds the other end of a pipe."""
+    """Whether any process holds the other end of a pipe."""
     poll = select.poll()
     poll.register(fd, 0)
     return not poll.poll(0)
 
 
 def _forbid_core_dumps() -> None:
-    """A core of ours would hold traffic. Only after the spawn: limits are inherited."""
+    """A core dump of ours would hold traffic. Call it only after the spawn: limits are inherited."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

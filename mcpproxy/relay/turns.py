@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Final
 
 TURN_S: Final = 0.0005
-"""How far into a turn of the loop a further portion may begin; one is always handled."""
+"""How far into a turn of the loop another portion may begin; at least one is always handled."""
 
 
 class Turns:
-    """Work that is done a piece at a time."""
+    """A queue of work that is done in pieces."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], bool]] = deque()
@@ -31,7 +31,7 @@ class Turns:
         self._waiting.append(step)
 
     async def finish(self) -> None:
-        """Wait until all work is done; still in turns, so that whatever takes its results can keep up."""
+        """Wait until all work is done; still in turns, so that the consumer of its results can keep up."""
         await self._is_idle.wait()
 
     def _turn(self) -> None:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 HEAD_BYTES: Final = 64 << 10
-"""What an HTTP proxy may say before the tunnel begins."""
-_RESET: Final = struct.pack("ii", 1, 0)  # linger for no time: closing sends a reset
+"""The longest response head accepted from an HTTP proxy before the tunnel begins."""
+_RESET: Final = struct.pack("ii", 1, 0)  # linger time zero: closing sends a reset
 
 
 class Upstream(NamedTuple):
-    """The one server that everything goes to."""
+    """The one server that receives everything."""
 
     host: str
     port: int
@@ -22,14 +22,14 @@ class Upstream(NamedTuple):
     authority: bytes
     """What the Host header says."""
     proxy: tuple[str, int] | None = None
-    """An HTTP proxy on the way, asked for a tunnel."""
+    """An HTTP proxy to tunnel through."""
 
 
 async def connect(loop: asyncio.AbstractEventLoop, upstream: Upstream, made: Callable[[], asyncio.Protocol]) -> None:
-    """Connect to the upstream, through a tunnel where an HTTP proxy is on the way.
+    """Connect to the upstream, through a tunnel if there is an HTTP proxy.
 
     Raises:
-        OSError: it cannot be reached; a certificate that is not trusted is one of these.
+        OSError: it cannot be reached; this includes an untrusted certificate.
     """
     if upstream.proxy is None:
         await loop.create_connection(
@@ -76,7 +76,7 @@ async def _tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], targe
 
 
 def reset_on_close(transport: asyncio.Transport) -> None:
-    """Have the end of a connection be a reset."""
+    """Make closing a connection send a reset."""
     sock = transport.get_extra_info("socket")
     if sock is not None:
         try:
@@ -87,7 +87,7 @@ def reset_on_close(transport: asyncio.Transport) -> None:
 
 def error_text(error: Exception) -> str:
     """What went wrong with a connection, in the system's words."""
-    if isinstance(error, ssl.SSLError):  # whose errno is none of the system's
+    if isinstance(error, ssl.SSLError):  # its errno is not a system errno
         return (error.reason or "TLS failed").replace("_", " ").lower()
     code = getattr(error, "errno", None)
     if isinstance(error, socket.gaierror) or code is None or code < 0:

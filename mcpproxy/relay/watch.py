@@ -1,6 +1,6 @@
 """Detects that a stream has lost its reader, without ever writing to it.
 
-A write would tell as well, but a server may have nothing to say for hours, and whoever started it may be long gone.
+A write would detect it too, but a server may have nothing to send for hours after its client has gone.
 """
 
 import os
@@ -21,17 +21,17 @@ class ReaderWatch:
         self._woken, self._wake = os.pipe()
 
     def start(self) -> None:
-        """Begin to watch, in a thread of its own."""
+        """Start watching, in a thread of its own."""
         threading.Thread(target=self._run, name="reader-watch", daemon=True).start()
 
     def release(self) -> None:
-        """Stop watching: as long as a thread polls a descriptor, closing it does not close what it leads to."""
+        """Stop watching: while a thread polls a descriptor, closing it does not close what it refers to."""
         os.write(self._wake, b".")
 
     def _run(self) -> None:
         poll = select.poll()
         poll.register(self._fd, 0)
         poll.register(self._woken, select.POLLIN)
-        # POLLNVAL would say that this system cannot poll such a thing.
+        # POLLNVAL would mean that this system cannot poll this kind of descriptor.
         if dict(poll.poll()).get(self._fd, 0) & _GONE:
             self._on_gone()
