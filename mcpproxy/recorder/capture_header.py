@@ -1,6 +1,6 @@
 """The header of every capture: where, when and by what it was recorded.
 
-On the path of `mcpproxy run`, so it loads next to nothing.
+It is on the path of `mcpproxy run`, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Header:
     def __init__(
         self, transport: str, wall_ns: int, redactions: list[str], opt_outs: list[str], **fields: object
     ) -> None:
-        """`fields` are those of the transport; members that all captures have are added."""
+        """`fields` are those of the transport; the members common to all captures are added."""
         self._capture = os.urandom(16).hex()
         self._transport = transport
         self._fields = fields | {
@@ -34,16 +34,16 @@ class Header:
         }
 
     def middle(self, segment: int) -> bytes:
-        """The members of the header of a segment."""
+        """The members of a segment's header."""
         own = {"format": FORMAT_VERSION, "capture": self._capture, "segment": segment, "transport": self._transport}
         return members(**own, **self._fields)
 
 
 def working_directory() -> bytes | None:
-    """Where we were started."""
+    """The directory in which we were started."""
     try:
         return os.getcwdb()
-    except OSError:  # it was deleted, which keeps no server from running
+    except OSError:  # it was deleted, which does not stop a server from running
         return None
 
 
@@ -56,7 +56,7 @@ def _boot_id() -> str | None:
 
 
 def _parents() -> list[dict[str, object]]:
-    """The processes above us, nearest first, where the system shows them: one of them is the client."""
+    """The processes above us, nearest first, if the system shows them: one of them is the client."""
     found: list[dict[str, object]] = []
     pid = os.getppid()
     while pid > 0 and len(found) < 16:

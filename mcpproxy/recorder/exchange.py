@@ -1,7 +1,7 @@
 """One HTTP exchange and its two bodies, converted into records.
 
-Which body is kept is decided here: JSON-RPC, the events of a stream and `.well-known` documents; of everything else
-only size and hash. A body is a copy that has been handed on already, so nothing here can hold up traffic.
+This module decides which bodies are kept: JSON-RPC, the events of a stream and `.well-known` documents; of everything
+else only size and hash. A body is a copy of bytes already forwarded, so nothing here can delay traffic.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 METADATA_BYTES: Final = 64 << 10
 ENDPOINTS: Final = 2
-"""Addresses announced on a stream that are told of: the first counts, a second one is a mistake."""
+"""How many addresses announced on a stream are recorded: the first counts, a second one is a mistake."""
 LONGEST_ENDPOINT: Final = 8192
 STREAM_BYTES: Final = 1 << 40
-"""What a stream with a content coding may come to."""
+"""The largest decoded size of a stream with a content coding."""
 SNIFFED: Final = b'"jsonrpc"'
 LONGEST_SNIFFED: Final = 1 << 20
 _WELL_KNOWN: Final = b"/.well-known/"
@@ -68,7 +68,7 @@ class Exchange:
         self._is_told = True
 
     def ask(self, head: http1.Head) -> None:
-        """The request's head went on."""
+        """The request's head was forwarded."""
         self._target = head.target
         self._host = b"".join(head.headers.values_of(b"host")[:1]).decode("latin-1").lower()
         recorder = self.recorder
@@ -85,7 +85,7 @@ class Exchange:
         self._tell("request")
 
     def ask_more(self, payload: bytes) -> Iterator[None] | None:
-        """A piece of the request's content went on; returns the work that is left on it, if any."""
+        """A piece of the request's content was forwarded; returns the work left on it, if any."""
         return self._sent.feed(payload) if self._sent is not None else None
 
     def asked(self) -> None:
@@ -98,7 +98,7 @@ class Exchange:
             self.end(*self._outcome)
 
     def answer(self, head: response.ResponseHead) -> None:
-        """The response's head went on."""
+        """The response's head was forwarded."""
         self._times["response_head"] = self.conversation.at_ns
         self._response = b',"response":{"status":%d,"reason":%b,"version":%b,"headers":%b}' % (
             head.status,
@@ -116,13 +116,13 @@ class Exchange:
             self._is_told = False
 
     def tell_response(self) -> None:
-        """Record the response's head, where that has not been done."""
+        """Record the response's head, if that has not been done."""
         if not self._is_told:
             self._is_told = True
             self._tell("response")
 
     def answer_more(self, payload: bytes) -> Iterator[None] | None:
-        """A piece of the response's content went on; returns the work that is left on it, if any."""
+        """A piece of the response's content was forwarded; returns the work left on it, if any."""
         self._times.setdefault("first_byte", self.conversation.at_ns)
         return self._received.feed(payload) if self._received is not None else None
 
@@ -132,7 +132,7 @@ class Exchange:
         self.end("proxy", reason)
 
     def respond(self, by: str, error: str | None) -> None:
-        """The response is over, complete or broken off; the rest of the request may still be to come."""
+        """The response has ended, complete or broken off; the rest of the request may still follow."""
         self._end_response(by)
         if self.is_asking:
             self._outcome = by, error
@@ -146,10 +146,10 @@ class Exchange:
         self._times.setdefault("response_end", self.conversation.at_ns)
 
     def end(self, by: str, error: str | None) -> None:
-        """The exchange is over."""
+        """The exchange has ended."""
         self._end_response(by)
         if self._outcome is not None and self._outcome[0] != "complete":
-            by, error = self._outcome  # what came first is the cause
+            by, error = self._outcome  # the first outcome is the cause
         if self.is_asking and self._sent is not None:
             self._sent.end(whole=False)
         self.is_asking = False
@@ -159,11 +159,11 @@ class Exchange:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the response was over before the request."""
+        """Whether the response ended before the request."""
         return self._outcome is not None
 
     def is_endpoint(self) -> bool:
-        """Whether the request goes to the URL that `serve` was given: what is said there is MCP."""
+        """Whether the request goes to the URL that `serve` was given: traffic there is MCP."""
         return self._target.partition(b"?")[0] == self.recorder.endpoint
 
     def is_metadata(self) -> bool:
@@ -171,27 +171,27 @@ class Exchange:
         return self._target.startswith(_WELL_KNOWN)
 
     def flag(self, name: str, where: str) -> None:
-        """Something leads the client around us."""
+        """Something leads the client past the recorder."""
         if name not in self.flags:
             self.flags.append(name)
         self.recorder.warn(name, where)
 
     def announce(self, endpoint: bytes) -> None:
         """A legacy `endpoint` event: where the client is to POST."""
-        is_news = len(self._endpoints) < ENDPOINTS  # telling of each would repeat the head each time
+        is_news = len(self._endpoints) < ENDPOINTS  # recording each would repeat the head every time
         if is_news:
             self._endpoints.append(self.recorder.clean(endpoint[:LONGEST_ENDPOINT]))
         if self.takes_address(endpoint.decode("utf-8", "replace")) or is_news:
-            # Now and not at the end of the stream: answers on it are found by this key.
+            # Now and not at the end of the stream: responses on it are found by this key.
             self._tell("response")
 
     def takes_address(self, text: str) -> bool:
-        """Whether an announced address is the one that a client goes to, which is the first."""
+        """Whether an announced address is the one that a client uses, which is the first."""
         if self._is_announced:
             return False
         try:
             address = urljoin(self.recorder.address(self._target), text)
-        except ValueError:  # no address: nobody can POST there
+        except ValueError:  # not an address: no client can POST there
             return False
         self._is_announced = True
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
@@ -200,10 +200,10 @@ class Exchange:
         return True
 
     def _leads_away(self, address: str) -> bool:
-        """Whether an address that the server tells names a host, and not the one where the client found us."""
+        """Whether an address given by the server names a host other than the one where the client found us."""
         try:
             parts = urlsplit(address)
-        except ValueError:  # no address: nobody can go there
+        except ValueError:  # not an address: no client can go there
             return False
         return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
 
@@ -223,7 +223,7 @@ class Exchange:
                 self.flag("bypass/challenge", _origin(named[1].decode("latin-1")))
 
     def look_at_metadata(self, body: bytes) -> None:
-        """A `.well-known` document: kept, and compared with the URL that the client was given."""
+        """Keep a `.well-known` document, and compare it with the URL that the client was given."""
         from orjson import JSONDecodeError, loads
 
         try:
@@ -238,7 +238,7 @@ class Exchange:
             self.flag("bypass/resource", _origin(resource))
 
     def _tell(self, stage: str, ended_by: str | None = None) -> None:
-        # The request's head is not told again with the response: it is most of what an exchange takes in a capture.
+        # The request's head is not repeated with the response: it is most of an exchange's size in a capture.
         told = self._response if stage == "response" else self._request + self._response
         rest = members(
             times=self._times,
@@ -265,7 +265,7 @@ class Exchange:
 
 
 class BodyRecorder:
-    """What one body of an exchange leaves in the capture: frames, or its size and hash."""
+    """Records one body of an exchange: as frames, or as its size and hash."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class BodyRecorder:
         self._dir: Direction = direction
         self._media = fields.media_type
         codings = fields.values_of(b"content-encoding")
-        # A stream may go on for days; what it makes of few bytes is bounded all the same.
+        # A stream may last for days; how far few bytes can expand is bounded all the same.
         total = STREAM_BYTES if self._media == _STREAM else MAX_TOTAL
         self._decoder: Decoder | None = decoder(codings, total) if codings else None
         self._is_opaque = bool(codings) and self._decoder is None
@@ -291,16 +291,16 @@ class BodyRecorder:
         self._event_count = 0
         self._event_id: str | None = None
         self._framed_id: str | None = None
-        """The id in force for the last event that is a frame."""
+        """The id in force at the last event that is a frame."""
         self._retry: int | None = None
         self._held = bytearray()
         self._parts = 0
         self._parts_size = 0
         self._event_parts_size = 0
         is_json = self._media in _JSON or self._media.endswith(b"+json")
-        # Errors of OAuth and of gateways are JSON as well, and no messages.
+        # OAuth and gateway errors are JSON too, but not messages.
         self._is_kept = is_json and exchange.is_endpoint() and (status is None or status < _FAILURE)
-        # Of what is certain to be in the capture itself, no hash is needed.
+        # Content that is certain to be in the capture needs no hash.
         self._hash = None if self._is_kept and not codings else hashlib.sha256()
         self._has_frames = False
         self._metadata_size = 0
@@ -308,18 +308,18 @@ class BodyRecorder:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is a stream of events."""
+        """Whether it is an event stream."""
         return self._events is not None
 
     def begin(self) -> None:
-        """The stream of events may begin."""
+        """The event stream may begin."""
         self._place("stream", event="opened", last_event_id=self.last_event_id)
 
     def feed(self, payload: bytes) -> Iterator[None] | None:
-        """Take a piece of the body, as transferred.
+        """Process a piece of the body, as transferred.
 
         Returns:
-            For a body with a content coding, the work that is left on the piece, in small steps; else None.
+            For a body with a content coding, the work left on the piece, in small steps; else None.
         """
         self.size += len(payload)
         self._exchange.recorder.bytes[self._dir] += len(payload)
@@ -331,10 +331,10 @@ class BodyRecorder:
         return None
 
     def _decode(self, coding: Decoder, payload: bytes) -> Iterator[None]:
-        """Decode a piece and take its content, one portion in each step of the iterator.
+        """Decode a piece and process its content, one portion per step of the iterator.
 
-        From a stream, takes all that can be decoded; from other bodies, nothing of a piece that is damaged or expands
-        out of proportion.
+        From a stream, it processes all that can be decoded; from other bodies, nothing of a piece that is damaged or
+        expands out of proportion.
         """
         made = bytearray()
         try:
@@ -356,7 +356,7 @@ class BodyRecorder:
             yield
 
     def _take(self, payload: bytes) -> None:
-        """Take a piece of the decoded content."""
+        """Process a piece of the decoded content."""
         if self._is_opaque or not payload:
             return
         if self._events is not None:
@@ -374,12 +374,12 @@ class BodyRecorder:
             del self._held[:cut]
 
     def _let_go(self) -> None:
-        """Keep nothing of it but size and hash."""
+        """Keep only its size and hash."""
         self._held = bytearray()
         self._is_opaque = True
 
     def end(self, *, whole: bool, ended_by: str | None = None) -> None:
-        """The body is over."""
+        """The body has ended."""
         if self._is_over:
             return
         self._is_over = True
@@ -410,7 +410,7 @@ class BodyRecorder:
         return self._is_kept or (SNIFFED in self._held and _is_message(bytes(self._held)))
 
     def unstored(self) -> dict[str, object] | None:
-        """Size and hash of a body of which no frame is in the capture."""
+        """Size and hash of a body that has no frame in the capture."""
         metadata = self._exchange.metadata if self._dir == "s2c" else None
         is_metadata = metadata is not None and self._metadata_size <= METADATA_BYTES
         if not self.size or self._has_frames or self._hash is None or is_metadata:
@@ -450,7 +450,7 @@ class BodyRecorder:
         recorder, exchange = self._exchange.recorder, self._exchange
         unit: Unit = "http_body" if event is None else "sse_event"
         whole = whole if event is None else event.whole
-        # Readers of MCP listen to the type `message` alone; this one keeps its type, as far as that is not giant.
+        # MCP clients only read events of type `message`; this event keeps its type, up to a size limit.
         other = None if event is None or event.event in (b"", b"message") else _text(event.event[:LONGEST])
         id_again = event is not None and event.has_id and event_id is not None and event_id == self._framed_id
         self._framed_id = event_id
@@ -494,7 +494,7 @@ class BodyRecorder:
 
 
 def _is_message(body: bytes) -> bool:
-    """Whether a body of an unusual media type is nothing but one message of JSON-RPC, or a batch."""
+    """Whether a body of an unusual media type is exactly one JSON-RPC message or batch."""
     from orjson import JSONDecodeError, loads
 
     if len(body) > LONGEST_SNIFFED:
@@ -513,7 +513,7 @@ def _last_event_id(head: http1.Head) -> str | None:
 
 
 def _origin(address: str) -> str:
-    """Where an address leads, without what may be secret in it."""
+    """The origin of an address, without anything secret in it."""
     try:
         parts = urlsplit(address)
         port = f":{parts.port}" if parts.port else ""

@@ -1,7 +1,7 @@
 """What a fault of mcpproxy itself costs a recording; both recorders report and count it alike.
 
-Promise: such a fault never becomes one of the session. A frame loses its verdict; or a stream, its record, from there
-on, and then the user is told, and the capture says so and how much it was.
+Promise: such a fault never affects the session. Either a frame loses its verdict, or a stream is no longer recorded;
+then the user is informed, and the capture states the fact and the amount.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Missed:
-    """What crossed on streams whose recording has ended."""
+    """The traffic on streams whose recording has ended."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -32,14 +32,14 @@ class Missed:
 
 
 class Faults:
-    """The account of one recording."""
+    """The faults of one recording."""
 
     def __init__(self, writer: Writer, tell: Callable[[str], None]) -> None:
-        """No fault yet.
+        """Start without faults.
 
         Args:
             writer: of the capture.
-            tell: says one line to the user.
+            tell: shows one line to the user.
         """
         self.missed: dict[Direction | None, Missed] = {C2S: Missed(), S2C: Missed(), None: Missed()}
         """By direction; None is the server's stderr."""
@@ -48,7 +48,7 @@ class Faults:
         self._has_told = False
 
     def in_verdict(self, error: Exception) -> None:
-        """A frame is recorded without a verdict: say so, once."""
+        """A frame is recorded without a verdict: report it, once."""
         if not self._has_told:
             self._has_told = True
             self._tell(
@@ -56,12 +56,12 @@ class Faults:
             )
 
     def in_recording(self, what: str, error: Exception) -> None:
-        """The recording of a stream has ended: say so, and in the capture, which is not complete now."""
+        """The recording of a stream has ended: report it, also in the capture, which is now incomplete."""
         self._tell(f"a fault of mcpproxy ended the recording of {what} ({type(error).__name__}); traffic goes on")
         self._writer.post(Entry("gap", members(reason="fault")))
 
     def write_off(self) -> None:
-        """Count what was missed as lost; the last thing before the capture is closed."""
+        """Count what was missed as lost; the last step before the capture is closed."""
         for direction, missed in self.missed.items():
             if missed.frames or missed.bytes:
                 self._writer.write_off(Loss.of_fault(direction, missed.frames, missed.bytes))

@@ -1,8 +1,8 @@
 """Redacts HTTP heads and targets: keeps whatever holds no credential, and hashes of the rest.
 
-A header's value is kept where its name stands on a short list, for most others may hold a token, a cookie or an
-account. Addresses are cleaned as `captures.addresses` says, wherever they stand. What the body says in clear anyway
-(`Mcp-Name`, `Mcp-Param-…`) is kept too; a session id is not.
+A header's value is kept if its name is on a short list, because most others may hold a token, a cookie or an account.
+Addresses are cleaned everywhere, as `captures.addresses` says. What the body contains in clear anyway (`Mcp-Name`,
+`Mcp-Param-…`) is kept too; a session id is not.
 """
 
 import re
@@ -12,13 +12,13 @@ from typing import Any, Final
 from orjson import dumps
 
 Hash = Callable[[bytes], str]
-"""Secret → what stands in its place."""
+"""Secret → its replacement."""
 Clean = Callable[[bytes], str]
-"""Address → the same without what could be secret."""
+"""Address → the same without anything that could be secret."""
 
 REMEMBERED: Final = 4096
 REMEMBERED_BYTES: Final = 512
-"""How many lines of heads are remembered, and how long their values may be."""
+"""How many header lines are cached, and how long their values may be."""
 
 _KEPT: Final = frozenset(
     b"accept accept-encoding accept-language accept-ranges age allow alt-svc cache-control connection content-encoding "
@@ -33,20 +33,21 @@ _ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer", b"o
 _CHALLENGES: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
 _CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
 _SCHEME: Final = re.compile(rb"(?i)(?:bearer|basic|digest|dpop|negotiate) (?=.)").match
-"""What a credential begins with; in others the first word may be the secret."""
+"""The schemes that a credential may begin with; for any other, the first word may be the secret."""
 _PARAMETER: Final = rb"[\w.-]++ *= *(?:[\w.-]++|\"[^\"]*+\")"
 _OPEN_CHALLENGE: Final = re.compile(
     rb"(?i)(?:bearer|basic|digest|dpop)(?: +" + _PARAMETER + rb"(?: *, *" + _PARAMETER + rb")*+)?+ *"
 ).fullmatch
-"""One challenge of a scheme that holds no answer to one; in others, such as Negotiate, answers go back and forth."""
+"""A challenge of a scheme whose challenges contain no responses; in others, such as Negotiate, responses go back and
+forth."""
 _URL: Final = re.compile(rb"(?i)[a-z][a-z0-9+.-]*+://[^\s\"<>]++").sub
 _QUOTED: Final = re.compile(rb'"([^"]*+)"').sub
 DEEPEST: Final = 50
-"""Levels of a document that are looked into."""
+"""How many levels of a document are cleaned."""
 
 
 class FieldRedactor:
-    """Makes header lists that a record may hold, and remembers what it made: a client sends the same lines all day."""
+    """Makes header lists that a record may hold, and caches them: a client sends the same lines all day."""
 
     def __init__(self, hashed: Hash, clean: Clean) -> None:
         self._hash = hashed
@@ -54,7 +55,7 @@ class FieldRedactor:
         self._made: dict[tuple[bytes, bytes], bytes] = {}
 
     def __call__(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-        """A header list as JSON, `[[name, value], …]`, order, case and doubles kept."""
+        """A header list as JSON, `[[name, value], …]`, order, case and duplicates kept."""
         return b"[%b]" % b",".join([self._made.get(field) or self._make(field) for field in fields])
 
     def _make(self, field: tuple[bytes, bytes]) -> bytes:
@@ -68,7 +69,7 @@ class FieldRedactor:
 
     def _value(self, name: bytes, value: bytes) -> str:
         if not value or name in _KEPT or name.startswith(_KEPT_FAMILIES):
-            # What the body says as well is in clear there.
+            # What the body contains as well is in clear there.
             is_said = name in _SAID or name.startswith(_SAID_FAMILY)
             return _text(value if is_said or b"://" not in value else _URL(self._cleaned, value))
         if name in _ADDRESSES:
@@ -83,13 +84,13 @@ class FieldRedactor:
         return self._clean(match[0]).encode()
 
     def _cleaned_if_address(self, match: re.Match[bytes]) -> bytes:
-        """A quoted value of a challenge; a URL in it may be relative."""
+        """Clean a quoted value of a challenge; a URL in it may be relative."""
         is_address = b"/" in match[1] or b"?" in match[1]
         return b'"%b"' % self._clean(match[1]).encode() if is_address else match[0]
 
 
 def clean_document(value: Any, clean: Clean, depth: int = 0) -> Any:
-    """A document as parsed from JSON, with each URL in it cleaned; what lies too deep is left out."""
+    """Returns a parsed JSON document with each URL in it cleaned; what is nested too deep is left out."""
     if isinstance(value, str):
         raw = value.encode()
         return clean(raw) if b"://" in raw or raw[:1] in (b"/", b"?") or b"%2f" in raw.lower() else value

@@ -2,10 +2,10 @@
 
     bytes handed on ─→ Conversation ─→ Exchange ─→ BodyRecorder ─→ Writer.place ─→ (at most 10 ms) ─→ in the kernel
 
-Forward first: records have the stamp of the callback that has handed the bytes on, and are numbered in that order as
-soon as the turn of the loop is over, so their order is the one in which things happened; one task writes what has come
-together, through aiofiles, so that no disk holds up the loop. After a kill at most the last 10 ms are missing.
-Loss is counted and told as on stdio: it is the same writer.
+Forward first: records carry the stamp of the callback that forwarded the bytes, and are numbered in that order as soon
+as the turn of the loop is over, so their order is the order of events. One task writes them in batches, through
+aiofiles, so that no disk delays the loop. After a kill at most the last 10 ms are missing. Loss is counted and reported
+as on stdio: it is the same writer.
 """
 
 import asyncio
@@ -40,14 +40,15 @@ from mcpproxy.wire.framing import Body
 from mcpproxy.wire.response import Event as ResponseEvent
 
 GATHER_S: Final = 0.005
-"""How long records may wait for others to be written with them."""
+"""How long records may wait to be written together with others."""
 STUCK_S: Final = 1.0
-"""How long a write may take before records are only queued, within bounds."""
+"""How long a write may take before records are only queued, up to a limit."""
 WAITING_BYTES: Final = 16 << 20
-"""What may wait for one; beyond, the same. Under load a write waits for the interpreter and not for the disk."""
+"""How many bytes may wait for a write; above that, the same. Under load, a write waits for the interpreter, not the
+disk."""
 
 TARGETS: Final = 256
-"""How many request targets are remembered, redacted and hashed: most clients know one."""
+"""How many request targets are cached, redacted and hashed: most clients use one."""
 
 AROUND: Final = {
     "bypass/location": "an answer sends the client to {} itself",
@@ -57,15 +58,15 @@ AROUND: Final = {
     "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
-"""What leads the client around the recorder, and what stderr says of it, once each."""
+"""What leads the client past the recorder, and the message about it on stderr, once each."""
 MENDED: Final = dict.fromkeys(
     ("bypass/location", "bypass/content-location", "bypass/endpoint"), "; --rewrite-location makes it relative"
 )
-"""What is done about it on request."""
+"""The remedies available on request."""
 
 
 class HttpRecorder:
-    """One capture of the traffic of one listener. Also the relay's observer."""
+    """One capture of one listener's traffic. Also the relay's observer."""
 
     def __init__(
         self,
@@ -83,16 +84,16 @@ class HttpRecorder:
 
         Args:
             url: of the upstream.
-            tell: says one line to the user.
-            name: of the server; its host, and its port where it names one, where it is None.
-            capture: a new file, or a directory; None for the usual place.
+            tell: shows one line to the user.
+            name: of the server; None for its host, with its port if it names one.
+            capture: a new file, or a directory; None for the default directory.
             listen: where clients reach us.
-            via: the HTTP proxy on the way to the upstream.
+            via: the HTTP proxy between us and the upstream.
             opt_outs: what the user switched off.
             keep_path: segments of paths that the user wants stored in clear.
 
         Raises:
-            CaptureError: there is no place for a capture, or it cannot be created.
+            CaptureError: there is no directory for the capture, or it cannot be created.
         """
         use_orjson()
         parts = urlsplit(url)
@@ -135,11 +136,11 @@ class HttpRecorder:
         self._dirty = asyncio.Event()
         self._waiting_bytes = 0
         self._writing: asyncio.Task[None] | None = None
-        # Its own, for those of asyncio may all be looking for the address of an upstream.
+        # Its own thread, because asyncio's may all be resolving the address of an upstream.
         self._threads = ThreadPoolExecutor(1, "capture")
 
     def start(self) -> None:
-        """Begin to write, beside the traffic; a loop must run."""
+        """Start writing, alongside the traffic; a loop must be running."""
         self._writing = asyncio.get_running_loop().create_task(self._write_behind())
 
     async def _write_behind(self) -> None:
@@ -156,7 +157,7 @@ class HttpRecorder:
             await written
 
     def place(self, entries: Sequence[Entry], at_ns: int) -> None:
-        """Number records of what happened then; they are written soon."""
+        """Number the records of what happened at that time; they are written soon."""
         self.writer.place(entries, at_ns)
         for entry in entries:
             self._waiting_bytes += len(entry.middle)
@@ -166,14 +167,14 @@ class HttpRecorder:
         self._dirty.set()
 
     def _uri_key(self, target: bytes) -> str:
-        """What the URI of a request's target, or of a relative address, is known by."""
+        """The key of the URI of a request's target, or of a relative address."""
         return self.hash(self.address(target).encode())
 
     def address(self, target: bytes) -> str:
         """The whole URI of a request's target."""
         return self.origin + target.decode("latin-1")
 
-    # --- what the relay tells ---
+    # --- what the relay reports ---
 
     def connected(self, peer: str) -> "Conversation":
         """A client has connected."""
@@ -181,16 +182,16 @@ class HttpRecorder:
         return Conversation(self, self._connections, peer)
 
     def failed(self, error: Exception) -> "Unrecorded":
-        """A bug of ours: one connection is recorded no more, and what crosses on it is counted."""
+        """A bug of ours: one connection is no longer recorded, and its traffic is only counted."""
         self.faults.in_recording("a connection", error)
         return Unrecorded(self.faults)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
-        """A JSON document with each URL in it cleaned."""
+        """Returns a JSON document with each URL in it cleaned."""
         return dumps(clean_document(document, self.clean))
 
     def warn(self, flag: str, where: str) -> None:
-        """Say what leads the client around us: once for each kind."""
+        """Report what leads the client past the recorder: once for each kind."""
         if flag not in self.told and not (self.rewrites and flag in MENDED):
             self.told.add(flag)
             self.tell(f"{AROUND[flag].format(where)} ({flag}); what goes there is not recorded{MENDED.get(flag, '')}")
@@ -209,12 +210,12 @@ class HttpRecorder:
             text = members(ending=ending, totals=totals | {"lost": lost_in_all}, durable_seq=self.writer.durable_seq)
             return Entry("close", text)
 
-        # In the loop: all else is over by now, and it waits no longer than the end may take.
+        # In the loop: all other work is over by now, and this wait is limited by the time allowed for the end.
         self.writer.close(closing)
 
 
 class Unrecorded:
-    """Counts what crosses on a connection whose recording has ended: messages of HTTP, and bytes of their content."""
+    """Counts the traffic on a connection whose recording has ended: HTTP messages, and bytes of their content."""
 
     def __init__(self, faults: Faults) -> None:
         self._missed = faults.missed
@@ -225,7 +226,7 @@ class Unrecorded:
         """Do nothing: no work is ever left."""
 
     def request(self, _at_ns: int, events: Sequence[http1.Event]) -> None:
-        """Pieces of requests went on."""
+        """Pieces of requests were forwarded."""
         self._count("c2s", events, http1.Head)
 
     def response(self, _at_ns: int, events: Sequence[response.Event]) -> None:
@@ -246,16 +247,16 @@ class Unrecorded:
 
 
 class Conversation:
-    """What crosses on one connection of a client: exchanges, one after another."""
+    """The traffic on one client connection: exchanges, one after another."""
 
     def __init__(self, recorder: HttpRecorder, number: int, peer: str) -> None:
         self.recorder = recorder
         self.number = number
         self.peer = peer
         self.at_ns = 0
-        """When what is being told happened, on the clock of the capture: all that came with one read has one time."""
+        """The time of the reported events, on the capture's clock: everything from one read has one time."""
         self.entries: list[Entry] = []
-        """The records of what is being told."""
+        """The records of the reported events."""
         self._asking: Exchange | None = None
         self._open: deque[Exchange] = deque()
         self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
@@ -266,7 +267,7 @@ class Conversation:
         return bool(self._work)
 
     def catch_up(self) -> None:
-        """Do a piece of the work that is left."""
+        """Do some of the remaining work."""
         while self._work:
             for _ in self._work[0]:
                 self._place()
@@ -274,7 +275,7 @@ class Conversation:
             del self._work[0]
 
     def _do(self, work: Iterator[None]) -> None:
-        """Begin work if none waits before it; the rest is done piece by piece, in the order in which it came."""
+        """Start work if none waits before it; the rest is done piece by piece, in the order in which it arrived."""
         self._work.append(work)
         if len(self._work) == 1:
             self.catch_up()
@@ -293,7 +294,7 @@ class Conversation:
             self.recorder.place(entries, self.at_ns)
 
     def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
-        """Pieces of requests went on, or were refused."""
+        """Pieces of requests were forwarded, or refused."""
         self._do(self._went_on(at_ns, events))
 
     def _went_on(self, at_ns: int, events: Sequence[http1.Event]) -> Iterator[None]:
@@ -326,7 +327,7 @@ class Conversation:
             if rest := self._answered(event):
                 yield from rest
         if self._open:
-            # Most answers are complete in the chunk that begins them; then their end tells of both.
+            # Most responses are complete in the chunk that begins them; then their end covers both.
             self._open[0].tell_response()
         self._place()
 

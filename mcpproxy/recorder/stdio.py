@@ -3,8 +3,7 @@
     chunk read ─→ Channel.chunk ─→ LineSplitter ─→ verdicts and middles ─→ Writer ─→ in the kernel ─→ chunk handed on
 
 Promises: before a chunk is handed on, the records of all frames that it completes are written, unless writing is in
-trouble; then the loss is counted, told and never hidden. Nothing here opens a database, and nothing that analysis
-knows is needed.
+trouble; then the loss is counted, reported and never hidden. Nothing here opens a database or needs `analysis`.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ STDERR_PIECE: Final = 64 << 10
 
 
 def tell(message: str) -> None:
-    """One line on stderr, or none where stderr would make us wait.
+    """Write one line to stderr, or none if stderr would make us wait.
 
-    A full pipe that nobody reads must not hold up a session.
+    A full pipe without a reader must not delay a session.
     """
     poll = select.poll()
     poll.register(2, select.POLLOUT)
@@ -68,11 +67,11 @@ def tell(message: str) -> None:
 
 
 def first_lines(data: bytes) -> int:
-    """The bytes of the first lines of a chunk: as many lines as can be judged and written in a few milliseconds.
+    """How many bytes the first lines of a chunk take: as many lines as can be judged and written in a few milliseconds.
 
     A chunk of 64 KiB may hold as many empty lines, and 64 Ki records take a second.
     """
-    # `count` looks at each byte of a chunk, `replace` runs from newline to newline: a fifth of the time.
+    # `count` examines each byte of a chunk, `replace` skips from newline to newline: a fifth of the time.
     if len(data) - len(data.replace(b"\n", b"")) <= LINES_AT_ONCE:
         return len(data)
     at = -1
@@ -82,7 +81,7 @@ def first_lines(data: bytes) -> int:
 
 
 def early_middles(direction: Direction, lines: list[bytes]) -> list[bytes]:
-    """What `captures.envelope.lines_members` makes, without orjson."""
+    """Does what `captures.envelope.lines_members` does, without orjson."""
     return [line_members(direction, line, judge_in_passing(line, direction)) for line in lines]
 
 
@@ -126,7 +125,7 @@ class Channel:
             self._add_lines(lines)
 
     def _add_lines(self, lines: list[bytes]) -> None:
-        """Record whole lines: quickly while nobody else writes, else through the queue."""
+        """Record whole lines: directly while no other thread writes, else through the queue."""
         direction = self._dir
         try:
             middles = self._recorder.middles(direction, lines)
@@ -147,7 +146,7 @@ class Channel:
             self._latest = (first, first + len(lines) - 1)
 
     def _middle(self, raw: bytes, *, delim: bytes = b"\n", whole: bool = True) -> bytes:
-        """The record of one frame but for number and stamp; with the name of the fault where judging it failed."""
+        """The record of one frame without number and stamp; with the name of the fault if judging it failed."""
         try:
             verdict = self._recorder.judge(raw, self._dir, whole=whole)
             return frame_members(self._dir, raw, verdict, delim=delim, whole=whole)
@@ -156,7 +155,7 @@ class Channel:
             return faulty_members(self._dir, raw, error, delim=delim, whole=whole)
 
     def _uncut(self, data: bytes, error: Exception) -> list[Entry]:
-        """Cutting failed: what waited and what came are kept as they are, and the next chunk begins anew."""
+        """Splitting failed: the pending and the new bytes are kept as they are, and the next chunk starts afresh."""
         self._recorder.faults.in_verdict(error)
         pieces = [raw for raw in (self._lines.held, data) if raw]
         self._lines = LineSplitter()
@@ -217,7 +216,7 @@ class Channel:
             return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """A bug of the writer: this direction is recorded no more."""
+        """A bug of the writer: this direction is no longer recorded."""
         self._recorder.faults.in_recording(self._dir, error)
 
 
@@ -273,9 +272,9 @@ class StderrTap:
                 self.waiting_since_ns = 0
 
     def stalled(self, waited_ns: int, cause: Cause) -> None:
-        """Nobody waits for stderr."""
+        """Nothing to record: stderr stalls are ignored."""
 
-    def ended(self, by: Ender, error: int | None) -> None:  # noqa: ARG002 - the end of stderr says nothing
+    def ended(self, by: Ender, error: int | None) -> None:  # noqa: ARG002 - the end of stderr means nothing
         """Record the unfinished rest."""
         self._add(self.rest())
 
@@ -285,7 +284,7 @@ class StderrTap:
             return [entry for piece in self._lines.end() for entry in self._entries(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """A bug of the writer: stderr is recorded no more."""
+        """A bug of the writer: stderr is no longer recorded."""
         self._faults.in_recording("stderr", error)
 
 
@@ -308,22 +307,22 @@ class Recorder:
 
         Args:
             argv: what will be run; redacted before it is stored.
-            environment: what it will be run with; redacted likewise.
-            name: of the server; guessed from `argv` where it is None.
-            capture: a new file, or a directory; None for the usual place.
-            ring_bytes: how much a capture may hold before its oldest segments go.
+            environment: the environment it will be run with; redacted likewise.
+            name: of the server; None to guess it from `argv`.
+            capture: a new file, or a directory; None for the default directory.
+            ring_bytes: how large a capture may grow before its oldest segments are deleted.
             fsync: when to sync.
             policy: what to do when a record cannot be written.
-            keep_path: segments of paths of URLs that the user wants stored in clear.
+            keep_path: URL path segments that the user wants stored in clear.
 
         Raises:
-            CaptureError: there is no place for a capture, or it cannot be created.
+            CaptureError: there is no directory for the capture, or it cannot be created.
         """
         self.name = safe_name(name or server_name(argv))
         self.judge: Judge = judge_in_passing
         """Judges frames; without orjson until that is loaded."""
         self.middles: Middles = early_middles
-        """Makes the records of whole lines but for number and stamp; likewise."""
+        """Makes the records of whole lines without number and stamp; likewise."""
         self.on_stop: Callable[[], None] = lambda: None
         self.on_segment: Callable[[int], None] = lambda _: None
         """Called with the number of each further segment."""
@@ -368,7 +367,7 @@ class Recorder:
 
     @property
     def path(self) -> str:
-        """Where the capture lies."""
+        """The capture's path."""
         return self._file.path
 
     @property
@@ -377,23 +376,23 @@ class Recorder:
         return {0: self.client, 1: self.server, 2: self.stderr}
 
     def spawned(self, pid: int, start: str | None) -> None:
-        """Record it."""
+        """Record that the server was started."""
         started = int(start) if start and start.isdigit() else start
         self.writer.start()
-        # Posted, not added: the main thread, which takes the signals, must never wait for a disk.
+        # Posted, not added: the main thread, which receives the signals, must never wait for a disk.
         self.writer.post(Entry("process", members(event="spawned", pid=pid, start=started)))
 
     def running(self) -> None:
-        """Load orjson beside the traffic: 25 ms of imports that no first answer has to wait for."""
+        """Load orjson alongside the traffic: 25 ms of imports for which the first response need not wait."""
         try:
-            # First what needs no orjson, and judges in its place where it is missing.
+            # First the module that does not need orjson and judges in its place if it is missing.
             import captures.exact  # noqa: F401
             from captures.envelope import judge_in_passing as judge
             from captures.envelope import lines_members
 
             use_orjson()
             self.judge, self.middles = judge, lines_members
-        except (ImportError, OSError) as error:  # an upgrade may take our files away at any time
+        except (ImportError, OSError) as error:  # an upgrade may remove our files at any time
             tell(f"recording slowly, without orjson: {error}")
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
@@ -410,20 +409,20 @@ class Recorder:
         self.writer.degrade()
 
     def stop(self) -> None:
-        """By the policy `stop`, the session must end."""
+        """Under the policy `stop`, the session must end."""
         self.on_stop()
 
     def launch_failed(self, code: int) -> None:
         """Record that the command could not be run, and close."""
         try:
             self.writer.start()
-        except RuntimeError:  # no thread to be had is why it could not
+        except RuntimeError:  # it could not run because no thread could be created
             return
         self.writer.post(Entry("process", members(event="failed", errno=_name(code))))
         self._close("failed", None, None)
 
     def finish(self, cause: str, status: int | None, signum: int | None) -> bool:
-        """Record the end and close the capture; True where everything is in it."""
+        """Record the end and close the capture; returns True if the capture is complete."""
         rest = [entry for tap in (self.client, self.server, self.stderr) for entry in _rest(tap)]
         ended = Entry("process", members(event="ended", status=status, signal=_signal_name(signum)))
         self.writer.post(*rest, ended)

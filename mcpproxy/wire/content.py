@@ -1,10 +1,10 @@
 """Content codings: decodes the recorded copy of a body as it arrives, within limits; forwarded bytes are untouched.
 
-Whoever sends the body decides what decoding costs: a megabyte of gzip can stand for a gigabyte, and be gzip again
-inside. So output is made slice by slice and counted, that of each coding in a row for itself, and decoding ends where
-it gets out of proportion. Time is linear in what is fed and what comes out.
+The sender of the body decides what decoding costs: a megabyte of gzip can expand to a gigabyte, and contain gzip again.
+So output is produced slice by slice and counted, separately for each coding in the chain, and decoding ends if it gets
+out of proportion. Time is linear in the input and output.
 
-`br` and `zstd` are decoded where a library for them is installed that can be made to stop after a slice.
+`br` and `zstd` are decoded if an installed library supports them and can stop after a slice.
 """
 
 import zlib
@@ -15,33 +15,33 @@ from io import BytesIO
 from typing import Any, Final, NamedTuple, Protocol
 
 MAX_TOTAL: Final = 64 << 20
-"""Bytes that may come out in all."""
+"""The maximum total output in bytes."""
 MAX_RATIO: Final = 100
-"""Bytes that may come out for one that went in."""
+"""The maximum number of output bytes per input byte."""
 FLOOR: Final = 1 << 20
-"""Bytes that may come out whatever went in: a short body may well be a row of spaces."""
+"""Output bytes allowed for any input: a short body may well be a run of spaces."""
 MAX_CODINGS: Final = 4
-"""In a row. More of them have no use but to cost."""
+"""The longest chain of codings. More would serve only to waste time."""
 
 _SLICE: Final = 32 << 10
-"""Bytes to take in, and to make, at once. zlib copies what it has not used, once for each member of gzip, and a member
-may have 20 bytes: with larger slices that would be the main cost."""
+"""Bytes to consume, and to produce, at once. zlib copies unused input once for each gzip member, and a member may have
+20 bytes: with larger slices that would be the main cost."""
 _WINDOW_LOG: Final = 23
-"""Of zstd: 8 MiB, the most that RFC 9659 lets a sender ask for."""
+"""For zstd: 8 MiB, the most that RFC 9659 lets a sender require."""
 _STEP: Final = 16
-"""Bytes for a decoder of zstd that knows no limit. A block of 128 KiB may have 4 bytes."""
+"""Bytes per step for a zstd decoder without an output limit. Four bytes may encode a block of 128 KiB."""
 
 
 class Undecodable(Exception):
-    """The rest of the body stays encoded; what came out before is right."""
+    """The rest of the body stays encoded; earlier output is valid."""
 
 
 class Corrupt(Undecodable):
-    """The data is not of the coding that it is said to be of, or it ends too early."""
+    """The data is not in its declared coding, or it ends too early."""
 
 
 class TooMuch(Undecodable):
-    """A cap is reached."""
+    """A limit has been reached."""
 
 
 class _Engine(Protocol):
@@ -49,14 +49,14 @@ class _Engine(Protocol):
 
     @property
     def done(self) -> bool:
-        """Whether the member is complete, and all of it has come out."""
+        """Whether the member is complete, and all its output has been returned."""
 
     @property
     def rest(self) -> bytes:
         """What was fed after the end of the member."""
 
     def more(self, data: bytes) -> bytes:
-        """At most about a slice of output; none where all has come out for what has been fed."""
+        """Returns at most about a slice of output; empty once the input so far is exhausted."""
 
 
 class _Coding(NamedTuple):
@@ -64,33 +64,33 @@ class _Coding(NamedTuple):
 
     engine: Callable[[], _Engine]
     errors: tuple[type[Exception], ...]
-    """What the engine raises for data that is not of the coding."""
+    """What the engine raises for data that is not in the coding."""
     again: bytes = b""
-    """The bytes of which one begins another member. What begins otherwise is no data: clients pass over it as well."""
+    """The first bytes that begin another member. Anything else is not data: clients skip it as well."""
 
 
 class _Stage:
-    """One coding of those that the body has in a row."""
+    """One coding in the body's chain."""
 
     def __init__(self, name: str, coding: _Coding) -> None:
         self._name = name
         self._coding = coding
         self._engine: _Engine | None = None
-        """Of the member under way."""
+        """The engine of the current member."""
         self._members = 0
         self._over = False
-        """Whether something came that is no member."""
+        """Whether something other than a member followed."""
 
     @property
     def complete(self) -> bool:
-        """Whether the data may end here; no data at all is fine, as the answer to HEAD has none."""
+        """Whether the data may end here; no data at all is fine, as a response to HEAD has none."""
         return self._engine is None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What the bytes stand for, in slices.
+        """Decode the bytes, in slices.
 
         Raises:
-            Corrupt: they stand for nothing.
+            Corrupt: they cannot be decoded.
         """
         try:
             while not self._over:
@@ -112,7 +112,7 @@ class _Stage:
             raise Corrupt(f"not {self._name}: {error}") from None
 
     def _next_member(self, data: bytes) -> bytes:
-        """The bytes where a member begins; empty where none does so far. NUL bytes between members are padding."""
+        """The bytes from the start of a member; empty if none has begun. NUL bytes between members are padding."""
         if self._members:
             data = data.lstrip(b"\0")
             self._over = data != b"" and data[0] not in self._coding.again
@@ -120,9 +120,9 @@ class _Stage:
 
 
 class Decoder:
-    """Takes the codings off one body.
+    """Removes the content codings of one body.
 
-    What it gives, it gives as soon as the bytes for it have come, so an event stream can be followed through it.
+    It returns output as soon as the bytes for it have arrived, so an event stream can be followed through it.
     """
 
     def __init__(self, stages: Sequence[_Stage], max_total: int = MAX_TOTAL) -> None:
@@ -133,13 +133,13 @@ class Decoder:
         self._failure: Undecodable | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """What the bytes stand for.
+        """Decode the bytes.
 
         Raises:
-            Undecodable: in this call and in all that come after it; what this one had made is lost.
+            Undecodable: in this call and all later ones; the output of this call is lost.
         """
         self._check()
-        made = BytesIO()  # it hands out its buffer without a copy
+        made = BytesIO()  # it returns its buffer without a copy
         for decoded in self.slices(data):
             made.write(decoded)
         return made.getvalue()
@@ -164,10 +164,10 @@ class Decoder:
             raise
 
     def end(self) -> bytes:
-        """What had still to come out, which is nothing with these codings, after a look whether the body may end here.
+        """Check that the body may end here; returns the remaining output, which is empty with these codings.
 
         Raises:
-            Undecodable: it may not, or had failed before.
+            Undecodable: it may not, or decoding had failed before.
         """
         self._check()
         for stage in self._stages:
@@ -177,7 +177,7 @@ class Decoder:
         return b""
 
     def _through(self, index: int, data: bytes) -> Iterator[bytes]:
-        """The output of the last stage for input of one of them."""
+        """The output of the last stage for input to stage `index`."""
         if index == len(self._stages):
             yield data
             return
@@ -188,7 +188,7 @@ class Decoder:
             yield from self._through(index + 1, decoded)
 
     def _fail(self, failure: Undecodable) -> None:
-        """End for good, and keep neither the stages nor, in a traceback, the data."""
+        """Stop for good, and keep neither the stages nor, in a traceback, the data."""
         self._failure = type(failure)(*failure.args)
         self._stages = ()
 
@@ -198,11 +198,11 @@ class Decoder:
 
 
 def decoder(codings: Sequence[bytes], max_total: int = MAX_TOTAL) -> Decoder | None:
-    """A decoder for a body; None where it has to stay encoded, as a coding is unknown here or there are too many.
+    """Returns a decoder for a body; None if it has to stay encoded, as a coding is unknown or there are too many.
 
     Args:
         codings: the values of the `Content-Encoding` fields, in the order of the header list; each may be a list.
-        max_total: bytes that may come out in all.
+        max_total: the maximum total output in bytes.
     """
     names = [name.strip(b" \t").lower() for name in b",".join(codings).split(b",")]
     stages: list[_Stage] = []
@@ -213,7 +213,7 @@ def decoder(codings: Sequence[bytes], max_total: int = MAX_TOTAL) -> Decoder | N
         if coding is None or len(stages) == MAX_CODINGS:
             return None
         stages.append(_Stage(name.decode("ascii"), coding))
-    # They are listed as they were put on, so the last one comes off first.
+    # They are listed in the order of encoding, so the last one is decoded first.
     return Decoder(stages[::-1], max_total)
 
 
@@ -221,7 +221,7 @@ def decoder(codings: Sequence[bytes], max_total: int = MAX_TOTAL) -> Decoder | N
 
 
 def _coding(name: bytes) -> _Coding | None:
-    """A coding by its name in lower case; None where it cannot be decoded here."""
+    """A coding by its name in lower case; None if it cannot be decoded here."""
     match name:
         case b"gzip" | b"x-gzip":
             return _GZIP
@@ -241,7 +241,7 @@ class _Zlib:
         """Begin a member.
 
         Args:
-            wbits: as `zlib` wants it; None for `deflate`, where the data tells.
+            wbits: as `zlib` expects it; None for `deflate`, where the data decides.
         """
         self._inflate: Any = None if wbits is None else zlib.decompressobj(wbits)
         self._unused = b""
@@ -267,7 +267,7 @@ class _Zlib:
 
 
 def _deflate_wbits(data: bytes) -> int:
-    """With a zlib header, as RFC 9110 has it, or without, as it is sent by many and taken by all."""
+    """With a zlib header, as RFC 9110 requires, or without, as many senders write it and all readers accept it."""
     has_header = data[0] & 0x0F == zlib.DEFLATED and data[0] >> 4 <= 7 and (data[0] << 8 | data[1]) % 31 == 0
     return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
 
@@ -307,10 +307,10 @@ class _Zstd:
 
 
 class _SteppedZstd:
-    """A frame of zstd, by a module that gives all that it can: it is fed a few bytes at a time."""
+    """A frame of zstd, by a module without an output limit: it is fed a few bytes at a time."""
 
     def __init__(self, library: Any) -> None:
-        # One for each frame: what it makes shares its state.
+        # One for each frame: the objects it makes share its state.
         self._zstd = library.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG).decompressobj()
         self._waiting = b""
 
@@ -334,16 +334,16 @@ class _SteppedZstd:
 _GZIP: Final = _Coding(partial(_Zlib, zlib.MAX_WBITS | 16), (zlib.error,), again=b"\x1f")
 _DEFLATE: Final = _Coding(partial(_Zlib, None), (zlib.error,))
 _ZSTD_AGAIN: Final = bytes([0x28, *range(0x50, 0x60)])
-"""A frame, and the sixteen kinds of skippable ones."""
+"""A frame, and the sixteen kinds of skippable frames."""
 
 
-# A search for what is not there goes through all of `sys.path`; once is enough.
+# A search for a missing module goes through all of `sys.path`; once is enough.
 @cache
 def _br() -> _Coding | None:
     for library in _installed("brotli", "brotlicffi"):
         try:
             library.Decompressor().process(b"", output_buffer_limit=_SLICE)
-        except (AttributeError, TypeError):  # an old one, that knows no limit
+        except (AttributeError, TypeError):  # an old version without an output limit
             continue
         return _Coding(partial(_Brotli, library), (library.error,))
     return None
@@ -359,7 +359,7 @@ def _zstd() -> _Coding | None:
 
 
 def _installed(*names: str) -> Iterator[Any]:
-    """Those of the libraries that can be imported."""
+    """The libraries that can be imported."""
     for name in names:
         try:
             library = import_module(name)

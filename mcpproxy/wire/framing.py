@@ -1,7 +1,7 @@
 """The parts of HTTP/1.1 requests and responses: lines, fields, and chunked bodies (RFC 9112).
 
-Read strictly, for what is let through here goes on to a server that may read it in another way. Any cutting of the
-input gives the same but for the borders of `Body`; what waits is one line, bounded.
+Reading is strict, because what passes here goes on to a server that may read it differently. However the input is
+split, the result is the same except for the boundaries of `Body`; at most one line is held, bounded.
 """
 
 import re
@@ -13,13 +13,13 @@ MAX_FIELDS: Final = 100
 MAX_CHUNK_LINE: Final = 256
 """Bytes of a chunk size with its extensions."""
 MAX_EXTENSIONS: Final = 16 << 10
-"""Bytes by which the chunk extensions of a message may exceed its content; beyond, they are only there to cost."""
+"""Bytes by which a message's chunk extensions may exceed its content; more would only waste resources."""
 MAX_TRAILERS: Final = 16 << 10
 """Bytes of a trailer section."""
 
 _CHARACTER: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"  # of a token
-# A value may be quoted, with quoted pairs in it (RFC 9112, 7.1.1; RFC 9110, 5.6.4). What it holds ends no line and is
-# ASCII, so a reader that knows no quotes finds the same size before it and the same end behind it.
+# A value may be quoted, with quoted pairs in it (RFC 9112, 7.1.1; RFC 9110, 5.6.4). Its content is ASCII without line
+# ends, so a reader that ignores quotes finds the same size before it and the same end after it.
 _QUOTED: Final = rb'"(?:[\t !#-\[\]-~]++|\\[\t -~])*+"'
 _EXTENSION: Final = rb";" + _CHARACTER + rb"++(?:=(?:" + _CHARACTER + rb"++|" + _QUOTED + rb"))?"
 _BREAK: Final = re.compile(rb"[\r\n]").search
@@ -29,8 +29,8 @@ _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})((?:" + _EXTENSION + rb")*
 _PLAIN_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n").match
 
 
-class Fields(tuple[tuple[bytes, bytes], ...]):  # noqa: SLOT001 - a tuple can have none that hold anything
-    """Names and values in the order sent, doubles and case kept; white space around a value is not of the value."""
+class Fields(tuple[tuple[bytes, bytes], ...]):  # noqa: SLOT001 - a tuple subclass cannot have nonempty slots
+    """Names and values in the order sent, duplicates and case kept; white space around a value is not part of it."""
 
     def __init__(self, _: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self.named: Final[dict[bytes, list[bytes]]] = {}
@@ -48,7 +48,7 @@ class Fields(tuple[tuple[bytes, bytes], ...]):  # noqa: SLOT001 - a tuple can ha
 
     @property
     def media_type(self) -> bytes:
-        """The media type of the content, in lower case, without parameters; empty where they name none."""
+        """The media type of the content, in lower case, without parameters; empty if there is none."""
         found = self.named.get(b"content-type")
         return found[0].partition(b";")[0].strip().lower() if found else b""
 
@@ -66,12 +66,12 @@ class End(NamedTuple):
     """The message is complete."""
 
     wire: bytes
-    """The last chunk and the trailer section; empty where the content was not chunked."""
+    """The last chunk and the trailer section; empty if the content was not chunked."""
     trailers: Fields = Fields()
 
 
 class Malformed(Exception):
-    """What was read cannot be a message that all readers take alike."""
+    """The input cannot be a message that all readers interpret alike."""
 
     def __init__(self, reason: str, status: int = 400) -> None:
         super().__init__(reason)
@@ -80,28 +80,29 @@ class Malformed(Exception):
 
 
 class Lines:
-    """Lines that end in CRLF, from chunks that are cut anywhere."""
+    """Lines that end in CRLF, from chunks that are split anywhere."""
 
     def __init__(self) -> None:
         self.pending: Final = bytearray()
-        """The line that has begun; its CR too, where LF is still to come."""
+        """The unfinished line, with its CR if only the LF is missing."""
 
     def take(self, data: bytes, at: int, limit: int, too_long: Callable[[], Malformed]) -> tuple[bytes | None, int]:
-        """The line that is to be found at a place, and the place after it.
+        """Read the line at a position; returns it and the position after it.
 
-        What is wrong with a line is told as soon as its bytes show it, so it is told alike however they are cut.
+        An error in a line is reported as soon as its bytes show it, so the report does not depend on how they are
+        split.
 
         Args:
             data: what one read returned.
             at: where in it to begin.
-            limit: bytes that a line may have, CRLF apart.
-            too_long: what is wrong with a longer one.
+            limit: bytes that a line may have, not counting CRLF.
+            too_long: makes the error for a longer line.
 
         Returns:
-            The line without its CRLF, or None when the data ended first, with the place where reading stopped.
+            The line without its CRLF, or None if the data ended first, with the position where reading stopped.
 
         Raises:
-            Malformed: CR or LF stands alone, or the line is too long.
+            Malformed: CR or LF occurs alone, or the line is too long.
         """
         pending = self.pending
         if pending.endswith(b"\r"):
@@ -135,22 +136,22 @@ class Chunks:
     """
 
     def __init__(self, forbidden: frozenset[bytes] = frozenset()) -> None:
-        """Begin before the first chunk size.
+        """Start before the first chunk size.
 
         Args:
-            forbidden: lower-case names that no trailer may have.
+            forbidden: lower-case names not allowed in trailers.
         """
         self.done = False
         self._forbidden = forbidden
         self._lines = Lines()
         self._left = 0  # bytes of the chunk still to come
-        self._in_data = False  # or in the CRLF behind it
+        self._in_data = False  # or in the CRLF after it
         self._excess = 0  # bytes of extensions beyond those of content
         self._tail = bytearray()  # the last chunk and the trailers so far; not empty from the last chunk on
         self._trailers: list[tuple[bytes, bytes]] = []
 
     def feed(self, data: bytes, at: int, emit: "Callable[[Body | End], object]") -> int:
-        """Read on, to the end of the body or of what there is.
+        """Read on, to the end of the body or of the data.
 
         Args:
             data: what one read returned.
@@ -158,10 +159,10 @@ class Chunks:
             emit: takes one `Body`, and the `End`.
 
         Returns:
-            The place where reading stopped.
+            The position where reading stopped.
 
         Raises:
-            Malformed: after what was good before it has been emitted.
+            Malformed: after the valid part before it has been emitted.
         """
         held = bytes(self._lines.pending)
         begin = sound = at
@@ -185,7 +186,7 @@ class Chunks:
         return at
 
     def _line(self, data: bytes, at: int) -> int:
-        """Read what is not content: a size, the CRLF behind a chunk, or a trailer."""
+        """Read what is not content: a size, the CRLF after a chunk, or a trailer."""
         if self._tail:
             return self._trailer(data, at)
         if self._in_data:

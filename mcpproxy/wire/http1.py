@@ -1,15 +1,15 @@
 """HTTP/1.1 requests: chunks in, heads and bodies out, and nothing that two servers could interpret differently.
 
-This is the only reader of requests in the relay. It decides where a message ends for the bytes that go upstream and
-for the record alike, so the two cannot disagree. Request smuggling lives on the disagreement with a third reader, the
-server: whatever RFC 9112 leaves open, forgives or forbids is refused here, and no byte of a head, of a chunk size or
-of a trailer section is handed out before all of it has been judged. What is let through is forwarded as it was sent.
+This is the only reader of requests in the relay. It decides where a message ends for the bytes that go upstream and for
+the record alike, so the two cannot disagree. Request smuggling exploits disagreement with a third reader, the server:
+whatever RFC 9112 leaves open, forgives or forbids is refused here, and no byte of a head, of a chunk size or of a
+trailer section is returned before all of it has been judged. What passes is forwarded as it was sent.
 
-Any cutting of the input gives the same events but for the borders of `Body`; time is linear in the bytes, and what
-waits is never more than one head, one chunk size or one trailer section, each of them bounded.
+However the input is split, the events are the same except for the boundaries of `Body`; time is linear in the bytes,
+and at most one head, one chunk size or one trailer section is held, each of them bounded.
 
-Dot segments (`/a/../b`) and percent-encodings pass untouched: there is one upstream, whatever its paths say, so they
-lead nowhere else, and to normalise them would change what the server sees.
+Dot segments (`/a/../b`) and percent-encodings pass untouched: there is only one upstream, so no path can lead
+elsewhere, and normalising them would change what the server sees.
 """
 
 import re
@@ -29,14 +29,14 @@ class Head(NamedTuple):
 
     method: bytes
     target: bytes
-    """As sent: it begins with a slash, or is `*`."""
+    """As sent: begins with a slash, or is `*`."""
     version: bytes
     """`b"HTTP/1.1"` or `b"HTTP/1.0"`."""
     headers: Fields
     length: int | None
-    """Bytes of content that follow; None where they come in chunks."""
+    """Bytes of content that follow; None if they are chunked."""
     wire: bytes
-    """The bytes as sent, up to and with the empty line."""
+    """The bytes as sent, up to and including the empty line."""
 
 
 class Refusal(NamedTuple):
@@ -45,9 +45,9 @@ class Refusal(NamedTuple):
     status: int
     """What to answer."""
     reason: str
-    """Why, in words of ours only."""
+    """The reason, only in our own words."""
     method: bytes = b""
-    """What was asked with; empty where the request line itself is at fault."""
+    """The method of the request; empty if the request line itself is at fault."""
 
 
 Event: TypeAlias = Head | Body | End | Refusal
@@ -56,10 +56,10 @@ Event: TypeAlias = Head | Body | End | Refusal
 _NOT_IN_TARGET: Final = re.compile(rb"[^\x21-\x7e]|[#\\]").search
 _VERSION: Final = re.compile(rb"HTTP/[0-9]\.[0-9]").fullmatch
 _AUTHORITY: Final = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?").fullmatch
-_LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}").fullmatch  # below 2**63, the least that servers count to
-# Good heads that lie in one chunk, as nearly all do, at a fifth of the cost; what these do not match is judged by the
-# slow way, which says why. Possessive, so that a value of 60,000 spaces is read once. No underscores, no tabs: a closer
-# look for these.
+_LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}").fullmatch  # below 2**63, which every server can count to
+# These match valid heads within one chunk, as nearly all are, at a fifth of the cost; what they do not match goes
+# through the slow path, which gives the reason. Possessive, so that a value of 60,000 spaces is read once. No
+# underscores, no tabs: these need a closer look.
 _PLAIN_NAME: Final = rb"([!#$%&'*+.^`|~0-9A-Za-z-]++)"
 _PLAIN_VALUE: Final = rb": *+([\x20-\x7e\x80-\xff]*+)\r\n"
 _PLAIN_HEAD: Final = re.compile(rb"([!-~ ]++)\r\n((?:" + _PLAIN_NAME + _PLAIN_VALUE + rb")*+)\r\n").match
@@ -68,7 +68,7 @@ _PLAIN_FIELDS: Final = re.compile(_PLAIN_NAME + _PLAIN_VALUE).findall
 _HOST_LINE: Final = re.compile(rb"(?i)\r\nhost:[ \t]*+").search
 
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding", b"host"})
-"""What decides where a message ends and who gets it."""
+"""The fields that decide where a message ends and who gets it."""
 _NOTED: Final = _FRAMING | {b"connection", b"upgrade"}
 _NOT_IN_TRAILERS: Final = _NOTED | {b"expect", b"keep-alive", b"proxy-connection", b"te", b"trailer"}
 
@@ -81,7 +81,7 @@ _AROUND_TARGET: Final = 64  # bytes for a method and a version
 
 
 class RequestSplitter:
-    """Cuts the client's side of a connection into requests."""
+    """Splits the client's side of a connection into requests."""
 
     def __init__(self) -> None:
         self._lines = Lines()
@@ -93,14 +93,14 @@ class RequestSplitter:
         """Wait for the next request line."""
         self._head: list[bytes] = []
         self._size = 0
-        self._blank = False  # whether the one empty line that may stand before a request line was there
+        self._blank = False  # whether the one empty line allowed before a request line has been read
         self._fields: list[tuple[bytes, bytes]] = []
         self._left = 0
         self._chunks: Chunks | None = None
         self._step: Callable[[bytes, int], int] = self._in_request_line
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that a chunk of the stream completes; none any more after a `Refusal`."""
+        """Returns the events that a chunk of the stream completes; none after a `Refusal`."""
         at = 0
         try:
             while at < len(data) and not self._refused:
@@ -111,7 +111,7 @@ class RequestSplitter:
             self._begin()
             self._lines.pending.clear()
             self._events.append(Refusal(found.status, found.reason, method))
-        events, self._events = self._events, []  # a quiet connection holds no body
+        events, self._events = self._events, []  # an idle connection holds no body
         return events
 
     @property
@@ -125,7 +125,7 @@ class RequestSplitter:
         return self.in_head or self._left > 0 or self._chunks is not None
 
     def _in_request_line(self, data: bytes, at: int) -> int:
-        """Read a request line, or the one empty line that may stand before it (RFC 9112, 2.2)."""
+        """Read a request line, or the one empty line allowed before it (RFC 9112, 2.2)."""
         if data[at] == _TLS_HANDSHAKE and not self._lines.pending:
             raise Malformed("TLS is not spoken here: use http, not https, to reach this proxy")
         if not self._lines.pending and (plain := _PLAIN_HEAD(data, at, at + MAX_HEAD)):
@@ -149,7 +149,7 @@ class RequestSplitter:
         return at
 
     def _in_fields(self, data: bytes, at: int) -> int:
-        """Read header lines, and the empty line behind them."""
+        """Read header lines, and the empty line after them."""
         while at < len(data):
             line, at = self._lines.take(data, at, MAX_HEAD - self._size - 2, _head_too_long)
             if line is None:
@@ -167,10 +167,10 @@ class RequestSplitter:
             raise _head_too_long()
         lower = name.lower()
         if lower in _FRAMING and b"\t" in line:
-            # llhttp, for one, does not take `chunked` with a tab behind it for chunked.
+            # llhttp, for example, does not accept `chunked` followed by a tab as chunked.
             raise Malformed("a tab stands in a framing field")
         if b"_" in lower and lower.replace(b"_", b"-") in _FRAMING:
-            # Gateways in the CGI tradition take `Content_Length` for `Content-Length`.
+            # Gateways in the CGI tradition treat `Content_Length` as `Content-Length`.
             raise Malformed("a header name passes for a framing field where _ and - are the same")
         self._fields.append((name, value))
 
@@ -211,10 +211,10 @@ class RequestSplitter:
 
 
 def forwarded(head: Head, host: bytes) -> bytes:
-    """A head for the upstream: as sent, but for the value of Host and without what is between the client and us alone.
+    """The head for the upstream: as sent, except for the value of Host and without the fields meant for us alone.
 
-    Connection and Keep-Alive stay: each connection of a client has one to the upstream of its own, so what they say of
-    the one holds for the other.
+    Connection and Keep-Alive stay: each client connection has its own upstream connection, so what they say of one
+    holds for the other.
     """
     named, wire = head.headers.named, head.wire
     if not _OF_ONE_HOP.isdisjoint(named):
@@ -245,7 +245,7 @@ def _judge_request_line(line: bytes) -> None:
 
 
 def _judge_target(target: bytes, method: bytes) -> None:
-    """Only what names a path of the one upstream, or in OPTIONS the upstream itself (RFC 9112, 3.2)."""
+    """Accept only a path on the one upstream, or in OPTIONS the upstream itself (RFC 9112, 3.2)."""
     if len(target) > MAX_TARGET:
         raise _target_too_long()
     if target == b"*":
@@ -261,7 +261,7 @@ def _judge_target(target: bytes, method: bytes) -> None:
     if target.startswith(b"//"):
         raise Malformed("the target begins with two slashes, which some servers take for the name of a host")
     if _NOT_IN_TARGET(target):
-        # Not for form's sake: Python's http.server splits the request line at the bytes 85 and A0, too.
+        # This is not a formality: Python's http.server splits the request line at the bytes 85 and A0, too.
         raise Malformed("the target holds a control character, #, \\ or a byte outside ASCII")
 
 
@@ -278,16 +278,16 @@ def _judge_host(hosts: list[bytes], version: bytes) -> None:
 def _judge_connection(named: dict[bytes, list[bytes]]) -> None:
     options = {option.strip(b" \t").lower() for value in named.get(b"connection", []) for option in value.split(b",")}
     if options & _FRAMING:
-        # The next proxy would take the field out, and read another message than this one.
+        # The next proxy would remove the field, and read a different message.
         raise Malformed("Connection names a framing field")
     wanted = {word.strip(b" \t").lower() for value in named.get(b"upgrade", []) for word in value.split(b",")}
-    # An upgrade to h2c is an offer that may be passed over (RFC 9110, 7.8), and Java's client makes it unasked.
+    # An upgrade to h2c is an offer that may be ignored (RFC 9110, 7.8), and Java's client makes it by default.
     if b"upgrade" in options and wanted - {b"h2c"}:
         raise Malformed("upgrades, such as to WebSocket, are not relayed: ask without Upgrade", 501)
 
 
 def _content_length(named: dict[bytes, list[bytes]], version: bytes) -> int | None:
-    """Bytes of content; None where it comes in chunks (RFC 9112, 6.3, without its second chances)."""
+    """Bytes of content; None if it is chunked (RFC 9112, 6.3, without its leniencies)."""
     lengths = named.get(b"content-length", [])
     if codings := named.get(b"transfer-encoding"):
         if lengths:

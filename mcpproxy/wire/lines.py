@@ -1,7 +1,7 @@
 """Newline-delimited frames: chunks in, pieces out, no byte lost or duplicated, memory bounded.
 
 The one delimiter on stdio is the byte 0A (MCP, basic/transports, stdio). `str.splitlines` and text-mode readers also
-split at CR, VT, FF, U+0085 and U+2028, some of which may stand unescaped inside a JSON string, so they are never used
+split at CR, VT, FF, U+0085 and U+2028, some of which may occur unescaped inside a JSON string, so they are never used
 here.
 """
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from typing import Final
 
 MAX_PENDING: Final = 1 << 20
-"""An unfinished line of more bytes is handed out in pieces as it comes."""
+"""An unfinished line longer than this is returned in pieces as it arrives."""
 
 
 class Piece(NamedTuple):
-    """A whole line, or a part of one that is too long to wait for."""
+    """A whole line, or a part of a line that is too long to wait for."""
 
     raw: bytes
-    """The bytes, delimiter apart."""
+    """The bytes, without the delimiter."""
     delim: bytes
-    """`b"\\n"`, `b"\\r\\n"`, or `b""` where none came."""
+    """`b"\\n"`, `b"\\r\\n"`, or `b""` if there was none."""
     last: bool = True
-    """False for a part that others follow."""
+    """False for a part with more parts to follow."""
     part: int = 0
-    """From 1 for the parts of a line that came in several; 0 for a line in one piece."""
+    """From 1 for the parts of a line in several pieces; 0 for a line in one piece."""
 
 
 class LineSplitter:
-    """Cuts one direction of a stream into lines.
+    """Splits one direction of a stream into lines.
 
     Joining `raw` and `delim` of all pieces gives back exactly the bytes that were fed.
     """
@@ -43,9 +43,10 @@ class LineSplitter:
         self._parts = 0
 
     def plain(self, chunk: bytes) -> list[bytes] | None:
-        """The lines that `chunk` completes, where all end in a bare LF and none is giant; else None, nothing taken.
+        """The lines that `chunk` completes, if all end in a bare LF and none is giant; else None, and nothing is
+        consumed.
 
-        For the everyday chunk: an object a line would cost as much as the cutting.
+        For ordinary chunks: an object per line would cost as much as the splitting.
         """
         if self._parts or len(chunk) > self._max or b"\r" in chunk:
             return None
@@ -61,7 +62,7 @@ class LineSplitter:
         return lines
 
     def feed(self, chunk: bytes) -> list[Piece]:
-        """The pieces that `chunk` completes."""
+        """Returns the pieces that `chunk` completes."""
         lines = chunk.split(b"\n")
         rest = lines.pop()
         pieces = []
@@ -75,7 +76,7 @@ class LineSplitter:
         return pieces
 
     def _finish(self, line: bytes) -> list[Piece]:
-        """The line that ends here, with what had been waiting for it."""
+        """The line that ends here, with its pending beginning."""
         if self._chunks:
             self._chunks.append(line)
             line = b"".join(self._chunks)
@@ -89,7 +90,7 @@ class LineSplitter:
         return [_line(line)]
 
     def _spill(self) -> list[Piece]:
-        """Hand out what waits, but for its end: a character, or a CR before LF, may be cut in two there."""
+        """Return what is pending except its end: a character, or a CR before LF, may be split there."""
         *pieces, rest = self._cut(b"".join(self._chunks))
         self._chunks, self._size = [rest], len(rest)
         return [self._next_part(piece) for piece in pieces]
@@ -111,7 +112,7 @@ class LineSplitter:
         return Piece(raw, delim, last, self._parts)
 
     def end(self) -> list[Piece]:
-        """The unfinished line when the stream has ended; nothing where it ended with a delimiter."""
+        """Returns the unfinished line at the end of the stream; nothing if it ended with a delimiter."""
         if not self._size and not self._parts:
             return []
         rest = b"".join(self._chunks)
@@ -124,7 +125,7 @@ class LineSplitter:
 
     @property
     def held(self) -> bytes:
-        """What waits for the end of its line."""
+        """The bytes that wait for the end of their line."""
         return b"".join(self._chunks)
 
     @property
@@ -138,7 +139,7 @@ def _line(line: bytes) -> Piece:
 
 
 def character_border(data: bytes, at: int) -> int:
-    """The last border of a UTF-8 character at or before `at`; `at` itself where the bytes are not UTF-8."""
+    """The last UTF-8 character boundary at or before `at`; `at` itself if the bytes are not UTF-8."""
     for back in range(4):
         if data[at - back] & 0xC0 != 0x80:
             return at - back

@@ -9,16 +9,16 @@ from typing import Final
 
 PORTION_BYTES: Final = 64 << 10
 PORTION_LINES: Final = 128
-"""CR and LF count one each; a portion may run to the end of the block in which it exceeds this."""
+"""CR and LF each count as one; a portion may run to the end of the block in which it exceeds this."""
 _BLOCK: Final = 512
 
 
 def portion(data: bytes, at: int = 0) -> int:
-    """Where the portion that begins at `at` ends."""
+    """Returns where the portion that begins at `at` ends."""
     end = min(at + PORTION_BYTES, len(data))
     lines, size = 0, _BLOCK
     while at < end:
-        # Steps grow while there are few line ends, as the portion may be short and the data behind it long.
+        # Steps grow while there are few line ends, as the portion may be short and the data after it long.
         stop = min(at + size, end)
         found = data.count(b"\n", at, stop) + data.count(b"\r", at, stop)
         if lines + found <= PORTION_LINES:

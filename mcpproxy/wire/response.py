@@ -1,15 +1,15 @@
 """HTTP/1.1 responses: a tap that reads a copy of what the upstream sends and never delays it.
 
-The bytes are forwarded as they were read, whatever the tap makes of them. Where it cannot follow it says so once,
-with `Lost`, and is deaf from then on: a recording that tells where it went blind is worth more than one that guesses.
+The bytes are forwarded as they were read, whatever the tap makes of them. If it cannot follow, it says so once, with
+`Lost`, and reports nothing more: a recording that says where it stopped is worth more than one that guesses.
 
-A response cannot be read by itself: whether it has content depends on the request that it answers. So the tap is told
-of each request, and finds the end of every message itself. llhttp, the parser of Node's HTTP clients, reads the heads,
-one parser for each, as it keeps state beyond a message; it cannot be told that an answer to HEAD has no content, nor
-does it tell where in a chunk a message ended.
+A response cannot be read by itself: whether it has content depends on the request that it answers. So the tap learns of
+each request, and finds the end of every message itself. llhttp, the parser of Node's HTTP clients, reads the heads,
+with a new parser for each, as it keeps state beyond a message; it cannot be told that a response to HEAD has no
+content, nor does it report where in a chunk a message ended.
 
-Any cutting of the input gives the same events but for the borders of `ResponseBody`; time is linear in the bytes, and
-what waits is one head, one chunk size or one trailer section, each of them bounded.
+However the input is split, the events are the same except for the boundaries of `ResponseBody`; time is linear in the
+bytes, and at most one head, one chunk size or one trailer section is held, each of them bounded.
 """
 
 import re
@@ -24,7 +24,7 @@ from mcpproxy.wire.framing import Body, Chunks, End, Fields, Malformed
 MAX_HEAD: Final = 256 << 10
 """Bytes of a status line and its header lines; generous, as refusing is not the tap's business."""
 MAX_AWAITED: Final = 10_000
-"""Requests without a response yet; more of them are no honest pipelining."""
+"""Requests without a response yet; more is not honest pipelining."""
 
 
 class ResponseHead(NamedTuple):
@@ -35,7 +35,7 @@ class ResponseHead(NamedTuple):
     version: bytes
     """Such as `b"HTTP/1.1"`."""
     headers: Fields
-    """Names and values in the order sent, doubles and case kept; white space around a value is not of the value."""
+    """Names and values in the order sent, duplicates and case kept; white space around a value is not part of it."""
     informational: bool
     """A 1xx, which another head follows."""
 
@@ -51,7 +51,7 @@ class ResponseEnd(NamedTuple):
 
     trailers: Fields = Fields()
     by_close: bool = False
-    """The end of the connection ended it, so nobody can tell whether more was meant to come."""
+    """The end of the connection ended it, so whether more was to follow is unknown."""
 
 
 class ResponseAborted(NamedTuple):
@@ -61,7 +61,7 @@ class ResponseAborted(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """The tap cannot follow any more. The traffic goes on unseen."""
+    """The tap can no longer follow. The traffic continues unobserved."""
 
     reason: str
 
@@ -70,7 +70,7 @@ Event: TypeAlias = ResponseHead | ResponseBody | ResponseEnd | ResponseAborted |
 
 _HEAD_END: Final = re.compile(rb"\n\r?\n").search
 _FIRST: Final = b"HTTP/"
-_ENOUGH: Final = 3  # bytes before a chunk that may hold the beginning of the end of a head
+_ENOUGH: Final = 3  # bytes before a chunk that may contain the start of a head's end
 
 
 class _Unfollowable(Exception):
@@ -95,7 +95,7 @@ class ResponseTap:
         self._step: Callable[[bytes, int], int] = self._in_head
 
     def expect(self, method: bytes) -> None:
-        """Take note of a request that has been forwarded, before its response can come."""
+        """Note a request that has been forwarded, before its response can arrive."""
         if self._deaf:
             return
         self._asked.append(method == b"HEAD")
@@ -104,7 +104,7 @@ class ResponseTap:
             self._asked.clear()
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that a chunk of the stream completes; none any more after `Lost`."""
+        """Returns the events that a chunk of the stream completes; none after `Lost`."""
         at = 0
         try:
             while at < len(data) and not self._deaf:
@@ -118,7 +118,7 @@ class ResponseTap:
         return events
 
     def close(self) -> list[Event]:
-        """The events that the end of the stream brings about; none where it came between two responses."""
+        """Returns the events that the end of the stream causes; none if it came between two responses."""
         if self._deaf:
             return []
         events: list[Event] = []
@@ -151,15 +151,15 @@ class ResponseTap:
         self._begin()
 
     def _in_head(self, data: bytes, at: int) -> int:
-        """Look for the end of a head; a parser must see nothing behind it."""
+        """Look for the end of a head; a parser must see nothing after it."""
         if not self._head:
             if data[at] in b"\r\n":
-                return at + 1  # some servers send an empty line too many behind a body
+                return at + 1  # some servers send a surplus empty line after a body
             if not self._asked:
                 raise _Unfollowable("the upstream sent what no request asked for")
         before = len(self._head)
         if before:
-            # Once in a call at most, so to copy a chunk here is no more than to have been given it.
+            # At most once per call, so copying a chunk here costs no more than receiving it.
             self._head += data[at : at + MAX_HEAD + 1 - before]
             self._judge_start(bytes(self._head[: len(_FIRST)]))
             end = _HEAD_END(self._head, max(0, before - _ENOUGH))
@@ -193,7 +193,7 @@ class ResponseTap:
         if self._asked.popleft() or head.status in (204, 304):
             self._events.append(ResponseEnd())
             return
-        # The last of each, where a server sends several.
+        # The last of each, if a server sends several.
         coding = next(reversed(head.headers.values_of(b"transfer-encoding")), None)
         length = next(reversed(head.headers.values_of(b"content-length")), None)
         if coding is not None and coding.lower().rpartition(b",")[2].strip(b" \t") == b"chunked":
@@ -238,7 +238,7 @@ class ResponseTap:
 
 
 class _HeadReading:
-    """What llhttp calls back while it reads a head."""
+    """The callbacks of llhttp while it reads a head."""
 
     def __init__(self) -> None:
         self.reason = b""
@@ -256,13 +256,13 @@ class _HeadReading:
 
 
 def _read(raw: bytes) -> ResponseHead:
-    """The head that some bytes are, from the status line to the empty line."""
+    """Parses a head, from the status line to the empty line."""
     reading = _HeadReading()
     parser = HttpResponseParser(reading)
     try:
         parser.feed_data(raw)
     except (HttpParserError, HttpParserUpgrade) as problem:
-        # A 101 makes it stop behind the head, in one of two ways.
+        # A 101 makes it stop after the head, in one of two ways.
         if not reading.complete:
             raise _Unfollowable(f"a response head cannot be read: {problem}") from None
     status = parser.get_status_code()

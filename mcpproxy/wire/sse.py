@@ -1,10 +1,10 @@
 """Server-sent events: chunks of a stream in, events out, split as the WHATWG HTML standard (§9.2) splits them.
 
-The standard decodes UTF-8 and then cuts; here bytes are cut and none is decoded, which gives the same events: all that
-has a meaning in a stream is ASCII, and bytes that are not UTF-8 stay for somebody else to judge.
+The standard decodes UTF-8 and then splits; this module splits bytes and decodes none, which gives the same events:
+everything with a meaning in a stream is ASCII, and bytes that are not UTF-8 are left for others to judge.
 
-Whatever the bytes and however they are chunked, the same events come out (but for where the parts of a giant one are
-cut), time is linear, and what waits is never more than the data and one line of one event, each of them bounded.
+However the bytes are chunked, the events are the same (except where the parts of a giant event are split), time is
+linear, and at most the data and one line of one event are held, each of them bounded.
 """
 
 import re
@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from mcpproxy.wire.lines import MAX_PENDING, character_border
 
 MAX_FIELD: Final = 64 << 10
-"""Bytes of a line that is no data: what comes beyond them is not kept."""
+"""Bytes kept of a line that is not data; the rest is dropped."""
 MAX_RETRY: Final = 2**53 - 1
-"""Milliseconds; a greater number counts as this one. What it names, 285,000 years, nobody waits."""
+"""Milliseconds; a greater number counts as this one. It is 285,000 years, longer than any client waits."""
 
 _LINE_END: Final = re.compile(rb"\r\n?|\n").search
 _DATA_LINES: Final = re.compile(rb"(?:data:[^\r\n]*+(?:\r\n?|\n)){8,}+").match
@@ -25,41 +25,41 @@ _DATA_LINES: Final = re.compile(rb"(?:data:[^\r\n]*+(?:\r\n?|\n)){8,}+").match
 _BOM: Final = b"\xef\xbb\xbf"
 _DATA: Final = b"data:"
 _DIGITS: Final = len(str(MAX_RETRY)) + 1
-"""A number cut to so many digits is above MAX_RETRY still. `int` of a few thousand would raise."""
+"""A number cut to this many digits is still above MAX_RETRY. `int` of a few thousand digits would raise."""
 
 
 class Event(NamedTuple):
-    """An event that a blank line ended, a part of one that is too long to wait for, or one that nothing ended.
+    """An event ended by a blank line, a part of one that is too long to wait for, or an unfinished one.
 
-    There is an event where there is something to tell: data, a type, an id or a `retry`. The standard fires those with
-    data and lets the others act in silence; a block of comments and unknown fields does neither, and is none here.
+    An event is anything with data, a type, an id or a `retry`. The standard fires those with data and lets the others
+    take effect silently; a block of comments and unknown fields does neither, and is not an event here.
     """
 
     data: bytes | None = None
-    """The values of its data lines, joined by LF; None where it has no such line, which is not an empty one."""
+    """The values of its data lines, joined by LF; None if it has no such line, which differs from an empty one."""
     event: bytes = b""
     """The type; empty means `message`."""
     id: bytes | None = None
-    """The last event id in force after it, be it of this event or of one before; None until the stream names one."""
+    """The last event id in force after it, from this event or an earlier one; None until the stream names one."""
     has_id: bool = False
-    """Whether the id is its own: a replay and a doubled id are told by it."""
+    """Whether the id is its own, which reveals a replay or a duplicate id."""
     retry: int | None = None
     """Milliseconds to wait before reconnecting."""
     whole: bool = True
-    """False where the stream ended before the blank line: by the standard nobody sees this event."""
+    """False if the stream ended before the blank line: by the standard, no client sees this event."""
     comments: int = 0
     """Comment lines since the event before it, as a stream is kept alive by them."""
     cut: bool = False
-    """Whether it has an `event` or `id` line above MAX_FIELD: of that value only the beginning is here."""
+    """Whether it has an `event` or `id` line above MAX_FIELD, of which only the beginning is kept."""
     last: bool = True
-    """False for a part that others follow. It has data and nothing else; the last part has the rest."""
+    """False for a part with more parts to follow. Such a part has only data; the last part has the rest."""
     part: int = 0
-    """From 1 for the parts of an event that came in several; 0 for an event in one piece."""
+    """From 1 for the parts of an event in several pieces; 0 for an event in one piece."""
 
 
 @dataclass(slots=True)
 class _Draft:
-    """The event under way."""
+    """The current event."""
 
     data: bytearray = field(default_factory=bytearray)
     has_data: bool = False
@@ -68,10 +68,10 @@ class _Draft:
     retry: int | None = None
     cut: bool = False
     parts: int = 0
-    """How many have been handed out of its data."""
+    """How many parts of its data have been returned."""
 
     def begin_data(self) -> None:
-        """A data line begins; its value is added to `data` as it comes."""
+        """A data line begins; its value is added to `data` as it arrives."""
         if self.has_data:
             self.data += b"\n"
         self.has_data = True
@@ -83,10 +83,10 @@ class _Draft:
 
 
 class EventSplitter:
-    """Cuts one event stream into events.
+    """Splits one event stream into events.
 
     Attributes:
-        comments: comment lines since the last event, which no event has told of yet.
+        comments: comment lines since the last event, not yet counted in any event.
     """
 
     def __init__(self, max_pending: int = MAX_PENDING, max_field: int = MAX_FIELD) -> None:
@@ -96,21 +96,21 @@ class EventSplitter:
         self._start: bytes | None = b""
         """Bytes of the stream so far, while they may still become a byte order mark; None from then on."""
         self._after_cr = False
-        """Whether an LF that comes next belongs to the CR before it, which ended its line already."""
+        """Whether an LF that follows belongs to the CR before it, which already ended its line."""
         self._draft = _Draft()
         self._id: bytes | None = None
         self._next_id: bytes | None = None
         """The id that the next blank line puts in force."""
 
-        # The line under way, where a chunk ended in it.
+        # The current line, if a chunk ended within it.
         self._line = bytearray()
-        """Its bytes; of a data line only until it is known for one, as its value goes to the draft."""
+        """Its bytes; for a data line only until it is known to be one, as its value goes to the draft."""
         self._in_data = False
         self._dropped = False
         self._dropped_nul = False
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events, and parts of a giant one, that `data` completes."""
+        """Returns the events, and parts of a giant event, that `data` completes."""
         data = self._stripped(data)
         if not data:
             return []
@@ -127,17 +127,17 @@ class EventSplitter:
         return events + self._spill() + self._take_lines(data[run.end() :])
 
     def _take_data_lines(self, lines: bytes) -> None:
-        """Take whole data lines together, with the same result as one by one."""
+        """Process whole data lines together, with the same result as one by one."""
         if b"\r" in lines:
             lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self._draft.begin_data()
         self._draft.data += (b"\n" + lines[:-1]).replace(b"\ndata:", b"\n").replace(b"\n ", b"\n")[1:]
 
     def _take_lines(self, data: bytes) -> list[Event]:
-        """Take lines of any kind; the last need not be whole."""
+        """Process lines of any kind; the last need not be whole."""
         if not data:
             return []
-        # Of bytes, unlike of text, `splitlines` knows the three line ends of the standard and no other.
+        # On bytes, unlike on text, `splitlines` recognises only the three line ends of the standard.
         lines = data.splitlines()
         rest = b"" if data.endswith((b"\r", b"\n")) else lines.pop()
         events = []
@@ -157,12 +157,12 @@ class EventSplitter:
         return events
 
     def end(self) -> list[Event]:
-        """What had begun when the stream ended, if anything had."""
+        """Returns the unfinished event when the stream ends, if any."""
         if self._start:
             self._grow(self._start)
         if self._line == _DATA:
             self._draft.begin_data()
-        # Any other field in the line that did not end is left out: half an id, or half a number, is none.
+        # Any other field in the unfinished line is left out: half an id or half a number is invalid.
         begun = self._draft.tells or (self._line != b"" and not self._line.startswith(b":"))
         events = [*self._spill(), self._event(whole=False)] if begun else []
         self._draft = _Draft()
@@ -172,7 +172,7 @@ class EventSplitter:
         return events
 
     def _stripped(self, data: bytes) -> bytes:
-        """The bytes without a leading byte order mark, and without the LF of a CR LF that a chunk's border cut."""
+        """The bytes without a leading byte order mark, and without the LF of a CR LF split by a chunk boundary."""
         if self._start is not None:
             data = self._start + data
             if len(data) < len(_BOM) and _BOM.startswith(data):
@@ -191,9 +191,9 @@ class EventSplitter:
         return self._in_data or len(self._line) > 0
 
     def _grow(self, piece: bytes) -> None:
-        """More of a line that is not known to end in this chunk, or that is long."""
+        """Add to a line that is not known to end in this chunk, or that is long."""
         if not self._in_data and len(self._line) <= len(_DATA):
-            # The space that may follow the colon has to be there before the value can go its way.
+            # The optional space after the colon must have arrived before the value can be passed on.
             piece = bytes(self._line) + piece
             self._line.clear()
             if len(piece) > len(_DATA) and piece.startswith(_DATA):
@@ -210,14 +210,14 @@ class EventSplitter:
             self._dropped_nul = self._dropped_nul or b"\0" in piece[room:]
 
     def _finish(self) -> None:
-        """The line under way has ended."""
+        """The current line has ended."""
         if not self._in_data:
             self._take(bytes(self._line), dropped=self._dropped, dropped_nul=self._dropped_nul)
         self._line.clear()
         self._in_data = self._dropped = self._dropped_nul = False
 
     def _take(self, line: bytes, *, dropped: bool = False, dropped_nul: bool = False) -> None:
-        """A line that is not blank, less what was dropped of its end, does what the standard says."""
+        """Apply a nonblank line, without what was dropped of its end, as the standard says."""
         name, _, value = line.partition(b":")
         value = _value(value)
         draft = self._draft
@@ -239,7 +239,7 @@ class EventSplitter:
             draft.retry = min(int(digits[:_DIGITS]), MAX_RETRY)
 
     def _dispatch(self) -> list[Event]:
-        """What the blank line makes of the lines before it."""
+        """The event that the blank line makes of the lines before it."""
         self._id = self._next_id
         events = [self._event()] if self._draft.tells else []
         self._draft = _Draft()
@@ -261,7 +261,7 @@ class EventSplitter:
         )
 
     def _spill(self) -> list[Event]:
-        """Parts of the event under way, where it is too long to wait for; at least a byte stays, for the last one."""
+        """Parts of the current event, if it is too long to wait for; at least one byte stays for the last part."""
         draft = self._draft
         if len(draft.data) <= self._max:
             return []
@@ -276,5 +276,5 @@ class EventSplitter:
 
 
 def _value(after_colon: bytes) -> bytes:
-    """The value of a field: one space after the colon is not of it, a second one is."""
+    """The value of a field: one space after the colon is not part of it, a second one is."""
     return after_colon.removeprefix(b" ")
