@@ -102,7 +102,7 @@ class Channel:
         self.waiting_since_ns = 0
 
     def portion(self, data: bytes) -> int:
-        """How much of a chunk to take at once."""
+        """How much of a chunk to record at once."""
         return first_lines(data)
 
     def chunk(self, data: bytes) -> None:
@@ -237,7 +237,7 @@ class StderrTap:
         self.waiting_since_ns = 0
 
     def portion(self, data: bytes) -> int:
-        """How much of a chunk to take at once."""
+        """How much of a chunk to record at once."""
         return first_lines(data)
 
     def chunk(self, data: bytes) -> None:

@@ -1,21 +1,20 @@
 """The app: `mcpproxy tui`. It only reads capture files, so it may be opened and killed at any time.
 
-How to add a screen
--------------------
-Make a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing else has to be touched:
+How to add a screen ------------------- Make a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing
+else has to change:
 
     class FindingsScreen(Screen[None]):
         def __init__(self, opened: Opened) -> None: ...
 
     ENTRY = Entry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
 
-The key then stands in the footers, in `?` and in the palette. `opened.reading` is the capture: its `index` (where each
-entry stands), `fold` (who talks to whom), `exchanges` (latency and outcome, as columns); it goes on growing in a
-thread, and the screen gets `Grown` when it has; its `findings` come from a process, and `Checked` tells of them. Work
-of more than a few milliseconds belongs in a thread: `Pulse` runs steps, `messages.py` holds what it tells. To show the
-traffic at a row: `app.show(row)`; what a filter selects of it: `app.select(text)`.
+The key then appears in the footers, in `?` and in the palette. `opened.reading` is the capture: its `index` (the
+position of each entry), `fold` (who talks to whom), `exchanges` (latency and outcome, as columns). A thread keeps
+extending it, and the screen then gets `Grown`; a process supplies its `findings`, and `Checked` announces them. Work of
+more than a few milliseconds belongs in a thread: `Pulse` runs steps, `messages.py` holds its messages. To show the
+traffic at a row: `app.show(row)`; to show only what a filter selects: `app.select(text)`.
 
-Text goes to the screen through `mcpproxy.tui.safe_text` alone (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
+Text reaches the screen only through `mcpproxy.tui.safe_text` (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
 which sanitises it; `tests/mcpproxy/tui/test_boundary.py` reads the sources for anything else.
 """
 
@@ -76,16 +75,16 @@ LIGHT: Final = Theme(
     variables={"dim": "#666b75"},
 )
 DEEPEST: Final = 12
-"""Screens above each other: who goes further has lost the way back to the first of them."""
+"""The most screens stacked on each other; beyond that, the lowest are dropped."""
 SWITCH_S: Final = 0.001
-"""How long a thread that reads may hold the interpreter before the one that draws gets it."""
+"""How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
 
 class Palette(CommandPalette):
-    """The commands, to be found by words."""
+    """The command palette."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Go to no command on a terminal that is too low for one: Textual knows no row of a list that has no place."""
+        """Select no command if the terminal is too low to show one: Textual fails on a list with no visible row."""
         if action == "command_list" and not self.query_one(CommandList).scrollable_content_region:
             return False
         return super().check_action(action, parameters)
@@ -94,7 +93,7 @@ class Palette(CommandPalette):
 class TheApp(App[None]):
     """Sessions, and the traffic of one."""
 
-    # Without colours, the terminal's own ground and text are all there is: what is selected is turned around.
+    # Without colours, only the terminal's own background and text colour are left: the selection is shown in reverse.
     CSS = """
     App:nocolor {
         & .table--cursor, & .pane--cursor, & .input--cursor, & .input--selection { text-style: reverse; }
@@ -112,11 +111,11 @@ class TheApp(App[None]):
         """The app.
 
         Args:
-            find: gives the captures to list, the newest first.
-            nothing: what to say where there are none.
+            find: returns the captures to list, newest first.
+            nothing: what to say if there are none.
             first: a capture to open at once.
         """
-        # Where no colours are wanted, Textual would draw in greys on a ground of its own.
+        # If colours are off, Textual would draw in greys on a background of its own.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.shelf = Shelf(find)
         self.asker = Asker()
@@ -126,7 +125,7 @@ class TheApp(App[None]):
         self._nothing, self._first = nothing, first
         self._opened: tuple[Reading, Pulse] | None = None
         self._back: tuple[Path, Callable[[Opened], Screen[None]]] | None = None
-        """What was left for another capture."""
+        """The capture and screen that were left for another capture."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
@@ -143,7 +142,7 @@ class TheApp(App[None]):
             notify(self, self.keys.wrong, bad=True)
 
     def on_unmount(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._close()
         self.asker.close()
         self.checking.close()
@@ -161,7 +160,7 @@ class TheApp(App[None]):
             self.push_screen(TrafficScreen(opened))
 
     def opened(self, path: Path) -> Opened | None:
-        """A capture that is being read from now on; None, and a word on it, where it cannot be."""
+        """Start reading a capture; returns None, and notifies the user, if it cannot be read."""
         if self._opened is not None and self._opened[0].path == path:
             return Opened(self._opened[0])
         self._close()
@@ -175,7 +174,7 @@ class TheApp(App[None]):
         return Opened(reading)
 
     def show(self, row: int, path: Path | None = None) -> None:
-        """Go to the traffic, with the cursor on an entry of the capture that is open, or of another one."""
+        """Go to the traffic, with the cursor on an entry of the open capture, or of another one."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
             way = self._way()
             self._leave(SessionsScreen)
@@ -187,12 +186,12 @@ class TheApp(App[None]):
             self._add(Opened(self._opened[0], row))
 
     def select(self, text: str) -> None:
-        """Go to the traffic of the capture that is open, with an expression as its filter."""
+        """Go to the traffic of the open capture, with an expression as its filter."""
         if self._opened is not None:
             self._add(Opened(self._opened[0], only=text))
 
     def leave(self) -> None:
-        """Back to where one came from: the screen below, or the one that was left for another capture."""
+        """Go back to the previous screen: the one below, or the one that was left for another capture."""
         self.pop_screen()
         if self._back is not None and isinstance(self.screen, SessionsScreen):
             path, make = self._back
@@ -208,7 +207,7 @@ class TheApp(App[None]):
         self.push_screen(TrafficScreen(opened))
 
     def _way(self) -> tuple[Path, Callable[[Opened], Screen[None]]] | None:
-        """The capture and the screen that are left for those of another one."""
+        """The capture and the screen to return to from another capture."""
         if self._opened is None:
             return None
         made = type(self.screen).__name__
@@ -216,7 +215,7 @@ class TheApp(App[None]):
         return (self._opened[0].path, ways[0]) if ways else None
 
     def _leave(self, *kinds: type[Screen[None]]) -> None:
-        """Leave all that lies above a screen of some kinds."""
+        """Close all screens above the topmost one of these kinds."""
         while not isinstance(self.screen, kinds):
             self.pop_screen()
 
@@ -230,7 +229,7 @@ class TheApp(App[None]):
             reading.close()
             self._opened = None
 
-    # What a screen below another one draws, Textual draws over all of the one on top: it is told when it is on top.
+    # Textual draws a lower screen's output over the top screen, so a screen is notified once it is on top.
 
     def _tell(self) -> None:
         for screen in self.screen_stack[-1:]:
@@ -241,11 +240,11 @@ class TheApp(App[None]):
             screen.post_message(Checked())
 
     def findings(self, path: Path) -> Findings | None:
-        """What was found in a capture, where that is the one that is open."""
+        """The findings of a capture, if that is the open one."""
         return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None
 
     def check_again(self) -> None:
-        """Look for what is wrong in the capture that is open from its beginning, as the process that did has died."""
+        """Check the open capture again from its beginning, because the process that did has died."""
         if self._opened is not None:
             reading = self._opened[0]
             self.checking.drop(reading.findings)
@@ -258,25 +257,25 @@ class TheApp(App[None]):
     # ---- keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Hand on what is typed in its turn, and all else at once."""
+        """Pass on what is typed in its turn, and all else at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.turns.take(event)
         else:
             await super().on_event(event)
 
     def action_interrupt(self) -> None:
-        """Stop what the screen is at; where it is at nothing, leave."""
+        """Stop what the screen is doing; if it is doing nothing, leave."""
         stop = getattr(self.screen, "interrupt", None)
         if stop is None or not stop():
             self.exit()
 
     def action_help(self) -> None:
-        """Every key."""
+        """Show every key."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())
 
     def action_enter(self, key: str) -> None:
-        """Open a screen for the capture that is open, or that the cursor is on."""
+        """Open a screen for the open capture, or for the one at the cursor."""
         entry = next((one for one in entries() if one.key == key), None)
         if entry is not None and entry.of_all is not None and isinstance(self.screen, SessionsScreen):
             self.push_screen(entry.of_all([book.path for book in self.screen.books]))
@@ -286,7 +285,7 @@ class TheApp(App[None]):
             self.push_screen(entry.make(opened))
 
     def action_switch(self, key: str) -> None:
-        """Show another screen of the capture that is open in place of this one."""
+        """Show another screen of the open capture in place of this one."""
         entry = next((one for one in entries() if one.key == key), None)
         opened = self._present()
         if entry is not None and opened is not None:
@@ -303,12 +302,12 @@ class TheApp(App[None]):
         return Opened(self._opened[0], row) if self._opened is not None else None
 
     def action_command_palette(self) -> None:
-        """The palette."""
+        """Open the palette."""
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual asks for it
-        """What the palette offers: words of ours alone."""
+        """The palette's commands: only text of our own."""
         yield SystemCommand("Light", "dark text on a light ground", lambda: self._wear(LIGHT))
         yield SystemCommand("Dark", "light text on a dark ground", lambda: self._wear(DARK))
         yield SystemCommand("Help", "every key", self.action_help)

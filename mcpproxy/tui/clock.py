@@ -4,5 +4,5 @@ import time
 
 
 def since_ns(wall_ns: int | None) -> int:
-    """How long ago a moment was; 0 where that is not known, or is yet to come."""
+    """How long ago a moment was; 0 if that is unknown or in the future."""
     return max(0, time.time_ns() - wall_ns) if wall_ns is not None else 0

@@ -15,7 +15,7 @@ VALUES: Final = {
     "has": ("id", "answer", "error", "problem", "finding", "mark"),
     "level": ("note", "warning", "error"),
 }
-"""What can stand behind these keys of a filter."""
+"""The values that these keys of a filter accept."""
 
 _TERMS: Final = re.compile(r'[\s()]++|(?:[^\s()"]|"(?:[^"\\]|\\.)*+"?+)++', re.DOTALL)
 _KEYED: Final = re.compile(r"([a-z]+)([:=]|[<>]=?)(.*)", re.DOTALL)
@@ -23,16 +23,16 @@ _BARE: Final = re.compile(r"[\w./:@+-]+")
 
 
 class Completion(NamedTuple):
-    """What can be done about a word."""
+    """How a word can be completed."""
 
     text: str
-    """What takes its place: as much as all that fits has in common."""
+    """The replacement: the common prefix of all matches."""
     options: tuple[str, ...]
-    """What fits, where it is more than one."""
+    """The matches, if there is more than one."""
 
 
 def completed(word: str, candidates: Iterable[str]) -> Completion | None:
-    """Complete a word, in any case; None where nothing fits or nothing is left to complete."""
+    """Complete a word, ignoring case; None if nothing matches or nothing is left to complete."""
     begun = word.casefold()
     fitting = list(dict.fromkeys(one for one in candidates if one.casefold().startswith(begun)))[:MOST]
     if not fitting:
@@ -50,10 +50,10 @@ def completed_filter(before: str, calls: Iterable[Call]) -> tuple[str, Completio
 
     Args:
         before: the text up to the cursor.
-        calls: which requests there were: their methods and names are offered.
+        calls: the kinds of requests seen: their methods and names are offered.
 
     Returns:
-        The term, and what can be done about it.
+        The term, and its completion.
     """
     term = ["", *_TERMS.findall(before)][-1].lstrip(" \t()")
     keyed = _KEYED.fullmatch(term)
@@ -71,7 +71,7 @@ def completed_filter(before: str, calls: Iterable[Call]) -> tuple[str, Completio
 
 
 def _written(text: str) -> str:
-    """A name as a filter takes it; empty where it cannot be typed."""
+    """A name as a filter accepts it; empty if it cannot be typed."""
     if _BARE.fullmatch(text):
         return text
     return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"' if text and sanitise(text) == text else ""

@@ -1,9 +1,9 @@
 """Copying: the row at the cursor as JSON, as raw text, as the line of `show --json`, or as a command that sends it.
 
-Copied text is pasted, and so holds no character that could act on a terminal: JSON has escapes for all of them that
-mean the same, raw text shows them as escapes and says so. Only the commands are for a shell: each word of the capture
-is quoted there, or written in octal by `printf` where quotes would not do. JSON and raw text are not quoted for one,
-and say so. Hashed words become placeholders.
+Copied text is pasted, and so holds no character that could act on a terminal: JSON has equivalent escapes for all of
+them, raw text shows them as escapes and says so. Only the commands are for a shell: each word of the capture is quoted
+there, or written in octal by `printf` if quotes do not suffice. JSON and raw text are not quoted for one, and say so.
+Hashed words become placeholders.
 """
 
 import re
@@ -20,7 +20,7 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.tui.data.reading import Reading
 
 LARGEST: Final = 74_000
-"""Bytes: what common terminals take into the clipboard at once."""
+"""Bytes that common terminals accept into the clipboard at once."""
 
 _TOKENS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _HASHED: Final = re.compile(r"hmac:[0-9a-f]{16}")
@@ -28,26 +28,26 @@ _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS: Final = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "keep-alive", "te", "expect"}
 )
-"""Fields that curl writes by itself, or that are about one connection."""
+"""Fields that curl writes by itself, or that concern a single connection."""
 _NO_SHELL: Final = "not for a shell"
-"""What a server says could run there."""
+"""A server's text could run there."""
 
 
 class Form(NamedTuple):
     """One way to copy something."""
 
     key: str
-    """Which chooses it."""
+    """The key that chooses it."""
     word: str
-    """What it is called."""
+    """Its name."""
     text: str
-    """Empty where it cannot be had."""
+    """Empty if it is unavailable."""
     remark: str = ""
-    """What is to be known about it."""
+    """A caveat about it."""
 
 
 def forms(reading: Reading, row: int) -> Sequence[Form]:
-    """The ways to copy a row; read from the file, so not for the thread that draws."""
+    """The ways to copy a row; reads the file, so do not call it in the drawing thread."""
     entry = reading.index.entry(row)
     if entry.size > LARGEST:
         return [Form("", "", "", f"{size(entry.size)}: too large for the clipboard; e exports to a file")]
@@ -79,7 +79,7 @@ def _lines(raw: bytes) -> str:
 
 
 def pretty(raw: bytes) -> str:
-    """JSON with a line for each member, every token as it was written; empty where it is none."""
+    """JSON with a line for each member, every token as it was written; empty if it is not JSON."""
     import orjson
 
     try:
@@ -104,7 +104,7 @@ def pretty(raw: bytes) -> str:
 
 
 def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
-    """How to send a message again: of an answer, its request."""
+    """How to resend a message; for a response, its request."""
     other = reading.partner(row)
     if frame.dir == "s2c" and other is not None:
         asked = reading.index.item(other) if reading.index.entry(other).size <= LARGEST else None
@@ -123,7 +123,7 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
     try:
         line = curl(header.get("upstream"), http.method or "POST", http.target or "/", http.fields, frame.raw)
     except ValueError:
-        # The upstream is no URL.
+        # The upstream is not a URL.
         return []
     return [Form("c", "a curl command", line, "fill in what stands in <…>")]
 
@@ -139,14 +139,14 @@ def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -
     """A line for a POSIX shell that sends a request again.
 
     Args:
-        upstream: where the server is, as the capture tells.
-        method: of HTTP.
+        upstream: the server's address, as recorded.
+        method: the HTTP method.
         target: of the request.
         fields: its header fields.
-        body: what it said.
+        body: the request body.
 
     Raises:
-        ValueError: the upstream is no URL.
+        ValueError: the upstream is not a URL.
     """
     place = urlsplit(upstream) if isinstance(upstream, str) and _is_plain(upstream.encode()) else None
     is_known = place is not None and place.scheme in ("http", "https") and bool(place.netloc)
@@ -162,13 +162,13 @@ def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -
 
 
 def shown(text: str, name: str = "") -> str:
-    """A word of the capture with placeholders where it was hashed."""
+    """A word of the capture with placeholders for its hashed parts."""
     text = re.sub(rf"([\w.~-]+)=({_HASHED.pattern})", lambda found: f"{found[1]}=<{found[1].upper()}>", text)
     return _HASHED.sub(f"<{name.upper() or 'HIDDEN'}>", text)
 
 
 def _is_plain(raw: bytes) -> bool:
-    """Whether it can stand in quotes: nothing in it that acts on a terminal, or is not to be seen."""
+    """Whether it can be quoted as is: contains nothing that acts on a terminal, or is invisible."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -185,7 +185,7 @@ def _word(text: str) -> str:
 
 
 def _octal(raw: bytes) -> str:
-    """A format of `printf` that gives exactly these bytes, and is no option of it."""
+    """A `printf` format that produces exactly these bytes, and is not taken for an option."""
     signs = [
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b"%\\" and (at or byte != ord("-")) else f"\\{byte:03o}"
         for at, byte in enumerate(raw)

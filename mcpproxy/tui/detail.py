@@ -1,6 +1,6 @@
 """Detail: everything about one row as lines: pretty JSON, raw text, hex, headers, the exchange, findings.
 
-Made in a thread, from the file. What is larger than a pane can sensibly hold comes a page at a time.
+A thread makes it from the file. What is too large for a pane is shown a page at a time.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from mcpproxy.tui.rows import message_at
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
 PAGE: Final = 64 << 10
-"""Bytes of a page of the raw views."""
+"""Bytes per page of the raw views."""
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown raw, a page at a time."""
 LARGEST_SILENCE: Final = 64 << 10
-"""Bytes of an answer that may be empty; what is larger has something to say, be it `_meta`."""
+"""Bytes of a response that may be empty; a larger one has content, even if only `_meta`."""
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
-"""By methods: the member of the result that is asked for."""
+"""By method: the requested member of the result."""
 VIEWS: Final = ("pretty", "raw", "hex", "headers", "exchange", "findings")
 
 Lines = Sequence[Sequence[Span]]
@@ -41,13 +41,13 @@ class Detail(NamedTuple):
     lines: Lines = ()
     tree: Tree | None = None
     pages: int = 1
-    """Of which `lines` are one."""
+    """The number of pages; `lines` is one of them."""
     silence: str = ""
-    """What the answer does not say, where it should say something."""
+    """What is empty in the response, if it should not be."""
 
 
 def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80) -> Detail:
-    """One view of a row, and what its exchange leaves unsaid.
+    """One view of a row, and what is empty in its response.
 
     Args:
         reading: the capture.
@@ -135,7 +135,7 @@ def _hex(raw: bytes, start: int, width: int) -> Lines:
 
 
 def silence_of(reading: Reading, row: int) -> str:
-    """In words, that what was asked for came and is empty; nothing where it is not. Reads the answer."""
+    """Says in words that the requested content arrived empty; empty if it did not. Reads the response."""
     number = reading.exchange(row)
     if number is None or reading.outcome(number) is not Outcome.RESULT:
         return ""
@@ -154,7 +154,7 @@ def silence_of(reading: Reading, row: int) -> str:
 
 
 def _is_empty(content: object) -> bool:
-    """Whether it holds nothing, or texts in which nothing stands."""
+    """Whether it holds nothing, or only empty texts."""
     blocks = content if isinstance(content, list) else [content]
     return all(
         not one or (isinstance(one, dict) and one.get("type") == "text" and not one.get("text")) for one in blocks
@@ -162,12 +162,12 @@ def _is_empty(content: object) -> bool:
 
 
 def called(entry: Entry) -> str:
-    """What an entry is called wherever its number is told: `frame 9`; what is no frame, `record 9`."""
+    """The name of an entry with its number: `frame 9`; if it is not a frame, `record 9`."""
     return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
 
 
 def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
-    """What became of a request: asked, answered, how long it took; what of the answer is empty."""
+    """The outcome of a request: when sent, when answered, how long it took; what is empty in the response."""
     index, number = reading.index, reading.exchange(row)
     entry = index.entry(row)
     head = [[Span(f"{entry.sort} ", "accent"), Span(f"{called(entry)}, {units.size(entry.size)}")]]

@@ -21,11 +21,11 @@ class Opened:
     """A capture that is open, and where the user is in it."""
 
     reading: Reading
-    """It goes on being read while it is shown; never close it."""
+    """Reading continues while it is shown; never close it."""
     row: int | None = None
-    """The entry on which the cursor stands."""
+    """The entry at the cursor."""
     only: str | None = None
-    """The filter by which it is to be looked at."""
+    """The filter to show it with."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,22 @@ class Entry:
     """A screen that can be opened from another one."""
 
     key: str
-    """Which opens it; a capital letter for what is about a whole capture."""
+    """The key that opens it; a capital letter if the screen is about a whole capture."""
     word: str
-    """What it is called in the footer and the palette."""
+    """Its name in the footer and the palette."""
     make: Callable[[Opened], Screen[None]]
-    """Makes it. From the list of sessions it gets the one under the cursor."""
+    """Creates the screen. From the list of sessions it gets the session at the cursor."""
     whence: Whence = "both"
     """From which of the two main screens it opens."""
     help: str = ""
     """One line for `?`."""
     of_all: Callable[[Sequence[Path]], Screen[None]] | None = None
-    """Makes it for all captures that are listed, where it is opened from there and that makes sense."""
+    """Creates it for all listed captures, if it can be opened from the list for all."""
 
 
 @cache
 def entries() -> tuple[Entry, ...]:
-    """Those of all modules in `mcpproxy.tui.screens`, by their keys."""
+    """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
     return tuple(sorted(_found(), key=lambda entry: entry.key.lower()))
 
 

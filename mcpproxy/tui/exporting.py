@@ -18,23 +18,23 @@ STEP: Final = 256 << 10
 
 
 class Export:
-    """Some rows of a capture on their way into a file, which is gone again where it does not become whole."""
+    """An export of some rows of a capture to a file, which is deleted if it is not completed."""
 
     def __init__(self, capture: Path, rows: Sequence[int], place: Path) -> None:
         """Make the file.
 
         Args:
             capture: the capture.
-            rows: which rows of it, rising.
+            rows: the rows to export, ascending.
             place: the file; it must not exist.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: it cannot be created.
         """
         self.place = place
         self.rows = rows
         self.written = 0
-        """How many rows are."""
+        """How many rows are written."""
         self.has_ended = False
         self._tail = Tail(capture)
         self._wall_ns = wall_of(self._tail.header)
@@ -68,14 +68,14 @@ class Export:
             self._feed(item)
         is_over = self.written == len(self.rows) or self._tail.has_ended or (self._tail.is_at_end and not items)
         if is_over:
-            # Of a frame whose end never came there is nothing but its parts, and no line.
+            # A frame whose end never arrived has only parts, and no line.
             self._file.close()
             self.has_ended = True
             self._tail.close()
         return not is_over
 
     def abandon(self) -> None:
-        """Leave nothing behind, unless all is written."""
+        """Delete the file, unless everything is written."""
         if not self.has_ended:
             self.has_ended = True
             self._tail.close()

@@ -1,9 +1,9 @@
 """A queue of key presses: each key is passed on once everything that the previous key caused is done.
 
-Textual gives a key to what has the focus when the key comes. A key that opens a box, or a screen, does so a few
-messages later, and whatever was typed meanwhile would go to what lies behind: of `/quit`, `q` would quit. So after each
-key something is sent the way that the key went, from what has the focus up to the app, and the next key waits until it
-is back: all queues on that way are in order, so what the key has led to was there before.
+Textual gives a key to whatever has the focus when the key arrives. A key that opens a box, or a screen, does so a few
+messages later, and keys typed meanwhile would go to what lies behind: of `/quit`, `q` would quit. So after each key a
+probe follows the key's path, from the focused widget up to the app, and the next key waits until it is back: all queues
+on that path are in order, so everything that the key caused came before.
 
 Keys that only move a cursor are not waited for: they come faster than screens are drawn.
 """
@@ -19,38 +19,38 @@ from textual.app import App
 from textual.message_pump import MessagePump
 
 ROUNDS: Final = 3
-"""How often the way is gone: a key leads to a message, and that one to another."""
+"""How often the probe takes that path: a key causes a message, and that causes another."""
 LONGEST_S: Final = 2.0
-"""How long a key waits: on whatever is stuck, the keys must still work."""
+"""How long a key waits: whatever is stuck, the keys must still work."""
 MOVES: Final = frozenset(("up", "down", "page-up", "page-down", "first", "last"))
-"""The ids of what only moves a cursor."""
+"""The ids of bindings that only move a cursor."""
 AT_ONCE: Final = "ctrl+c"
-"""The key that waits for nothing."""
+"""The key that never waits."""
 
 
 class Turns:
-    """What was typed and has not been handed on yet."""
+    """What was typed and has not been passed on yet."""
 
     def __init__(self, app: App[None], hand_on: Callable[[events.Event], Awaitable[None]]) -> None:
-        """Nothing was typed.
+        """Start empty.
 
         Args:
             app: whose keys these are.
-            hand_on: gives a key, or what was pasted, to what has the focus.
+            hand_on: gives a key, or pasted text, to what has the focus.
         """
         self._app, self._hand_on = app, hand_on
         self._typed: deque[events.Event] = deque()
         self._at: events.Event | None = None
-        """What was handed on, and has not led to all that it will."""
+        """The event that was passed on and whose effects are not complete."""
         self._since = 0.0
         self._work: Future[None] | None = None
 
     def wait_for(self, work: Future[None]) -> None:
-        """Hand on no more until some work is done: it opens a box, or fills what the next key is about."""
+        """Pass on no more until some work is done: it opens a box, or fills what the next key is about."""
         self._work = work
 
     async def take(self, event: events.Key | events.Paste) -> None:
-        """Hand on what was typed when its turn has come."""
+        """Pass on what was typed when its turn comes."""
         if isinstance(event, events.Key) and event.key == AT_ONCE:
             self._typed.clear()
             await self._hand_on(event)
@@ -82,20 +82,20 @@ class Turns:
         return bound is not None and bound.id in MOVES
 
     def _rise(self, event: events.Event, front: MessagePump, at: MessagePump, rounds: int) -> None:
-        """Go up from a widget, behind all that is on its way; one that is being closed is passed by."""
+        """Go up from a widget, after all that is queued; a widget that is being closed is skipped."""
         if at is self._app or at._parent is None:
             self._app.call_later(self._back, event, front, rounds)
         elif not at.call_later(self._rise, event, front, at._parent, rounds):
             self._rise(event, front, at._parent, rounds)
 
     async def _back(self, event: events.Event, front: MessagePump, rounds: int) -> None:
-        """All queues on the way were gone through."""
+        """The probe has passed all queues on the path."""
         if event is not self._at:
             return
         if rounds > 1:
             self._rise(event, front, front, rounds - 1)
         elif self._front() is not front:
-            # What has the focus now may not even be there yet.
+            # The widget with the focus may not be mounted yet.
             front = self._front()
             self._rise(event, front, front, 1)
         elif self._work is not None:

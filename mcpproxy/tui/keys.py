@@ -4,8 +4,8 @@
     pair = "P"
     next = ["n", "ctrl+n"]
 
-The names are the ids of the bindings, so what can be bound is what the screens bind. A line that makes no sense is
-told of, and the others hold.
+The names are the ids of the bindings, so what can be bound is what the screens bind. An invalid line is reported, and
+the others apply.
 """
 
 import os
@@ -29,32 +29,32 @@ LARGEST: Final = 64 << 10
 NEEDED: Final = frozenset(
     ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
 )
-"""What every screen has: no other wish takes a key of theirs, unless they have been given another one."""
+"""Bindings of every screen: no other binding takes their keys, unless they have been given other ones."""
 _KEY: Final = re.compile(r"(?:(?:ctrl|alt|shift|super|meta|hyper)\+)*(?:\S|[a-z][a-z0-9_]*)")
 
 
 class Keys(NamedTuple):
-    """What the user wants."""
+    """The user's key bindings."""
 
     keymap: Mapping[str, str]
-    """Keys by names, as Textual takes them."""
+    """Keys by names, as Textual expects them."""
     wrong: str = ""
-    """What makes no sense; empty where all does."""
+    """What is invalid; empty if nothing is."""
 
 
 def keys_path() -> Path | None:
-    """Where the file lies; None where nothing names a home."""
+    """The file's path; None if the home directory is unknown."""
     directory = config_directory()
     return Path(directory, "keys.toml") if directory is not None else None
 
 
 def read() -> Keys:
-    """The user's keys; none where there is no such file."""
+    """The user's keys; empty if there is no such file."""
     path = keys_path()
     try:
         if path is None:
             return Keys({})
-        # A pipe would keep the app waiting for whoever writes to it.
+        # A pipe would keep the app waiting for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return Keys({}, f"{path} is no file")
@@ -83,10 +83,10 @@ def read() -> Keys:
 
 
 def _refused(keymap: dict[str, str], known: Mapping[str, str]) -> list[str]:
-    """Take out of what is wished what would leave a screen without a key that it needs; why, one text for each."""
+    """Remove bindings that would leave a screen without a key it needs; returns the reasons, one text each."""
     wrong: list[str] = []
     while True:
-        # Those that were not wished for come last, and win.
+        # Bindings that the user did not set come last, and win.
         order = sorted(NEEDED, key=lambda name: (name not in keymap, name))
         in_force = {name: keymap.get(name) or {**known, "back": "escape"}[name] for name in order}
         held = {_key(key): name for name, keys in in_force.items() for key in keys.split(",")}
@@ -106,7 +106,7 @@ def _key(text: str) -> str:
 
 
 def names() -> dict[str, str]:
-    """What can be bound, with the keys that it has by itself."""
+    """The names that can be bound, with their default keys."""
     found: dict[str, str] = {}
     for binding in _bindings():
         if binding.id:

@@ -7,7 +7,7 @@ from textual.message import Message
 
 
 class Grown(Message):
-    """An opened capture has more entries, or more of them are understood. Only the newest counts."""
+    """An open capture has more entries, or more of them are understood. Only the newest counts."""
 
     bubble = True
 
@@ -17,7 +17,7 @@ class Grown(Message):
 
 
 class Checked(Message):
-    """The rules have found more, or are further. Only the newest counts."""
+    """The rules have found or checked more. Only the newest counts."""
 
     bubble = True
 
@@ -27,7 +27,7 @@ class Checked(Message):
 
 
 class Matched(Message):
-    """A filter has selected more rows, or has come to the end. Only the newest counts."""
+    """A filter has selected more rows, or has reached the end. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
@@ -59,7 +59,7 @@ class Failed(Message):
 
 
 class DetailRead(Message):
-    """What the detail pane waits for has been read."""
+    """The content for the detail pane has been read."""
 
     def __init__(self, row: int, item: object) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Wanted(Message):
 
 
 class Told(Message):
-    """The process that answers SQL has said something. Only the newest counts."""
+    """The SQL process has sent something. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
@@ -83,7 +83,7 @@ class Told(Message):
 
 
 class Marked(Message):
-    """The marks have been read, or changed; or could not be."""
+    """The marks have been read or changed, or that failed."""
 
     def __init__(self, problem: str = "") -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Copied(Message):
 
 
 class Exported(Message):
-    """An export has come further, to its end, or could not."""
+    """An export has progressed, ended, or failed."""
 
     def __init__(self, problem: str = "") -> None:
         super().__init__()

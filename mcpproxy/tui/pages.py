@@ -13,7 +13,7 @@ from mcpproxy.tui.data.reading import Loss, Reading
 
 
 def clock(t_ns: int) -> str:
-    """A stamp as the traffic shows it."""
+    """A timestamp as the traffic screen shows it."""
     return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
 
 
@@ -36,7 +36,7 @@ def finding_lines(finding: Finding, width: int) -> list[list[Span]]:
 
 
 def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Span]]:
-    """What a rule is about, and with `is_short` False why that matters."""
+    """What a rule is about and, unless `is_short`, why that matters."""
     found = rules().get(rule)
     if found is None:
         return []
@@ -63,7 +63,7 @@ def page_lines(rule: str, width: int) -> list[list[Span]]:
 
 
 def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """All that was found in a row."""
+    """All findings in a row."""
     findings = reading.findings
     kept, (_, count) = findings.kept_at(row), findings.at(row)
     made: list[list[Span]] = []
@@ -80,7 +80,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
 
 
 def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """The same in a line or two for each, to stand beside something else."""
+    """The same in a line or two each, to show beside something else."""
     made: list[list[Span]] = []
     for finding in sorted(reading.findings.kept_at(row), key=lambda one: -one.level)[:5]:
         made += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]
@@ -89,7 +89,7 @@ def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
 
 
 def how_far(findings: Findings, rows: int) -> str:
-    """How far the check is."""
+    """The progress of the check."""
     if findings.checked < rows or not findings.is_even:
         return f"checked {findings.checked:,} of {max(rows, findings.checked):,} records"
     return f"all {count_text(findings.checked, 'record')} checked"

@@ -1,7 +1,7 @@
 """Rows: the text of the traffic table's lines, read from the file when a line is drawn.
 
-A row is read in a thread, for which the one that draws waits no longer than `PATIENCE_S`: a disk that is asleep shows
-as `…`, and not as a screen that hangs. What was read is kept for a few screenfuls. Words are those of `show`.
+A thread reads the rows, and the drawing thread waits for it no longer than `PATIENCE_S`: a sleeping disk shows as `…`,
+not as a hanging screen. A few screenfuls of rows are cached. The wording is that of `show`.
 """
 
 import time
@@ -40,13 +40,13 @@ Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the row above, or local wall clock."""
 
 PATIENCE_S: Final = 0.025
-"""What the thread that draws may wait for rows to be read."""
+"""How long the drawing thread may wait for rows to be read."""
 KEPT: Final = 2000
 """Rows that are kept."""
 LARGE: Final = 1 << 20
-"""Bytes. Of a larger frame a row tells what its record tells: nobody parses a gigabyte to draw a line."""
+"""Bytes. For a larger frame a row shows only what its record says: drawing a line must not parse a gigabyte."""
 MANY_SECONDS_NS: Final = 9_999_500_000
-"""From where milliseconds have no room."""
+"""From here on milliseconds do not fit."""
 
 MARK: Final = "◆"
 """Before the time of a marked row."""
@@ -75,17 +75,17 @@ EXCHANGES: Final = (
 )
 
 HEADINGS: Final[Mapping[Times, str]] = {"delta": "delta", "abs": "clock"}
-"""What stands above times that are not those since the start."""
+"""The headings of times other than those since the start."""
 
 
 def timed(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
-    """Columns whose heading says which times stand below it."""
+    """Columns whose heading says which times they show."""
     heading = HEADINGS.get(times)
     return tuple(replace(one, title=heading) if one.name == "time" and heading else one for one in columns)
 
 
 class Told(NamedTuple):
-    """What a row says, but for time, latency and size."""
+    """The text of a row, without time, latency and size."""
 
     way: Span
     what: Sequence[Span]
@@ -95,7 +95,7 @@ class Told(NamedTuple):
     is_wide: bool = False
     """Whether `what` runs on to the end of the row."""
     is_final: bool = True
-    """Whether nothing that is still to be understood can change it."""
+    """Whether nothing still to be understood can change it."""
 
 
 _WAITING: Final = Told(Span(""), (Span("…", "dim"),), is_final=False)
@@ -112,18 +112,18 @@ class TrafficRows:
 
         Args:
             reading: the capture.
-            ready: called from another thread when rows are there that were shown as `…`.
+            ready: called from another thread when rows that were shown as `…` are available.
         """
         self.reading = reading
         self.view: Sequence[int] = reading.shown
-        """Numbers of entries, rising."""
+        """Numbers of entries, ascending."""
         self.times: Times = "rel"
         self.is_exchanges = False
         """Whether a line is an exchange; its number is that of its request."""
         self.marks: Mapping[int, str] = {}
-        """The rows that are marked, by the numbers of their records, with what is noted on them."""
+        """The marked rows, by the numbers of their records, with their notes."""
         self.is_narrow = False
-        """Whether there is no room for what they contain, so that notes stand after the names."""
+        """Whether there is no room for the rows' content, so that notes follow the names."""
         self._ready = ready
         self._told: OrderedDict[int, Told] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, "rows")
@@ -137,7 +137,7 @@ class TrafficRows:
         return len(self.view)
 
     def want(self, first: int, last: int) -> None:
-        """Read what is not kept, as long as that takes no longer than a moment."""
+        """Read what is not cached, for no longer than a moment."""
         rows = [row for line in range(first, last) for row in self._rows_of(line) if row not in self._told]
         if rows and (self._read is None or self._read.done()):
             self._read = self._thread.submit(self._fetch, rows, time.monotonic() + PATIENCE_S)
@@ -175,7 +175,7 @@ class TrafficRows:
             latency = self._waited(entry, number)
         spills = ""
         if note and self.is_narrow:
-            # It stands where it has room: behind the name, and of a request where the outcome of its answer would be.
+            # It goes where there is room: after the name or, for a request, in place of its response's outcome.
             spills = "status" if told.id and not (status.text or latency) else "what"
             if spills == "status":
                 status = Span(note, "dim")
@@ -201,7 +201,7 @@ class TrafficRows:
         return self.view[row] if 0 <= row < len(self.view) else None
 
     def forget(self) -> None:
-        """What was read may mean something else now."""
+        """Drop cached rows, whose meaning may have changed."""
         for row in [row for row, told in self._told.items() if not told.is_final]:
             self._told.pop(row, None)
 
@@ -213,7 +213,7 @@ class TrafficRows:
         return [row] if other is None else [row, other]
 
     def _found(self, line: int) -> Span:
-        """What the rules have found in a line: the worst level, and how much."""
+        """The findings in a line: the worst level, and the number."""
         marks = [self.reading.findings.at(row) for row in self._rows_of(line)]
         level = max((level for level, _ in marks if level is not None), default=None)
         if level is None:
@@ -222,7 +222,7 @@ class TrafficRows:
         return Span(f"{SIGNS[level]} {count}" if count < COUNTED else f"{SIGNS[level]}{COUNTED}+", LEVELS[level])
 
     def _open(self, row: int) -> Span:
-        """The end of an exchange without an answer, at its request."""
+        """The end of an exchange without a response, at its request."""
         number = self.reading.exchange(row)
         outcome = self.reading.outcome(number) if number is not None else None
         if outcome is Outcome.UNANSWERED:
@@ -237,7 +237,7 @@ class TrafficRows:
         return Span("" if outcome is not None or not self.reading.is_live else "waiting", "dim")
 
     def _waited(self, row: int, number: int) -> str:
-        """How long a request without an answer has waited: until it was abandoned, or up to now."""
+        """How long an unanswered request has waited: until it was abandoned, or up to now."""
         reading, wall_ns = self.reading, self.reading.fold.wall_ns
         waited_ns = reading.exchanges.abandoned_ns.get(number)
         if waited_ns is None and reading.outcome(number) is None and reading.is_live and wall_ns is not None:
@@ -302,7 +302,7 @@ class TrafficRows:
                 )
             text = f"{remark.text}  {remark.detail}" if remark.detail else remark.text
             if isinstance(item, Damage):
-                # Which file it is in, the screen says already.
+                # The screen already says which file it is in.
                 text = sanitise(str(item).removeprefix(f"{item.path}: "))
             return Told(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
         found = message_at(reading, row, item)
@@ -339,7 +339,7 @@ class TrafficRows:
         reading = self.reading
         is_final = row < reading.understood
         request = request_of(reading, row)
-        # Before it is understood nobody knows what it answers, only what it says.
+        # Before it is understood its request is unknown; only its content is.
         asked = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
         exchange = None
         if asked is not None:
@@ -365,12 +365,12 @@ class TrafficRows:
 
 
 def latency_text(ns: int) -> str:
-    """How long an answer took, in at most eight cells: `9,999 ms`, and from ten seconds on `14.0s`, `2m14s`."""
+    """How long a response took, in at most eight cells: `9,999 ms`, and from ten seconds on `14.0s`, `2m14s`."""
     return ms_text(ns) if ns < MANY_SECONDS_NS else units.duration(ns)
 
 
 def way_of(frame: Frame, message: Message) -> Span:
-    """The arrow of a frame, with a mark where it breaks a rule by itself."""
+    """The arrow of a frame, with a mark if it breaks a rule by itself."""
     arrow = "→" if frame.dir == "c2s" else "←"
     wrong = frame.verdict.problem is not None and len(message.frames) == 1
     return Span(f"{arrow}!" if wrong else arrow, "bad" if wrong else "accent")
@@ -392,7 +392,7 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
 
 
 def request_of(reading: Reading, row: int) -> Request | None:
-    """The request that the answer in a row answers."""
+    """The request that the response in a row answers."""
     number = reading.exchange(row)
     asked = reading.exchanges.request[number] if number is not None else row
     item = reading.index.item(asked) if asked != row else None

@@ -2,7 +2,7 @@
 
 Nearly every widget of Textual reads markup, and passes ESC, C1 and bidi characters on to the terminal. So nothing else
 in this package makes a `Content`, a `Segment`, a notification or a title; a test reads the sources for that. All text
-that goes through here is sanitised, whoever it is from: twice does no harm, and never would.
+that passes through here is sanitised, whatever its origin: sanitising twice is harmless, never is not.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ STYLES: Final[dict[Role, str]] = {"plain": "", "accent": "$accent", "dim": "$dim
 
 
 def content(spans: str | Iterable[Span], limit: int = CELL_LIMIT) -> Content:
-    """Text with roles, for widgets that take content; line feeds of the text come out as `\\n`."""
+    """Text with roles, for widgets that take content; line feeds in the text become `\\n`."""
     parts = [Span(spans)] if isinstance(spans, str) else list(spans)
     return Content.assemble(*((sanitise(part.text, limit), STYLES[part.role]) for part in parts))
 
@@ -43,7 +43,7 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
         text = fit(sanitise(span.text), left)
         size = cell_len(text)
         while size > left and text:
-            # Terminals disagree about a few symbols; what is too wide by Textual's table pushes no border.
+            # Terminals disagree about a few symbols; what is too wide by Textual's table must not push a border.
             text = text[:-1]
             size = cell_len(text)
         left -= size
@@ -60,12 +60,12 @@ def strip(made: Sequence[Segment], width: int) -> Strip:
 
 
 def notify(app: App[None], text: str, *, bad: bool = False) -> None:
-    """A word in the corner of the screen."""
+    """Show a short message in the corner of the screen."""
     app.notify(sanitise(text, 300), markup=False, severity="error" if bad else "information", timeout=4)
 
 
 def copy(app: App[None], text: str) -> None:
-    """Put text into the clipboard, by OSC 52: base64, so nothing in it acts on the terminal that takes it."""
+    """Put text into the clipboard, by OSC 52: base64, so nothing in it acts on the terminal."""
     app.copy_to_clipboard(text)
 
 
@@ -85,7 +85,7 @@ class Words(Static):
         self._show(lines(rows))
 
     def _show(self, said: Content) -> None:
-        """Draw it, unless it is drawn; and only where its size is that of its text, the screen is laid out anew."""
+        """Draw it, unless already drawn; lay out the screen again only if its size depends on its text."""
         if not said.is_same(self._said):
             self._said = said
             self.update(said, layout=self.styles.auto_dimensions)

@@ -1,8 +1,8 @@
-"""Shutdown: ends the app on a signal or when its terminal is gone, and detaches it from that terminal.
+"""Shutdown: makes the app leave on a signal or when its terminal is gone, even if that terminal blocks.
 
-A handler of the event loop would come too late where a terminal takes nothing more (Ctrl-S) and the loop waits to draw:
-the handlers here are Python's own, and where the app has not left in time the process ends all the same, with the modes
-of the terminal as they were. Exit codes are those of a shell: 128 and the number of the signal.
+An event-loop handler would run too late if a terminal accepts no more output (Ctrl-S) and the loop waits to draw. So
+the handlers here are Python's own, and if the app has not left in time the process ends anyway, with the terminal's
+modes restored. Exit codes are those of a shell: 128 plus the signal number.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ def told_to_leave(leave: Callable[[int], None]) -> Iterator[None]:
     """Tell the app to leave on a signal, or when the terminal is gone; for the thread with the event loop.
 
     Args:
-        leave: is called in the loop, with the exit code.
+        leave: called in the loop, with the exit code.
     """
     told = _Leaving(leave)
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
-        # What whoever started us wants ignored (nohup) stays ignored.
+        # A signal that our parent had ignored (nohup) stays ignored.
         if handler is not signal.SIG_IGN:
             signal.signal(number, told.on_signal)
     threading.Thread(target=told.watch, name="terminal", daemon=True).start()
@@ -59,7 +59,7 @@ class _Leaving:
         self._tell(128 + number)
 
     def watch(self) -> None:
-        """Wait until nobody holds the other end of the terminal: it then reads as ended, for ever and at once."""
+        """Wait until the other end of the terminal is closed: from then on it reads as ended at once."""
         ended = select.poll()
         ended.register(self._stdin, 0)
         while not self.has_left.is_set():
@@ -68,7 +68,7 @@ class _Leaving:
                 self._tell(128 + signal.SIGHUP)
                 return
             if found:
-                # A system on which terminals cannot be polled.
+                # This system cannot poll terminals.
                 return
 
     def _tell(self, code: int) -> None:

@@ -19,7 +19,7 @@ _OPENING: Final = frozenset(("initialize", "server/discover", "tools/list"))
 _BAD: Final = frozenset((Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED, Outcome.UNANSWERED))
 
 Window = tuple[int, int]
-"""From when to when is drawn, on the clock of the lanes."""
+"""The stretch that is drawn, on the clock of the lanes."""
 Cell = tuple[str, Role]
 
 
@@ -30,7 +30,7 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
         bar: it.
         window: what is drawn.
         cells: on so many cells.
-        last_ns: to where one is drawn that nothing has ended.
+        last_ns: where a bar that has not ended stops.
     """
     role: Role = "bad" if bar.outcome in _BAD else "dim" if bar.outcome is Outcome.CANCELLED else "accent"
     sign = OPENING if bar.call.method in _OPENING else RUNNING
@@ -41,20 +41,20 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
     low, high = window
     for start, stop in bar.waits:
         for cell in cells_of(start, stop, window, cells):
-            # A wait fills the cells in whose middle it is under way, so that a short one hides no work.
+            # A wait fills the cells whose middle it covers, so that a short wait hides no work.
             if start <= low + (high - low) * (2 * cell + 1) // (2 * cells) <= stop:
                 made[cell] = (WAITING, role)
     return spans_of(made)
 
 
 def lane_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns: int) -> list[Span]:
-    """How a server came up, and how much was asked when.
+    """How a server started, and how many requests were sent when.
 
     Args:
         counts: by cell, how many exchanges began.
         startup: when its parts were.
         window: what is drawn.
-        last_ns: to where a start is drawn that has not come to its end.
+        last_ns: where a startup that has not ended stops.
     """
     made: list[Cell] = [(sign, "accent") for sign in blocks(counts)]
     if startup.spawned_ns is not None:

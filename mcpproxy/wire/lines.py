@@ -43,8 +43,7 @@ class LineSplitter:
         self._parts = 0
 
     def plain(self, chunk: bytes) -> list[bytes] | None:
-        """The lines that `chunk` completes, if all end in a bare LF and none is giant; else None, and nothing is
-        consumed.
+        """The lines that `chunk` completes, if all end in a bare LF and none is giant; else None, nothing taken.
 
         For ordinary chunks: an object per line would cost as much as the splitting.
         """

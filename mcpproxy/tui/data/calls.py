@@ -1,7 +1,7 @@
 """Calls: the kinds of requests seen, each a side, a method and the name that it concerns, under a small number.
 
-A capture has millions of requests and few kinds of them. A hostile one may have as many kinds as requests, so only so
-many are told apart, and long names only as far as they are kept.
+A capture has millions of requests and few kinds of them. A hostile one may have as many kinds as requests, so only a
+limited number are distinguished, and names only up to a maximum length.
 """
 
 from typing import Final, NamedTuple
@@ -10,31 +10,31 @@ from analysis.conversation.message import Request, Side
 from analysis.filter import name_in
 
 MOST: Final = 5000
-"""Kinds that are told apart; the rest of a side counts as one."""
+"""Kinds that are distinguished; a side's other kinds count as one."""
 KEPT: Final = 256
 """Characters of a method or name that are kept."""
 
 
 class Call(NamedTuple):
-    """A kind of request. Texts are foreign."""
+    """A kind of request. Its texts are untrusted."""
 
     side: Side
-    """Who asks."""
+    """The requesting side."""
     method: str
     name: str | None
-    """The tool, prompt or resource; None where it names none."""
+    """The tool, prompt or resource; None if it names none."""
     is_rest: bool = False
-    """Whether it stands for all kinds that were too many."""
+    """Whether it represents all kinds above the limit."""
 
     @property
     def text(self) -> str:
-        """How it is written in a list; not safe on a screen."""
+        """Its text in a list; not safe on a screen."""
         arrow = "← " if self.side == "server" else ""
         return f"{arrow}{self.method} {self.name}" if self.name is not None else arrow + self.method
 
     @property
     def filter(self) -> str | None:
-        """The expression that selects requests of this kind and their answers; None where there is none."""
+        """The expression that selects requests of this kind and their responses; None if there is none."""
         if self.is_rest:
             return None
         name = "not name:*" if self.name is None else f"name:{_pattern(self.name)}"
@@ -45,7 +45,7 @@ _REST: Final[dict[Side, Call]] = {side: Call(side, "(all others)", None, is_rest
 
 
 class Calls:
-    """The kinds of requests of one capture, in the order in which they came."""
+    """The kinds of requests of one capture, in order of arrival."""
 
     def __init__(self) -> None:
         self.all: list[Call] = []
@@ -69,9 +69,9 @@ class Calls:
 
 
 def _pattern(text: str) -> str:
-    """A value that fits the text, and where that was cut, all that begin with it.
+    """A pattern that matches the text or, if that was cut, everything that begins with it.
 
-    What the box of the filter would show as an escape is any one character.
+    A character that the filter box would show as an escape becomes a single-character wildcard.
     """
     is_cut = len(text) >= KEPT
     if text.isprintable() and not is_cut:

@@ -1,8 +1,8 @@
 """Checking: the worker process that runs the rules (`worker.py`), and its results for each capture.
 
-It is started when the first capture is to be checked, and there is one for all. What it says is taken in by a thread.
-Where it dies, the captures that it was at say so, and nothing else happens: the next one that is to be checked starts
-another. It dies with us, as its stdin ends.
+It is started for the first capture to be checked, and serves all captures. A thread receives its output. If it dies,
+the captures that it was checking say so, and nothing else happens: the next capture to be checked starts another
+worker. It dies with us, as its stdin ends.
 """
 
 import json
@@ -21,13 +21,13 @@ from analysis.rules.finding import Finding, Level
 from mcpproxy.tui.data.findings import Findings
 
 LONGEST_LINE: Final = 1 << 20
-"""Bytes. The worker tells no longer ones."""
+"""Bytes. The worker writes no longer lines."""
 
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from mcpproxy.tui.data.worker import main; main()"
 
 
 class _Job(NamedTuple):
-    """A capture that is being checked, and by whom."""
+    """A capture that is being checked, and the worker that checks it."""
 
     findings: Findings
     worker: "subprocess.Popen[bytes]"
@@ -40,7 +40,7 @@ class Checking:
         """Nothing is started yet.
 
         Args:
-            tell: is called from a thread when there is something new, some times a second and capture.
+            tell: called from a thread when there is news, several times a second per capture.
         """
         self._tell = tell
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class Checking:
 
     @property
     def pid(self) -> int | None:
-        """Of the worker; None where none runs."""
+        """The worker's pid; None if none is running."""
         return self._worker.pid if self._worker is not None and self._worker.poll() is None else None
 
     def check(self, path: Path, findings: Findings, *, in_full: bool = True) -> None:
@@ -58,8 +58,8 @@ class Checking:
 
         Args:
             path: the capture.
-            findings: is filled.
-            in_full: with findings, or with how many they are.
+            findings: receives the findings.
+            in_full: whether to report the findings, or only their number.
         """
         with self._lock:
             self._number += 1
@@ -67,18 +67,18 @@ class Checking:
             try:
                 if self._worker is None or self._worker.poll() is not None:
                     self._worker = _started()
-                    # Waits for what is said, so it is a thread of its own, and no step of a pulse.
+                    # It blocks on the worker's output, so it is a thread of its own, not a step of a pulse.
                     threading.Thread(target=self._hear, args=(self._worker,), name="findings", daemon=True).start()
                 self._jobs[self._number] = _Job(findings, self._worker)
                 self._say(order)
             except BrokenPipeError:
-                # It has died just now, and the thread that hears it will say so.
+                # It has just died, and the thread that reads from it will report that.
                 pass
             except OSError as error:
                 findings.trouble = f"the process that runs the rules cannot be started: {error.strerror}"
 
     def drop(self, findings: Findings) -> None:
-        """Check a capture no longer."""
+        """Stop checking a capture."""
         with self._lock:
             for number, job in list(self._jobs.items()):
                 if job.findings is findings:
@@ -93,7 +93,7 @@ class Checking:
             self._jobs.clear()
         if worker is None:
             return
-        # Closing its stdin would end it just as abruptly, but only once it has started: whoever quits would wait.
+        # Closing its stdin would end it just as abruptly, but only once it has started: quitting would wait for that.
         worker.kill()
         worker.wait()
         if worker.stdin is not None:
@@ -165,7 +165,7 @@ def _started() -> "subprocess.Popen[bytes]":
         [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, *dict.fromkeys(places)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # What it might say would be drawn across the screen.
+        # Its output would be drawn across the screen.
         stderr=subprocess.DEVNULL,
     )
 
@@ -178,22 +178,22 @@ def _ending(status: int) -> str:
 
 
 class Counting:
-    """Counts the findings of captures that nobody has opened: of one at a time, and of those that are live."""
+    """Counts the findings of captures that are not open: of one at a time, and of the live ones."""
 
     def __init__(self, checking: Checking) -> None:
         self._checking = checking
         self._under_way: dict[Path, Findings] = {}
 
     def findings(self, path: Path) -> Findings | None:
-        """What is known of a capture that is or was counted here."""
+        """The known findings of a capture that is or was counted here."""
         return self._under_way.get(path)
 
     def want(self, live: list[Path], chosen: Path | None) -> None:
-        """Count those that are live, one after the other, and one that is not.
+        """Count the live captures, one after another, and one that is not live.
 
         Args:
             live: captures that are being recorded.
-            chosen: the one that somebody looks at, where nothing is known of it.
+            chosen: the selected capture, if nothing is known of it.
         """
         wanted = [*([chosen] if chosen is not None else []), *live]
         for path in [path for path, found in self._under_way.items() if path not in wanted and not _is_done(found)]:

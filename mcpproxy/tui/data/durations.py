@@ -5,21 +5,21 @@ from typing import Final
 from analysis.conversation.histogram import Histogram
 
 SLICES: Final = 64
-"""Stretches of time that are told apart, equally long."""
+"""Number of equal time slices."""
 
 _SHORTEST_NS: Final = 1 << 20
 
 
 class Course:
-    """How durations changed: a histogram for each stretch of time; the stretches grow with the time."""
+    """How durations changed: a histogram for each time slice; the slices grow with the total time."""
 
     def __init__(self) -> None:
         self.slice_ns = _SHORTEST_NS
-        """How long a stretch is."""
+        """The length of a slice."""
         self._slices: list[Histogram | None] = [None] * SLICES
 
     def add(self, t_ns: int, ns: int) -> None:
-        """A duration, and when it ended."""
+        """Add a duration that ended at `t_ns`."""
         t_ns = max(0, t_ns)
         while t_ns >= SLICES * self.slice_ns:
             self._widen()
@@ -29,7 +29,7 @@ class Course:
         held.add(ns)
 
     def quantiles(self, part: float) -> list[int | None]:
-        """By stretch, up to the last one in which there are any."""
+        """The quantile of each slice, up to the last slice with durations."""
         found = [None if one is None else one.quantiles(part)[0] for one in self._slices]
         while found and found[-1] is None:
             found.pop()

@@ -1,7 +1,7 @@
 """The findings of one capture so far, by row and by rule; a thread adds to them and the screen reads them.
 
-The texts of some thousand findings are kept. Of all the others it is known which rule found them where: 4 bytes each,
-and one byte for each row up to the last with a finding.
+The texts of some thousand findings are kept. For all others only rule and place are kept: 4 bytes each, and one byte
+for each row up to the last with a finding.
 """
 
 import re
@@ -16,11 +16,11 @@ from captures.index import Index
 from mcpproxy.report.text import Role
 
 MOST: Final = 25_000
-"""Findings that are kept with their text, whatever the worker tells."""
+"""Findings that are kept with their text, whatever the worker reports."""
 MARKS: Final = 4_000_000
 """Findings whose rows are kept."""
 WAITING: Final = 10_000
-"""Findings in rows that the index does not know yet."""
+"""Findings in rows that are not yet in the index."""
 COUNTED: Final = 63
 """Findings in a row that are counted."""
 LEVELS: Final[dict[Level, Role]] = {Level.NOTE: "dim", Level.WARNING: "plain", Level.ERROR: "bad"}
@@ -32,34 +32,34 @@ _RIGHT: Final = bytes(range(0x80))
 
 
 class Findings:
-    """What was found in a capture."""
+    """The findings of one capture."""
 
     def __init__(self, index: Index | None = None) -> None:
-        """Nothing yet.
+        """Start empty.
 
         Args:
-            index: of the capture: knows in which row a record stands; None where findings are counted only.
+            index: of the capture: maps records to rows; None if findings are only counted.
         """
         self.kept: list[Finding] = []
-        """In the order in which they were found, and no more than `MOST`."""
+        """In the order in which they were found, at most `MOST`."""
         self.counts: Counter[tuple[Level, str]] = Counter()
         """All of them, by level and rule."""
         self.tally = Tally()
-        """All of them, by level; those of a capture that is not looked at are counted only."""
+        """All of them, by level; for a capture that is not shown, findings are only counted."""
         self.checked = 0
         """How many rows were checked."""
         self.is_even = False
-        """Whether that was all there was, when the checker looked last."""
+        """Whether that was everything at the checker's last look."""
         self.has_ended = False
-        """Whether all was checked, and no more will come."""
+        """Whether everything was checked, and no more will follow."""
         self.trouble = ""
-        """Why it does not go on, where it does not."""
+        """Why checking stopped, if it did."""
         self.faults: tuple[str, ...] = ()
         """Rules that failed, which is a bug of ours."""
         self.forgotten: tuple[str, ...] = ()
-        """What the rules had to do without, as too much was open at once: a sentence each."""
+        """What the rules had to forget because too much was open at once: a sentence each."""
         self.late = array("I")
-        """Rows that had been checked when something was found in them, in the order in which that was."""
+        """Rows in which something was found after they had been checked, in the order of those findings."""
         self._index = index
         self._worst = bytearray()
         self._rows_of: dict[str, array[int]] = {}
@@ -70,10 +70,10 @@ class Findings:
     def __len__(self) -> int:
         return sum(self.tally)
 
-    # ---- what is there
+    # ---- queries
 
     def row(self, finding: Finding) -> int | None:
-        """The row at which it shows."""
+        """The row at which a finding is shown."""
         return self._index.of_seq(finding.frame) if self._index is not None else None
 
     def at(self, row: int) -> tuple[Level | None, int]:
@@ -92,11 +92,11 @@ class Findings:
         return self._kept_at.get(row, [])
 
     def next_wrong(self, row: int, by: int) -> int | None:
-        """The nearest row behind another, or before it, with a warning or an error.
+        """The nearest row after another, or before it, with a warning or an error.
 
         Args:
-            row: the one from which to go; -1 from before the first.
-            by: 1 behind, -1 before.
+            row: the row to start from; -1 to start before the first.
+            by: 1 for after, -1 for before.
         """
         if by > 0:
             found = _WRONG.search(self._worst, row + 1)
@@ -104,10 +104,10 @@ class Findings:
         before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
         return before if before >= 0 else None
 
-    # ---- what comes, from one thread
+    # ---- additions, from one thread
 
     def take(self, finding: Finding) -> None:
-        """One more, with its text."""
+        """Add a finding with its text."""
         is_kept = len(self.kept) < MOST
         if is_kept:
             self.kept.append(finding)
@@ -115,12 +115,12 @@ class Findings:
         self._mark(finding.rule, finding.level, finding.frame, finding if is_kept else None)
 
     def take_more(self, rule: str, level: Level, frame: int, count: int = 1) -> None:
-        """So many more at one place, without."""
+        """Add `count` findings at one place, without text."""
         self.counts[level, rule] += count
         self._mark(rule, level, frame, None)
 
     def settle(self) -> None:
-        """Find the rows of what was found in rows that were not known."""
+        """Place the findings whose rows were not known yet."""
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             self._mark(*one)

@@ -1,8 +1,8 @@
 """Lanes: one client's captures on one clock: what ran when, how much of it, and how each server started.
 
-The clock's 0 is where the capture that is open began. What is asked costs by what is shown and not by what there is:
-times are looked up by bisection, and of what began before a stretch only blocks in which something still ran are looked
-into.
+The clock's 0 is the start of the open capture. Queries cost in proportion to what is shown, not to the captures' size:
+times are looked up by bisection, and of what began before a stretch only blocks in which something still ran are
+searched.
 """
 
 import time
@@ -19,18 +19,18 @@ from mcpproxy.tui.data.reading import NONE, OUTCOMES, ROWS, Reading
 from mcpproxy.tui.data.related import Kin
 
 BLOCK: Final = 256
-"""Exchanges whose ends are looked at together."""
+"""Exchanges whose ends are summarised together."""
 SETTLED_AT_ONCE: Final = 5000
 LOOKED_AT: Final = 5000
-"""Rows of the beginning in which its parts are looked for."""
+"""Rows at the beginning that are searched for the parts of a startup."""
 INSIDE: Final = 300
-"""Requests within an exchange that are looked at for how long it waited."""
+"""Requests within an exchange that are examined to find how long it waited."""
 MOST_LANES: Final = 24
-"""Captures of one client that are shown; those that began nearest to the one that is open."""
+"""Captures of one client that are shown: those that began nearest to the open one."""
 MOST_ENTRIES: Final = ROWS
-"""Entries of all of them that are held in memory; after that only the one that is open is read on."""
+"""Entries of all of them held in memory; above that, only the open capture is read further."""
 FIND_S: Final = 2.0
-"""How often somebody looks for more captures."""
+"""Seconds between searches for more captures."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 _FIRST: Final = frozenset(("initialize", "server/discover"))
@@ -41,22 +41,22 @@ class Bar(NamedTuple):
 
     start_ns: int
     end_ns: int | None
-    """None where nothing has ended it."""
+    """None if it has not ended."""
     call: Call
     outcome: Outcome | None
     waits: tuple[tuple[int, int], ...] = ()
-    """When the side that is to answer itself waited for answers of the other."""
+    """When the responding side was itself waiting for responses from the other side."""
     is_abandoned: bool = False
 
 
 class Startup(NamedTuple):
-    """How a server came up; what did not happen, or was not seen, is None. Times are on the clock."""
+    """How a server started; what did not happen, or was not seen, is None. Times are on the clock."""
 
     spawned_ns: int | None
     awake_ns: int | None
     """Its first frame or line of stderr."""
     listed_ns: int | None
-    """The first list of its tools; before that, the answer to `initialize`."""
+    """The first list of its tools; before that, the response to `initialize`."""
 
     @property
     def total_ns(self) -> int | None:
@@ -68,23 +68,23 @@ class Startup(NamedTuple):
 
 
 class Lane:
-    """One capture. One thread steps; others ask."""
+    """One capture. One thread steps; others query."""
 
     def __init__(self, reading: Reading, offset_ns: int) -> None:
-        """Nothing is known of ends yet.
+        """Start without any ends.
 
         Args:
             reading: the capture.
-            offset_ns: how much later than the one of offset 0 it began; may be negative.
+            offset_ns: how much later it began than the capture at offset 0; may be negative.
         """
         self.reading = reading
         self.offset_ns = offset_ns
         self.is_cut = False
-        """Whether it was not read to its end, as there is too much."""
+        """Whether it was not read to its end because it is too large."""
         self._ends = array("q")
         """By block, when the last of its exchanges ended."""
         self._open = array("I")
-        """By block, how many have not."""
+        """By block, how many have not ended."""
         self._has_ended = bytearray()
         self._settled = 0
         self._looked = 0
@@ -92,13 +92,13 @@ class Lane:
 
     @property
     def last_ns(self) -> int:
-        """The end of what there is, on the clock."""
+        """The end of the capture so far, on the clock."""
         return self.offset_ns + self.reading.index.last_ns
 
     # ---- steps, in a thread
 
     def step(self) -> bool:
-        """Note what has ended; False where there is nothing new."""
+        """Note what has ended; False if there is nothing new."""
         self._look()
         exchanges = self.reading.exchanges
         grown = len(exchanges) - len(self._has_ended)
@@ -123,7 +123,7 @@ class Lane:
         return bool(grown or settled)
 
     def _look(self) -> None:
-        """Look for what tells of the start."""
+        """Look for the parts of the startup."""
         index, rows = self.reading.index, self._rows
         while self._looked < min(len(index), LOOKED_AT) and not {"spawned", "awake"} <= rows.keys():
             entry = index.entry(self._looked)
@@ -133,10 +133,10 @@ class Lane:
                 rows.setdefault("awake", self._looked)
             self._looked += 1
 
-    # ---- what is asked
+    # ---- queries
 
     def startup(self) -> Startup:
-        """How the server came up."""
+        """How the server started."""
         exchanges = self.reading.exchanges
         found: dict[str, int] = {}
         for number in range(min(len(exchanges), INSIDE)):
@@ -154,7 +154,7 @@ class Lane:
         return self._at(end_ns) - self._at(start_ns)
 
     def counts(self, start_ns: int, end_ns: int, cells: int) -> list[int]:
-        """The same in equal parts of it."""
+        """The same for equal parts of the stretch."""
         low = self._at(start_ns)
         high = max(low, self._at(end_ns))
         made, before = [], low
@@ -165,7 +165,7 @@ class Lane:
         return made
 
     def within(self, start_ns: int, end_ns: int, most: int) -> list[int] | None:
-        """The exchanges that ran in a stretch, in the order in which they began; None where they are too many."""
+        """The exchanges that ran in a stretch, in the order in which they began; None if there are too many."""
         low, high = self._at(start_ns), self._at(end_ns)
         if high - low > most:
             return None
@@ -227,15 +227,15 @@ class Lanes:
     """All captures of one client process. One thread steps; others read."""
 
     def __init__(self, reading: Reading, listed: Callable[[], Iterable[Path]]) -> None:
-        """The one that is open, and nothing else so far.
+        """Start with only the open capture.
 
         Args:
-            reading: that one. Somebody else reads it on.
-            listed: captures that are known already.
+            reading: the open capture, which another thread reads on.
+            listed: captures that are already known.
         """
         self.own = Lane(reading, 0)
         self.all: Sequence[Lane] = [self.own]
-        """By when they began."""
+        """Ordered by their start."""
         self.kin = Kin(reading.path, reading.index.header.members, listed)
         self.has_looked = False
         """Whether all of the client's captures are known."""
@@ -244,11 +244,11 @@ class Lanes:
 
     @property
     def left_out(self) -> int:
-        """How many captures of the client are not here, as they are too many."""
+        """How many captures of the client are left out because there are too many."""
         return len(self.kin.found) - self._opened
 
     def step(self) -> bool:
-        """Some milliseconds of work; False where there is none at present."""
+        """Do some milliseconds of work; False if there is none at present."""
         if time.monotonic() - self._looked >= FIND_S:
             self._looked = time.monotonic()
             self.kin.look()
@@ -271,18 +271,18 @@ class Lanes:
                 lane.reading.close()
 
     def span(self) -> tuple[int, int]:
-        """From where to where on the clock all of them reach."""
+        """The stretch of the clock that all of them cover together."""
         lanes = self.all
         return min(lane.offset_ns for lane in lanes), max(lane.last_ns for lane in lanes)
 
     def startup(self) -> tuple[int, int] | None:
-        """From when to when the servers came up; None where no start was seen."""
+        """When the servers started up, from first to last; None if no start was seen."""
         known = [(one.spawned_ns, one.total_ns) for one in (lane.startup() for lane in self.all)]
         parts = [(begun, begun + took) for begun, took in known if begun is not None and took is not None]
         return (min(begun for begun, _ in parts), max(end for _, end in parts)) if parts else None
 
     def _open(self) -> None:
-        """Begin to read those that were found, the nearest in time first."""
+        """Start reading the captures found, the nearest in time first."""
         known = {lane.reading.path for lane in self.all}
         found = sorted((one for one in self.kin.found if one[0] not in known), key=lambda one: abs(one[1]))
         for path, apart_ns in found[: max(0, MOST_LANES - len(known))]:
@@ -296,7 +296,7 @@ class Lanes:
 
 
 def cells_of(start_ns: int, end_ns: int, window: tuple[int, int], cells: int) -> range:
-    """The cells that a stretch takes in a window, at least one; none where it lies outside."""
+    """The cells that a stretch covers in a window, at least one; none if it lies outside."""
     low, high = window
     if end_ns < low or start_ns > high or high <= low:
         return range(0)

@@ -1,8 +1,8 @@
 """Latencies: how long each kind of request took to be answered, counted in a thread from a reading's columns.
 
-Counted is what the SQL views count: an answer counts where nobody had cancelled the request and it is no interim one;
-an error is a JSON-RPC error, the error of a tool, or an HTTP exchange that failed. What is counted once stays counted,
-so a capture that grows costs only what is new.
+It counts what the SQL views count: a response counts if the request was not cancelled before and it is not interim; an
+error is a JSON-RPC error, the error of a tool, or an HTTP exchange that failed. Counts are never redone, so a growing
+capture costs only what is new.
 """
 
 import time
@@ -21,11 +21,11 @@ SHAPE: Final = 10
 """Cells of a distribution in a row."""
 ASKED_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000
-"""Exchanges of one step: a few milliseconds."""
+"""Exchanges per step: a few milliseconds."""
 TOLD_AT_ONCE: Final = 50
-"""Rows that one step writes."""
+"""Rows written per step."""
 TELL_S: Final = 0.25
-"""How often rows are written while there is more to count."""
+"""Seconds between updates of rows while there is more to count."""
 
 _ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.RESULT, Outcome.TOOL_ERROR, Outcome.ERROR))
 _ERRORS: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.TOOL_ERROR, Outcome.ERROR, Outcome.FAILED))
@@ -55,21 +55,21 @@ class Chosen(NamedTuple):
     octaves: dict[int, int]
     slice_ns: int
     p50_ns: Sequence[int | None]
-    """By slice of time."""
+    """By time slice."""
     p95_ns: Sequence[int | None]
     is_whole: bool
-    """Whether all that is counted is in it."""
+    """Whether it includes everything counted."""
 
 
 class Latencies:
-    """Counts. One thread steps; others read `rows` and `chosen`."""
+    """Counts latencies. One thread steps; others read `rows` and `chosen`."""
 
     def __init__(self, reading: Reading) -> None:
-        """Nothing is counted yet."""
+        """Start without counts."""
         self.rows: list[Figures] = []
         """By the number of the kind."""
         self.chosen: Chosen | None = None
-        """What is known of the kind that was chosen."""
+        """The figures of the chosen kind."""
         self._reading = reading
         self._wanted: int | None = None
         self._asked = self._settled = self._traced = 0
@@ -83,15 +83,15 @@ class Latencies:
 
     @property
     def counted(self) -> int:
-        """How many exchanges are."""
+        """How many exchanges are counted."""
         return self._settled
 
     def choose(self, number: int | None) -> None:
-        """Find out more about one kind."""
+        """Choose a kind to examine further."""
         self._wanted = number
 
     def step(self) -> bool:
-        """Some milliseconds of work; False where there is none at present."""
+        """Do some milliseconds of work; False if there is none at present."""
         is_busy = self._count()
         if not is_busy or time.monotonic() - self._wrote >= TELL_S:
             is_busy = self._write() or is_busy
@@ -124,7 +124,7 @@ class Latencies:
         return bool(asked or settled)
 
     def _write(self) -> bool:
-        """Write some of the rows that are not what they should be."""
+        """Update some of the outdated rows."""
         calls, rows = self._reading.calls.all, self.rows
         while len(rows) < len(calls):
             rows.append(Figures(len(rows), calls[len(rows)]))
@@ -151,7 +151,7 @@ class Latencies:
         return bool(some)
 
     def _trace(self) -> bool:
-        """Go on with the course of what was chosen."""
+        """Continue the course of the chosen kind."""
         wanted, exchanges = self._wanted, self._reading.exchanges
         if wanted is None:
             return False

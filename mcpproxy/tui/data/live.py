@@ -1,9 +1,8 @@
 """Threads that read while the screen is drawn, and the shelf: every capture, and what is known of each.
 
-Nobody on the screen waits for a file. A thread takes steps of some milliseconds, as long as there is something to do,
-and tells ten times a second at most that there is something new, twice while it does not get to an end; after that it
-looks again every tenth of a second, as `show --follow` does. What it fills is only ever appended to, so the screen may
-look at any time.
+The screen never waits for a file. A thread takes steps of some milliseconds, as long as there is work, and announces
+news at most ten times a second, or twice a second while it is not finished; after that it looks again every tenth of a
+second, as `show --follow` does. Its results are append-only, so the screen may read them at any time.
 """
 
 import threading
@@ -24,15 +23,15 @@ from captures.tail import STEP, Tail
 POLL_S: Final = 0.1
 TELL_S: Final = 0.1
 BUSY_S: Final = 0.5
-"""How long there must have been something to do all the time for it to be told as seldom as `BUSY_TELL_S`: to draw what
-was told takes the processor from the thread that reads, which then falls behind a capture that grows quickly."""
+"""After this long with uninterrupted work, news is announced only every `BUSY_TELL_S`: drawing it takes the processor
+from the reading thread, which then falls behind a capture that grows quickly."""
 BUSY_TELL_S: Final = 0.5
 FIND_S: Final = 1.0
-"""How long after a look for captures the next one comes."""
+"""How long after a search for captures the next one starts."""
 FIND_SHARE: Final = 4
-"""Nor does it come before so many times as long as the look took: most of the time is for reading."""
+"""The next search also waits this many times the duration of the last one: most of the time is for reading."""
 FIRST_S: Final = 0.02
-"""After which the first is told: the first screen waits for it."""
+"""When the first news is announced: the first screen waits for it."""
 
 
 class Pulse:
@@ -44,9 +43,9 @@ class Pulse:
         """Start.
 
         Args:
-            step: some work; False where there is none at present.
-            tell: is called from the thread when there is something new.
-            fail: is told in words why it cannot go on.
+            step: does some work; returns False if there is none at present.
+            tell: called from the thread when there is news.
+            fail: called with the reason, in words, if it cannot go on.
             name: of the thread.
         """
         self._step, self._tell, self._fail = step, tell, fail
@@ -57,7 +56,7 @@ class Pulse:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the step under way."""
+        """End after the current step."""
         self._stop.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(5)
@@ -88,11 +87,11 @@ class Book:
         self.path = path
         self.is_live = is_live(segments(path)[-1])
         self.summary: Summary | None = None
-        """What is known so far; None before anything is."""
+        """What is known so far; None at first."""
         self.is_summed = False
-        """Whether the summary is of the whole capture, as far as it goes now."""
+        """Whether the summary covers the whole capture so far."""
         self.tally: Tally | None = None
-        """How many findings it has; None where it was not checked, or is being recorded."""
+        """How many findings it has; None if it was not checked, or is being recorded."""
         self.is_readable = True
         self.has_begun = False
         self._sum: tuple[Tail, Summarizer] | None = None
@@ -104,7 +103,7 @@ class Book:
         return (self.summary and self.summary.name) or self.path.parent.name
 
     def begin(self) -> None:
-        """Learn what is to be had at once: a kept summary, or the header."""
+        """Get what is available at once: a cached summary, or the header."""
         self.has_begun = True
         found = None if self.is_live else cached(self.path)
         self.tally = None if self.is_live else tally.cached(self.path)
@@ -123,7 +122,7 @@ class Book:
         self._sum = tail, Summarizer()
 
     def step(self) -> bool:
-        """Read on; False where there is nothing more at present."""
+        """Read on; False if there is nothing more at present."""
         if self._sum is None:
             return False
         tail, made = self._sum
@@ -151,34 +150,34 @@ class Book:
 
 
 class Shelf:
-    """Every capture, the newest first, and what is known of it so far."""
+    """Every capture, newest first, and what is known of it so far."""
 
     def __init__(self, find: Callable[[], list[Path]]) -> None:
-        """Nothing is looked for yet.
+        """Start without having searched.
 
         Args:
-            find: gives the captures, the newest first.
+            find: returns the captures, newest first.
         """
         self.books: list[Book] = []
         self.has_looked = False
-        """Whether it is known which captures there are."""
+        """Whether the first search is complete."""
         self.is_paused = False
-        """Whether nobody looks: the time is for what is looked at."""
+        """Whether the shelf is hidden: the time is for the visible screen."""
         self.in_view: Sequence[Book] = ()
-        """What is to be read before all others, as somebody looks at it."""
+        """The visible captures, which are read before all others."""
         self._find = find
         self._known: dict[Path, Book] = {}
         self._next_look = 0.0
 
     def step(self) -> bool:
-        """Look for captures, and read a little of one; False where there is nothing to do at present."""
+        """Look for captures, and read a little of one; False if there is nothing to do at present."""
         if self.is_paused:
             return False
         began = time.monotonic()
         if began >= self._next_look:
             is_new = self._look()
             ended = time.monotonic()
-            # Of many captures, or on a slow disk, a look takes longer than is between two.
+            # With many captures, or on a slow disk, a search takes longer than the interval.
             self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
             return is_new or bool(self.books)
         for book in self.in_view:
@@ -204,7 +203,7 @@ class Shelf:
         return unread is not None
 
     def note(self, path: Path, counted: Tally) -> None:
-        """How many findings a capture has, which somebody has learnt."""
+        """Note how many findings a capture has."""
         book = self._known.get(path)
         if book is not None:
             book.tally = counted
@@ -226,7 +225,7 @@ class Shelf:
             is_new = True
         for book in self.books:
             if not book.is_readable and is_live(book.path):
-                # Its recorder may not have come to the first line yet.
+                # Its recorder may not have written the first line yet.
                 book.is_readable, book.is_live, book.has_begun = True, True, False
         if is_new:
             self.books = [self._known[path] for path in found]
@@ -235,5 +234,5 @@ class Shelf:
 
 
 def short_name(path: Path) -> str:
-    """A capture as its folder and file name tell it."""
+    """A capture's name from its folder and file name."""
     return f"{path.parent.name}/{path.name.removesuffix(SUFFIX)}"

@@ -1,9 +1,9 @@
 """Reading: one open capture, which a thread of its own reads and interprets step by step.
 
-First where everything stands (`captures.index`), so that all rows can be looked at after a few seconds for a million;
-then what belongs together, by the fold, as everywhere. What the fold says is kept in arrays of some 25 bytes a frame:
-the request of an answer, the answer of a request, how long it took, and how it ended. The rest of a row is read again
-from the file when it is shown.
+First the position of everything (`captures.index`), so that all rows can be shown after a few seconds per million; then
+what belongs together, by the fold, as everywhere. The fold's results are kept in arrays of some 25 bytes per frame: the
+request of a response, the response to a request, how long it took, and how it ended. The rest of a row is read from the
+file again when it is shown.
 """
 
 from array import array
@@ -32,21 +32,21 @@ from mcpproxy.tui.data.findings import Findings
 NONE: Final = (1 << 32) - 1
 """No row, or no exchange."""
 INTRODUCED: Final = 500
-"""Rows that are understood at once: they tell who is talking."""
+"""Rows that are understood at once: they identify the two sides."""
 STEP_UNDERSTOOD: Final = 64 << 10
 """Bytes that are understood at a time: a few milliseconds."""
 OUTCOMES: Final = (*Outcome,)
 LOSSES: Final = 1000
-"""Stretches of missing records that are told apart."""
+"""Stretches of missing records that are distinguished."""
 ROWS: Final = 1_250_000
-"""Rows that a capture has here, and exchanges: with all columns some 75 bytes for each pair. What comes behind the last
-of them is counted."""
+"""The maximum number of rows, and of exchanges: with all columns some 75 bytes per pair. Anything after the last is
+only counted."""
 SPANNING: Final = 100_000
 ABANDONED: Final = 100_000
 PROBABLE: Final = 20_000
-"""Messages that span lines, abandoned requests, and probable answers that are remembered."""
+"""Messages that span lines, abandoned requests, and probable responses that are remembered."""
 BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
-"""Requests in batches that wait for their answers: as many as the fold remembers."""
+"""Requests in batches that wait for their responses: as many as the fold remembers."""
 OPEN: Final = len(OUTCOMES)
 """The code of an exchange whose end is not known."""
 
@@ -61,7 +61,7 @@ class Loss(NamedTuple):
 
     first: int
     last: int
-    """Their numbers, from here to there."""
+    """The range of their numbers, first to last."""
     missing: int
 
 
@@ -72,32 +72,32 @@ class Exchanges:
         self.request = array("I")
         """Row of the request."""
         self.response = array("I")
-        """Row of the answer, or NONE."""
+        """Row of the response, or NONE."""
         self.latency_ns = array("q")
-        """How long the answer took; -1 where there is none."""
+        """How long the response took; -1 if there is none."""
         self.outcome = array("B")
         """Index into OUTCOMES, or OPEN."""
         self.call = array("H")
         """Number of its kind among `Reading.calls`."""
         self.is_cancelled = array("B")
-        """Whether a cancellation has named it, answered since or not."""
+        """Whether a cancellation has named it, whether answered since or not."""
         self.abandoned_ns: dict[int, int] = {}
-        """How long those had waited that were abandoned then: cancelled as a limit of time was over, or that late."""
+        """How long abandoned requests had waited: those cancelled because a time limit expired, or that late."""
         self.probable_answers: dict[int, ProbableAnswer] = {}
-        """Answers that fit no request, by the request without one that each was probably meant for."""
+        """Responses that match no request, by the unanswered request that each was probably meant for."""
         self.end = array("I")
-        """Row of what ended it, the answer or else the cancellation, or NONE."""
+        """Row of what ended it, the response or else the cancellation, or NONE."""
         self.settled = array("I")
-        """Numbers in the order in which they were answered or cancelled, or at the end turned out to have no answer.
-        Twice where an answer came after the cancellation."""
+        """Numbers in the order in which they were answered or cancelled, or at the end turned out to have no response.
+        Twice if a response came after the cancellation."""
         self.left_out = 0
-        """Requests behind the last one that it may have."""
+        """Requests above the maximum."""
 
     def __len__(self) -> int:
         return len(self.outcome)
 
     def add(self, row: int, call: int) -> int:
-        """A request was sent; its number."""
+        """Add a request; returns its number."""
         self.request.append(row)
         self.response.append(NONE)
         self.latency_ns.append(-1)
@@ -109,7 +109,7 @@ class Exchanges:
 
 
 class Reading:
-    """One capture. A single thread steps; others read what is there."""
+    """One capture. A single thread steps; others read its data."""
 
     def __init__(self, path: Path) -> None:
         """Open it.
@@ -119,19 +119,19 @@ class Reading:
         """
         self.index = Index(path, ROWS)
         self.findings = Findings(self.index)
-        """What the rules have found; a process of its own looks for it (`mcpproxy.tui.data.checking`)."""
+        """The findings of the rules, from a separate process (`mcpproxy.tui.data.checking`)."""
         self.fold = Fold()
         self.exchanges = Exchanges()
         self.calls = Calls()
-        """Which kinds of requests there are."""
+        """The kinds of requests seen."""
         self.stderr = array("I")
         """Rows of what the server wrote to stderr."""
         self.exchange_of = array("I")
         """By row, for those that are understood: its exchange, or NONE."""
         self.shown = array("I")
-        """The rows that are worth a line: all frames, and the records that say something."""
+        """The rows that are worth a line: all frames, and the informative records."""
         self.bad = array("I")
-        """Rows with something wrong: errors, and what is no message."""
+        """Rows with something wrong: errors, and frames that are not messages."""
         self._begun = array("I")
         """Over HTTP: the rows with which sessions begin, rising."""
         self.losses: list[Loss] = []
@@ -141,16 +141,16 @@ class Reading:
         self.continued: set[int] = set()
         """The rows after those first ones."""
         self.has_ended = False
-        """Whether all was read and understood, and no more will come."""
+        """Whether everything was read and understood, and no more will follow."""
         self._was_live = is_live(segments(path)[-1])
         self._behind: Tail | None = Tail(path)
-        """What is to be understood, while that is behind the index."""
+        """The reader of what is to be understood, while that is behind the index."""
         self._assembler = FrameAssembler()
         self._batched: Limited[tuple[int, int], int] = Limited(BATCHED)
         self._unnoted = 0
-        """Requests of which it was not noted that they were abandoned, or how they probably were answered."""
+        """Requests whose abandonment or probable response was not noted."""
         self._unjoined = 0
-        """Messages that span lines of which each line stands for itself."""
+        """Messages that span lines and whose lines are shown separately."""
         self._numbers = array("I")
         """The numbers of those sessions."""
         self._has_begun = bytearray(1)
@@ -166,7 +166,7 @@ class Reading:
 
     @property
     def understood(self) -> int:
-        """How many rows are."""
+        """How many rows are understood."""
         return len(self.exchange_of)
 
     @property
@@ -176,12 +176,12 @@ class Reading:
 
     @property
     def is_killed(self) -> bool:
-        """Whether all was read and nothing in it says that its recorder came to an end."""
+        """Whether everything was read and nothing says that its recorder ended normally."""
         return self.has_ended and self.fold.ending is None
 
     @property
     def forgotten(self) -> list[str]:
-        """What is not known of the capture because there is too much of it, in a sentence each."""
+        """What is not known because the capture is too large, in a sentence each."""
         told = []
         if self.index.left_out:
             told.append(
@@ -197,7 +197,7 @@ class Reading:
         return told + [one.text for one in self.fold.forgotten]
 
     def step(self) -> bool:
-        """Some milliseconds of work; False where there was none at present, and it has not turned out to be the end."""
+        """Do some milliseconds of work; False if there was none at present, and the end was not reached."""
         had_ended = self.has_ended
         return self._step() or self.has_ended != had_ended
 
@@ -245,7 +245,7 @@ class Reading:
         return None if number == NONE else number
 
     def partner(self, row: int) -> int | None:
-        """The row of the answer to a request, or of the request that an answer answers."""
+        """The row of the response to a request, or of the request that a response answers."""
         number = self.exchange(row)
         if number is None:
             return None
@@ -254,7 +254,7 @@ class Reading:
         return None if other in (NONE, row) else other
 
     def outcome(self, number: int) -> Outcome | None:
-        """How an exchange ended; None while that is not known."""
+        """How an exchange ended; None while that is unknown."""
         code = self.exchanges.outcome[number]
         return None if code == OPEN else OUTCOMES[code]
 
@@ -264,11 +264,11 @@ class Reading:
         return self._numbers[at] if at < len(self._numbers) and self._begun[at] == row else None
 
     def next_wrong(self, row: int, by: int) -> int | None:
-        """The nearest row behind another, or before it, with an error or a warning of a rule.
+        """The nearest row after another, or before it, with an error or a rule's warning.
 
         Args:
-            row: the one from which to go; -1 from before the first.
-            by: 1 behind, -1 before.
+            row: the row to start from; -1 to start before the first.
+            by: 1 for after, -1 for before.
         """
         at = bisect_right(self.bad, row) if by > 0 else bisect_left(self.bad, row) - 1
         found = [self.findings.next_wrong(row, by), self.bad[at] if 0 <= at < len(self.bad) else None]
@@ -335,14 +335,14 @@ class Reading:
         self.exchange_of.append(number)
 
     def _lose(self, found: Frame | Record) -> None:
-        """Note which records are missing, by a gap that tells of them or by numbers that were skipped."""
+        """Note which records are missing, from a gap record or from skipped numbers."""
         first, last = found.seq - found.skipped, found.seq - 1
         if isinstance(found, Record) and found.rec == "gap":
             told = found.members.get("first"), found.members.get("last")
             if type(told[0]) is not int or type(told[1]) is not int or not 0 <= told[0] <= told[1]:
                 return
             first, last = told[0], told[1]
-            # It may come after records that were numbered later, whose numbers told of it first.
+            # It may come after records with later numbers, which revealed it first.
             self.losses = [loss for loss in self.losses if not first <= loss.first <= loss.last <= last]
         if len(self.losses) < LOSSES:
             self.losses.append(Loss(first, last, last - first + 1))
@@ -351,7 +351,7 @@ class Reading:
             self.losses[-1] = Loss(known.first, max(known.last, last), known.missing + last - first + 1)
 
     def _see(self, seen: Seen, row: int, number: int) -> tuple[int, bool]:
-        """Take a message in: the exchange of its row, and whether something is wrong with it."""
+        """Process a message; returns the exchange of its row, and whether something is wrong with it."""
         message, last, is_wrong = seen.message, row, False
         if len(message.frames) > 1:
             found = self.index.of_seq(message.seq)
@@ -442,7 +442,7 @@ class Reading:
             self._unnoted += 1
 
     def _let_go(self, row: int) -> None:
-        """Requests that a row, at which an exchange of HTTP ended, took along."""
+        """Settle the requests lost with an HTTP exchange that ended at a row."""
         for exchange in self.fold.let_go:
             outcome = exchange.outcome
             number = self._number_of(exchange.request)
@@ -460,8 +460,8 @@ class Reading:
         left = self.fold.finish()
         is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
         for table in self.fold.tables.values():
-            table.clear()  # nothing is asked of it any more, and a filter needs as much memory for its own
-        # Answers may be among what is left out, and nothing is known of the end of what was forgotten.
+            table.clear()  # it is no longer needed, and a filter needs as much memory for its own
+        # Responses may be among what is left out, and the end of what was forgotten is unknown.
         for exchange in left if not self.index.left_out else ():
             number = self._number_of(exchange.request)
             if number != NONE and self.exchanges.outcome[number] == OPEN:
@@ -470,7 +470,7 @@ class Reading:
                 self.exchanges.settled.append(number)
         for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():
             if code == OPEN:
-                # The fold has let go of it before: what carried it has failed.
+                # The fold has already dropped it: its HTTP exchange has failed.
                 self.exchanges.outcome[number] = _FAILED
                 self._add_bad(self.exchanges.request[number])
                 self.exchanges.settled.append(number)

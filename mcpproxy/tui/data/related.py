@@ -1,8 +1,8 @@
 """Finds which captures belong to one client process, and how far apart they began, from their headers alone.
 
-A header names the processes above the recorder. The client is the nearest that is no shell or launcher; two captures
-are kin where that is the same process: pid, start time and boot. Over HTTP clients come from anywhere, so a capture of
-HTTP has no kin.
+A header names the processes above the recorder. The client is the nearest that is not a shell or launcher; two captures
+are related if that is the same process: pid, start time and boot. Over HTTP clients come from anywhere, so an HTTP
+capture has no related captures.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from captures.reader import Capture, open_capture, record_in, version_of
 from captures.versions import FORMAT_VERSION
 
 AT_ONCE: Final = 20
-"""Headers that are read in one step."""
+"""Headers read per step."""
 
 LAUNCHERS: Final = frozenset(
     (
@@ -39,7 +39,7 @@ LAUNCHERS: Final = frozenset(
         *("uvx", "pipx", "poetry", "pdm", "hatch", "conda", "micromamba", "direnv", "mise", "asdf", "volta"),
     )
 )
-"""What stands between a client and what it starts."""
+"""Processes that may stand between a client and the server it starts."""
 _LONGEST: Final = 1 << 20
 """Bytes of a header."""
 _OF_LAUNCHERS: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
@@ -59,11 +59,11 @@ NO_CLIENTS: Final = frozenset(
         "crond",
     )
 )
-"""What is never one: who was started by one of these through shells alone was started by hand."""
+"""Processes that are never a client: a process started from one of these through shells only was started by hand."""
 
 
 class Client(NamedTuple):
-    """A process, as long as it lived."""
+    """A process for as long as it was alive."""
 
     boot: str
     pid: int
@@ -72,7 +72,7 @@ class Client(NamedTuple):
 
 
 def client_of(header: Mapping[str, Any]) -> Client | None:
-    """The process that started a recorder; None where that is not known."""
+    """The process that started a recorder; None if unknown."""
     boot, parents = header.get("boot_id"), header.get("parents")
     if header.get("transport") != "stdio" or not isinstance(boot, str) or not isinstance(parents, list):
         return None
@@ -95,7 +95,7 @@ def _client(boot: str, parent: object) -> Client | None:
 
 
 def header_of(path: Path) -> Mapping[str, Any]:
-    """The members of the header of a capture, for which no more than that is read where it is in order.
+    """The members of a capture's header; if it is intact, nothing else is read.
 
     Raises:
         NotACapture, NewerFormat, OSError: as `Capture`.
@@ -109,9 +109,9 @@ def header_of(path: Path) -> Mapping[str, Any]:
 
 
 def apart_ns(one: Mapping[str, Any], other: Mapping[str, Any]) -> int | None:
-    """How much later than `one` the capture with the header `other` began; None where no clock tells.
+    """How much later than `one` the capture with the header `other` began; None if no clock can tell.
 
-    By the monotonic clock within one boot: nobody can set that.
+    By the monotonic clock within one boot, as that cannot be set.
     """
     boots = one.get("boot_id"), other.get("boot_id")
     for clock in ("mono_ns", "wall_ns"):
@@ -127,22 +127,22 @@ class Kin:
     """Looks for the captures of one client process, a few files at a time."""
 
     def __init__(self, path: Path, header: Mapping[str, Any], listed: Callable[[], Iterable[Path]]) -> None:
-        """Nothing is looked at yet.
+        """Start without having searched.
 
         Args:
             path: a capture of the client.
-            header: of it.
-            listed: captures that are known already.
+            header: its header.
+            listed: captures that are already known.
         """
         self.client = client_of(header)
         self.found: list[tuple[Path, int]] = []
-        """The others, and how much later each began."""
+        """The other captures, and how much later each began."""
         self._path, self._header, self._listed = path, header, listed
         self._seen = {first_segment(real_path(path))}
         self._unread: list[Path] = []
 
     def look(self) -> None:
-        """Look which captures there are: those that are listed, beside it, and below the place in which it lies."""
+        """Collect the captures to examine: those listed, those beside it, and those below its directory."""
         if self.client is None:
             return
         found = [*self._listed(), *self._path.parent.glob("*.mcpcap")]
@@ -156,7 +156,7 @@ class Kin:
                 self._unread.append(segments(path)[0])
 
     def step(self) -> bool:
-        """Read some headers; False where there are none left."""
+        """Read some headers; False if none are left."""
         for _ in range(min(AT_ONCE, len(self._unread))):
             path = self._unread.pop()
             try:

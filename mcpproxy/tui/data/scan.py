@@ -1,13 +1,13 @@
 """Scan: the rows that a filter selects. A thread of its own finds them while the rows found so far are shown.
 
-It asks the same facts as `show --filter` and `check --filter`, from a fold of its own, so the three select alike. A
-request can be asked what became of it, too. So it is asked when it comes, and once more when its answer does: then it
-may be selected after all, or no longer.
+It evaluates the same facts as `show --filter` and `check --filter`, from a fold of its own, so the three select alike.
+A filter may also depend on a request's outcome. So a request is tested when it arrives, and again when its response
+does: then it may be selected after all, or no longer.
 
-A filter that asks what rules have found keeps behind those that run them, who may find something late: in a row that
-was checked long ago. Such a row is read and asked again.
+A filter on findings stays behind the process that runs the rules, which may find something late, in a row checked long
+ago. Such a row is read and tested again.
 
-Only messages are asked, and what is marked: a filter that asks for marks finds any row that has one.
+Only messages and marked rows are tested: a filter on marks finds any row that has one.
 """
 
 from array import array
@@ -30,11 +30,11 @@ from mcpproxy.tui.data.reading import ROWS, STEP_UNDERSTOOD, Reading
 from mcpproxy.tui.rows import message_at, request_of
 
 LATE_AT_ONCE: Final = 200
-"""Rows that are read again in one step."""
+"""Rows read again per step."""
 
 
 class _Found(TypedDict, total=False):
-    """What rules have found in a row, as `facts_of` takes it."""
+    """The findings of rules in a row, as `facts_of` expects them."""
 
     rules: tuple[str, ...]
     level: str | None
@@ -44,41 +44,41 @@ class Scan:
     """One filter over one capture."""
 
     def __init__(self, reading: Reading, only: Filter, marks: Container[int] = ()) -> None:
-        """Nothing is selected yet.
+        """Start without a selection.
 
         Args:
-            reading: the capture, and where its rows are.
+            reading: the capture, and the positions of its rows.
             only: the filter.
             marks: the numbers of the records that are marked.
         """
         self.only = only
         self._marks = marks if "has:mark" in only.keys else None
         self.rows = array("I")
-        """What it has selected, rising."""
+        """The selected rows, ascending."""
         self.has_ended = False
-        """Whether all was looked at, and no more will come."""
+        """Whether everything was scanned, and no more will follow."""
         self._reading = reading
         self._tail = Tail(reading.path)
         self._assembler, self._fold = FrameAssembler(), Fold()
         self._row = 0
         self._held: deque[Frame | Record | Damage] = deque()
-        """What waits until the rules have been asked about it."""
+        """What waits until the rules have checked it."""
         self._is_read = self._is_settled = False
         self._findings = reading.findings
         self._late = 0
 
     @property
     def scanned(self) -> int:
-        """How many rows were looked at."""
+        """How many rows were scanned."""
         return self._row
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it could go on, if the rules had been asked."""
+        """Whether it could go on, if the rules were further."""
         return bool(self._held)
 
     def step(self) -> bool:
-        """Some milliseconds of work; False where there is none at present."""
+        """Do some milliseconds of work; False if there is none at present."""
         if self.has_ended:
             return False
         is_busy = False
@@ -93,7 +93,7 @@ class Scan:
             self._take(self._held.popleft())
             is_busy = True
         if self._is_read and not (self._held or self._is_settled):
-            # Behind the last row there may be answers.
+            # After the last row there may be responses.
             for exchange in self._fold.finish() if self._row < ROWS else ():
                 self._ask(exchange.request.seq, exchange)
             self._is_settled = is_busy = True
@@ -133,7 +133,7 @@ class Scan:
         self._row += 1
 
     def _ask(self, seq: int, exchange: Exchange) -> None:
-        """Ask a request once more, now that it is known what became of it."""
+        """Test a request again, now that its outcome is known."""
         request = exchange.request
         if exchange.session is None or not isinstance(request, Request):
             return
@@ -143,7 +143,7 @@ class Scan:
         elif request.index is None:
             self._drop(row)
 
-    # ---- what rules have found
+    # ---- findings
 
     def _found_at(self, row: int) -> "_Found":
         if not self.only.needs_findings:
@@ -152,21 +152,21 @@ class Scan:
         return {"rules": self._findings.rules_at(row), "level": None if level is None else str(level)}
 
     def _may_ask(self) -> bool:
-        """Whether all is known that a filter may ask about the next row, but for what is found late."""
+        """Whether everything a filter needs about the next row is known, except for late findings."""
         if self._row >= len(self._reading.index):
-            # It reads a live file by itself, and the list knows no such row yet, or never will.
+            # It reads a live file by itself, and the index does not have this row yet, or never will.
             return self._row >= ROWS
         return not self.only.needs_findings or self._row < self._findings.checked or not self._may_be_late()
 
     def _may_be_late(self) -> bool:
-        """Whether more may be found in rows that were asked."""
+        """Whether more may be found in rows that were tested."""
         if not self.only.needs_findings:
             return False
         findings = self._findings
         return self._late < len(findings.late) or not (findings.has_ended or findings.trouble)
 
     def _ask_late(self) -> bool:
-        """Ask rows once more in which something was found after they had been asked."""
+        """Test rows again in which something was found after they had been tested."""
         late, start = self._findings.late, self._late
         while self._late < min(len(late), start + LATE_AT_ONCE):
             row = late[self._late]
@@ -182,7 +182,7 @@ class Scan:
         return self._late > start
 
     def _is_marked(self, seq: int) -> bool:
-        """Whether a filter that asks for marks finds one there."""
+        """Whether a filter on marks finds one there."""
         return self._marks is not None and seq in self._marks
 
     def _matches(self, facts: Facts, seq: int) -> bool:
@@ -210,7 +210,7 @@ class Scan:
 
 
 def facts_at(reading: Reading, row: int, found: _Found, *, is_marked: bool) -> Iterator[Facts]:
-    """The facts of the messages in a row that is understood, or of the row itself where that is marked, read again."""
+    """The facts of the messages in an understood row, or of the row itself if that is marked, read again."""
     item = reading.index.item(row)
     if isinstance(item, Record) and is_marked:
         yield replace(facts_of_record(item), **found)

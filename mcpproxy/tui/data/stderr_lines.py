@@ -14,15 +14,15 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows import Told, TrafficRows
 
 AT_ONCE: Final = 300
-"""Lines that one step looks into."""
+"""Lines searched per step."""
 BESIDE: Final = 150
-"""Frames before a line, and after it, that stand beside."""
+"""Frames shown beside a line, before it and after it."""
 LOOKED_AT: Final = 5000
-"""Rows among which they are looked for."""
+"""Rows searched for them."""
 
 
 def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
-    """What a line says, safe on a screen, and how many bytes before it were not recorded; None where it is gone.
+    """A line's text, safe on a screen, and how many bytes before it were not recorded; None if it is gone.
 
     Args:
         reading: the capture.
@@ -45,7 +45,7 @@ class LogRows(TrafficRows):
 
         Args:
             reading: the capture.
-            ready: called from another thread when rows are there that were shown as `…`.
+            ready: called from another thread when rows that were shown as `…` are available.
         """
         super().__init__(reading, ready)
         self.view = reading.stderr
@@ -62,10 +62,10 @@ class LogRows(TrafficRows):
 
 
 class LogSearch:
-    """The lines in which all of some words stand, found step by step."""
+    """The lines that contain all of some words, found step by step."""
 
     def __init__(self, reading: Reading, words: str) -> None:
-        """Nothing is found yet.
+        """Start without results.
 
         Args:
             reading: the capture.
@@ -73,14 +73,14 @@ class LogSearch:
         """
         self.words = words
         self.rows = array("I")
-        """What it has found, rising."""
+        """The rows found, ascending."""
         self.looked = 0
-        """How many lines it has looked into."""
+        """How many lines it has searched."""
         self._reading = reading
         self._wanted = words.lower().split()
 
     def step(self) -> bool:
-        """Some milliseconds of work; False where there is none at present."""
+        """Do some milliseconds of work; False if there is none at present."""
         some = self._reading.stderr[self.looked : self.looked + AT_ONCE]
         for row in some:
             found = text_of(self._reading, row)
@@ -101,6 +101,6 @@ def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
 
 
 def _others(reading: Reading, places: range) -> list[int]:
-    """The first rows at places of the traffic that are no lines of stderr."""
+    """The first rows at places of the traffic that are not stderr lines."""
     shown, index = reading.shown, reading.index
     return list(islice((shown[place] for place in places if index.sort(shown[place]) != "stderr"), BESIDE))

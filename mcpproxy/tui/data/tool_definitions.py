@@ -1,7 +1,7 @@
 """Tools: every tool definition in a capture, its cost, how often the tool was called, and whether it changed.
 
-Lists are read again from the file, one in a step, when their answers come; of a definition only its size, its hash and
-its place are kept, and its text is read when somebody wants to see it.
+Lists are read again from the file, one per step, when their responses arrive; of a definition only its size, its hash
+and its place are kept, and its text is read when it is to be shown.
 """
 
 import json
@@ -19,40 +19,40 @@ from mcpproxy.tui.rows import message_at
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
 MOST: Final = 5000
-"""Tools that are told apart."""
+"""Tools that are distinguished."""
 VERSIONS: Final = 50
-"""Definitions of one tool that are told apart; of more only their number is known."""
+"""Definitions of one tool that are distinguished; further ones are only counted."""
 LISTS_AT_ONCE: Final = 2000
-"""Exchanges that are looked at for a list in one step."""
+"""Exchanges searched for a list per step."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 
 
 class Version(NamedTuple):
-    """One definition, and where it stands."""
+    """One definition, and its position."""
 
     row: int
-    """Of the first list that told it."""
+    """Row of the first list that contained it."""
     place: int
-    """In that list."""
+    """Its place in that list."""
     hash: str
     size: int
     tokens_estimate: int
 
 
 class Tool(NamedTuple):
-    """One tool. Its name is foreign, and cut."""
+    """One tool. Its name is untrusted, and cut."""
 
     name: str
     versions: tuple[Version, ...] = ()
-    """Definitions that differ, in the order in which they came; none where it was called and never told of."""
+    """Different definitions, in order of arrival; empty if the tool was called but never listed."""
     last: Version | None = None
-    """The one that was told last."""
+    """The latest definition."""
     calls: int = 0
     errors: int = 0
     p95_ns: int | None = None
     number: int | None = None
-    """Of its calls among the kinds of requests."""
+    """The number of its calls among the kinds of requests."""
 
 
 class Shown(NamedTuple):
@@ -60,23 +60,23 @@ class Shown(NamedTuple):
 
     name: str
     version: int
-    """Which one, from 0."""
+    """Its number, from 0."""
     tree: Tree | None
-    """None where it is gone."""
+    """None if it is gone."""
     changed: tuple[str, ...]
-    """The members in which it differs from the one before. Foreign text."""
+    """The members in which it differs from the one before. Untrusted text."""
 
 
 class Tools:
-    """Counts. One thread steps; others read `rows` and `shown`."""
+    """Counts definitions and calls. One thread steps; others read `rows` and `shown`."""
 
     def __init__(self, reading: Reading) -> None:
-        """Nothing is known yet."""
+        """Start empty."""
         self.rows: list[Tool] = []
-        """In the order in which they were told of or called."""
+        """In the order in which they were listed or called."""
         self.shown: Shown | None = None
         self.left_out = 0
-        """Definitions of tools that are too many."""
+        """Definitions of tools above the limit."""
         self._reading = reading
         self._latencies = Latencies(reading)
         self._settled = 0
@@ -89,7 +89,7 @@ class Tools:
         self._wanted = name, version
 
     def step(self) -> bool:
-        """Some milliseconds of work; False where there is none at present."""
+        """Do some milliseconds of work; False if there is none at present."""
         is_busy = self._show()
         if self._lists:
             self._take(self._lists.pop(0))
@@ -123,7 +123,7 @@ class Tools:
             self.rows[at] = tool._replace(versions=versions, last=known or version)
 
     def _told(self, row: int) -> Iterator[Definition]:
-        """The definitions in the answer in a row, or in the answers of a batch."""
+        """The definitions in the response in a row, or in the responses of a batch."""
         item = self._reading.index.item(row) if row != NONE else None
         if not isinstance(item, Frame):
             return

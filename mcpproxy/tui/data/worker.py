@@ -1,12 +1,11 @@
 """Worker: the process that runs the rules, so that the screen never waits for them.
 
-`checking.py` starts it and tells it by lines of JSON which captures to check; it follows those that grow, and
-tells what it finds, and how far it is. It ends when its stdin does: whatever becomes of the screen, kill -9 included,
-nobody is left behind. It is nice to all other processes, and no file of the user's is written but the tally of a
-capture, in the cache.
+`checking.py` starts it and tells it by lines of JSON which captures to check; it follows those that grow, and reports
+its findings and its progress. It ends when its stdin does: whatever happens to the screen, kill -9 included, no process
+is left behind. It runs at low priority (nice), and writes no user file except the tally of a capture, in the cache.
 
-Of a capture with more findings than anybody reads, the texts of most stay here: what is told of those is the rule and
-the place.
+If a capture has more findings than a person can read, the texts of most stay here: only their rule and place are
+reported.
 """
 
 import gc
@@ -33,32 +32,32 @@ from captures.record import Record
 from captures.tail import Tail
 
 STEP: Final = 64 << 10
-"""Bytes that are checked at a time: some 20 ms."""
+"""Bytes checked at a time: some 20 ms."""
 TELL_S: Final = 0.25
-"""How often it is told how far a check is that lags; more than a poll, so that what comes one by one is told of when it
-has been checked, and not before."""
+"""Seconds between progress reports of a check that lags; longer than a poll, so that single entries are reported once
+they have been checked, and not before."""
 POLL_S: Final = 0.1
 KINDNESS: Final = 10
 WHOLE: Final = 10_000
-"""Findings of a capture that are told with their text."""
+"""Findings of a capture that are reported with their text."""
 OWN: Final = 50
-"""Findings of each rule whose text is told, however many others there were before."""
+"""Findings of each rule whose text is reported, however many others came before."""
 LONGEST: Final = 1000
 """Characters of a text."""
 RELATED: Final = 20
-"""Numbers of records that are told with a finding."""
+"""Record numbers reported with a finding."""
 
 
 class Task:
-    """One capture that is checked as far as it goes, and on."""
+    """One capture that is checked to its current end and followed."""
 
     def __init__(self, number: int, path: Path, *, in_full: bool) -> None:
         """Open it.
 
         Args:
-            number: what it is called in all that is told.
+            number: identifies it in all reports.
             path: the capture.
-            in_full: whether the findings are told, or how many they are.
+            in_full: whether to report the findings, or only their number.
 
         Raises:
             NotACapture, NewerFormat: as `Capture`.
@@ -74,10 +73,10 @@ class Task:
         self._of_rule: Counter[str] = Counter()
         self._told_s = 0.0
         self._told = -1
-        """How many entries were checked when that was told, as all there were; -1 where they were not."""
+        """How many entries the last report gave as all of them; -1 if the check was not at the end."""
 
     def step(self) -> bool:
-        """Check a little more; False where there is no more at present."""
+        """Check a little more; False if there is no more at present."""
         items = self._tail.step(STEP)
         for item in items:
             found = self._assembler.feed(item)
@@ -109,7 +108,7 @@ class Task:
         for finding in self._checker.finish("closed" if self._checker.fold.ending is not None else "killed"):
             self._tell(finding)
         self.has_ended = True
-        # A live capture has no key before it has ended, and no file of it is written after.
+        # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
         key = self._key or key_of(self._path)
         if key is not None:
             keep(self._path, key, self._tally)
@@ -148,16 +147,16 @@ class Task:
 
 
 def tell(value: dict[str, Any]) -> None:
-    """Write a line. In ASCII: half a surrogate pair in somebody's text is no reason to fail."""
+    """Write a line. In ASCII: a lone surrogate in untrusted text is no reason to fail."""
     sys.stdout.write(json.dumps(value, separators=(",", ":")) + "\n")
 
 
 def main() -> None:
-    """Check what is wanted until nobody wants anything any more."""
+    """Check captures on request until stdin ends."""
     with suppress(OSError):
         os.nice(KINDNESS)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold traffic
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold traffic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # As `check`: of millions of objects nearly all die at once.
     gc.set_threshold(50_000, 20, 50)
@@ -176,7 +175,7 @@ def main() -> None:
 def _listen(wanted: "queue.SimpleQueue[dict[str, Any]]") -> None:
     for line in sys.stdin.buffer:
         wanted.put(json.loads(line))
-    # The other end is closed, or gone: there is nobody to tell anything.
+    # The other end is closed, or gone: there is no recipient.
     os._exit(0)
 
 
@@ -194,11 +193,11 @@ def _obey(order: dict[str, Any], tasks: dict[int, Task]) -> None:
 
 
 def _work(tasks: dict[int, Task]) -> bool:
-    """A step of the first that has something to do: what is looked at, then what came first."""
+    """Run a step of the first task with work: the visible capture, then in order of arrival."""
     for task in sorted(tasks.values(), key=lambda task: (not task.in_full, task.number)):
         try:
             is_busy = task.step()
-        except Exception as error:  # noqa: BLE001 - a capture that cannot be checked is no reason to check no other
+        except Exception as error:  # noqa: BLE001 - a capture that cannot be checked must not stop the others
             task.close()
             del tasks[task.number]
             _fail(task.number, f"{type(error).__name__}: {error}"[:LONGEST])
