@@ -1,8 +1,8 @@
 """Examination: turns the items of one capture into findings, with everything else that a report shows.
 
-With the rules that are wanted run those that take findings of theirs away: one says better what another one says, and
-a choice must not bring that back. No others run.
-Memory is bounded by the records of the capture (8 bytes each) and by what the checker holds.
+Besides the selected rules, the rules that supersede findings of theirs run too, so that a selection does not bring
+superseded findings back. No others run. Memory is bounded by the records of the capture (8 bytes each) and the
+checker's state.
 """
 
 from collections import OrderedDict
@@ -29,7 +29,7 @@ _FACTS_BYTES: Final = 8 << 20
 
 
 def is_any(_rule: str) -> bool:
-    """Wants every rule."""
+    """Selects every rule."""
     return True
 
 
@@ -37,13 +37,13 @@ class Wanted(NamedTuple):
     """Which findings are wanted."""
 
     picks: Callable[[str], bool] = is_any
-    """Whether a rule is, by its id."""
+    """Whether a rule is wanted, by its id."""
     baseline: Baseline = Baseline()
-    """What was accepted."""
+    """The accepted findings."""
     only: Filter | None = None
     """Selects messages; None for all."""
     costs: Costs | None = None
-    """Takes down what the rules cost; None where nobody asks."""
+    """Collects the cost of the rules; None if not requested."""
 
 
 class Examination:
@@ -52,9 +52,9 @@ class Examination:
     def __init__(self, path: Path, wanted: Wanted) -> None:
         self.frames = 0
         self.is_damaged = False
-        """Whether bytes of it are no record; an unfinished record at the end is ordinary."""
+        """Whether it has bytes that are not a record; an unfinished record at the end is normal."""
         self.missing = 0
-        """Records that are gone without a word, by the numbers of those that are there."""
+        """Records that are missing without a gap record, by the numbers of the others."""
         self.path = path
         self._from_server = 0
         """Frames that the server sent."""
@@ -68,11 +68,11 @@ class Examination:
 
     @property
     def sessions(self) -> int:
-        """How many there were so far."""
+        """How many sessions there were so far."""
         return self._checker.fold.routing.count
 
     def feed(self, item: Record | Damage) -> Iterable[Found]:
-        """The next item of the capture."""
+        """Process the next item of the capture."""
         self._sites.note(item)
         if isinstance(item, Damage):
             self.is_damaged = self.is_damaged or item.cause != "torn"
@@ -84,10 +84,10 @@ class Examination:
         return self._feed(assembled) if assembled is not None else ()
 
     def finish(self, *, still_open: bool) -> Iterator[Found]:
-        """No more will come, at least not now.
+        """Finish: no more items will follow, at least not now.
 
         Args:
-            still_open: whether it is still being recorded.
+            still_open: whether the capture is still being recorded.
         """
         for item in self._assembler.end():
             yield from self._feed(item)
@@ -102,14 +102,14 @@ class Examination:
 
     @property
     def ended(self) -> Ended:
-        """What is known at the end."""
+        """Returns what is known at the end."""
         damaged = self.is_damaged or self.missing > 0
         checker = self._checker
         forgotten = checker.fold.forgotten
         return Ended(self.path, checker.counts, checker.faults, damaged, self._nothing_to_check(), forgotten)
 
     def _nothing_to_check(self) -> str:
-        """Why no finding means nothing here; empty where it does mean something, and where there are findings."""
+        """Why the absence of findings means nothing here; empty if it does mean something, or there are findings."""
         if self._has_findings:
             return ""
         if not self.frames:
@@ -119,7 +119,7 @@ class Examination:
         return ""
 
     def proven(self, found: Found, most: int) -> Found:
-        """The same with the places of other records that prove it: so many of them at most."""
+        """The same finding with the places of up to `most` other records that prove it."""
         places = ((seq, self._sites.place(seq)) for seq in found.finding.related[:most])
         return found._replace(proofs=tuple((seq, place) for seq, place in places if place is not None))
 
@@ -164,14 +164,14 @@ class Examination:
 
 
 class _Onlooker:
-    """Remembers of the last messages what a filter may ask."""
+    """Remembers what a filter may need of the last messages."""
 
     def __init__(self) -> None:
         self.facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
         self._bytes = 0
 
     def look(self, seen: Seen) -> None:
-        """The next message."""
+        """Process the next message."""
         facts = facts_of(seen)
         self.facts[seen.message.seq, seen.message.index] = facts
         self._bytes += len(facts.raw)

@@ -1,6 +1,6 @@
 """The input of a report: findings and their context, how a capture ended, and the totals.
 
-A report takes these one by one and gives back text for stdout, so that its memory need not grow with a capture.
+A report takes these one by one and returns text for stdout, so that its memory need not grow with a capture.
 """
 
 from collections import Counter
@@ -12,59 +12,59 @@ from analysis.conversation.limited import Forgotten
 from analysis.rules.finding import Blames, Finding, Level
 
 STDIN: Final = Path("stdin")
-"""What a capture is called that came that way; the file that it was kept in is gone when somebody reads the report."""
+"""The name of a capture read from stdin; its temporary file is gone by the time the report is read."""
 
 
 class Place(NamedTuple):
-    """Where a record stands."""
+    """The place of a record."""
 
     path: Path
     """The file of its segment."""
     offset: int
     """Where its line begins, in bytes."""
     size: int
-    """Bytes of the line, its LF apart."""
+    """Bytes of the line, without its LF."""
     line: int
     """Number of the line, from 1."""
 
 
 class Found(NamedTuple):
-    """A finding, and what is known beside it."""
+    """A finding, and its context."""
 
     finding: Finding
     capture: Path
     wall_ns: int | None = None
     """Wall clock when the capture opened."""
     place: Place | None = None
-    """Of the record at which it shows; None where its number stands twice, or it is gone."""
+    """The place of its record; None if its number occurs twice, or it is gone."""
     fingerprint: str = ""
-    """What it has in common with the same finding of other sessions (analysis.checking.baseline)."""
+    """What it shares with the same finding in other sessions (analysis.checking.baseline)."""
     accepted: bool = False
-    """Whether the baseline has it."""
+    """Whether the baseline contains it."""
     proofs: tuple[tuple[int, Place], ...] = ()
-    """Number and place of other records that prove it, where somebody wants to see these."""
+    """Number and place of other records that prove it, if requested."""
     forgotten: Sequence[Forgotten] = ()
-    """What had been forgotten of the capture when it was found."""
+    """What the checker had forgotten of the capture by then."""
 
     @property
     def file(self) -> Path:
-        """The file to look it up in: of several segments the one in which it stands."""
+        """The file that contains it: of several segments, its own."""
         return self.capture if self.place is None or self.capture == STDIN else self.place.path
 
     @property
     def where(self) -> str:
-        """The record at which it shows, and which of several messages in it."""
+        """Its record, and which of several messages in it."""
         finding = self.finding
         return f"frame {finding.frame}" if finding.item is None else f"frame {finding.frame} item {finding.item}"
 
     @property
     def text(self) -> str:
-        """What is wrong, and where in the message: in one line, in which foreign text is not safe on a screen."""
+        """What is wrong, and where in the message: on one line, not yet safe on a screen."""
         return located(self.finding.message, self.finding.pointer)
 
 
 def located(message: str, pointer: str) -> str:
-    """What is wrong, and the place in the message where there is one to tell."""
+    """What is wrong, and the place in the message, if there is one."""
     return f"{message}, at {pointer}" if pointer else message
 
 
@@ -73,19 +73,19 @@ class Ended(NamedTuple):
 
     capture: Path
     counts: Mapping[tuple[str, int, str], int]
-    """How often rules that tell of the first time only were broken, by rule, session and side."""
+    """How often rules that report only the first time were broken, by rule, session and side."""
     faults: Mapping[str, str]
     """Rules that failed, by id: what went wrong. Bugs of ours."""
     damaged: bool
-    """Whether it holds bytes that are no record."""
+    """Whether it holds bytes that are not a record."""
     nothing: str = ""
-    """Why there was nothing to check; empty where there was."""
+    """Why there was nothing to check; empty if there was."""
     forgotten: Sequence[Forgotten] = ()
-    """What had to be forgotten, as too much of it was open at once."""
+    """What had to be forgotten because too much was open at once."""
 
 
 class Totals:
-    """Sums over all captures."""
+    """Totals over all captures."""
 
     def __init__(self) -> None:
         self.captures = self.frames = self.sessions = self.accepted = 0
@@ -121,7 +121,7 @@ class Totals:
 
 
 class Report:
-    """Reports findings in one format. Each method gives back text that is ready for stdout."""
+    """Reports findings in one format. Each method returns text that is ready for stdout."""
 
     def begin(self, capture: Path) -> Iterable[str]:  # noqa: ARG002
         """A capture is opened."""

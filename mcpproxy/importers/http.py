@@ -1,8 +1,8 @@
 """Converts HTTP exchanges logged as heads and bodies into the records that `serve` would have written.
 
-Which body is kept, and how it is cut, is decided by what decides it for live traffic. But three things differ. No URL
-was given, so the server's paths are told by what goes there. Nothing is redacted, as what is
-imported lies in clear already. And nothing leads around a recorder that was not there, so there are no flags.
+The code for live traffic decides which bodies are kept, and how they are split. But three things differ. No URL was
+given, so the server's paths are inferred from the traffic. Nothing is redacted, as the imported data is in clear
+already. And nothing can lead past a recorder that was not there, so there are no flags.
 """
 
 import re
@@ -27,11 +27,11 @@ _STATUS: Final = re.compile(rb"(HTTP/[0-9](?:\.[0-9])?) ([1-9][0-9][0-9])(?: (.*
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
 _UNSEEN: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"content-type", _STREAM)]), False)
-"""For the head of a stream that was open before anybody watched."""
+"""Stands in for the head of a stream that was open before the log began."""
 
 
 def request_of(raw: bytes) -> tuple[Head, bytes]:
-    """A request's head and content.
+    """Parses a request's head and content.
 
     Raises:
         Wrong: it has no head.
@@ -44,7 +44,7 @@ def request_of(raw: bytes) -> tuple[Head, bytes]:
 
 
 def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
-    """A response's head and content.
+    """Parses a response's head and content.
 
     Raises:
         Wrong: it has no head.
@@ -58,7 +58,7 @@ def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
 
 
 def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:
-    """First line, header fields, the head as it stands, and what follows it."""
+    """First line, header fields, the raw head, and what follows it."""
     end = _HEAD_END(raw, 0, MAX_HEAD)
     if not end:
         raise Wrong(f"expected a head that ends in an empty line, CR LF CR LF, within {MAX_HEAD:,} bytes")
@@ -75,7 +75,7 @@ def is_metadata(head: Head) -> bool:
 
 
 def speaks_mcp(head: Head, body: bytes) -> bool:
-    """Whether a request is to the server's endpoint, as far as it shows by itself."""
+    """Whether a request goes to the server's endpoint, judged by the request alone."""
     if is_metadata(head):
         return False
     return SNIFFED in body or any(_STREAM in value.lower() for value in head.headers.values_of(b"accept"))
@@ -87,13 +87,13 @@ def path_of(head: Head) -> bytes:
 
 
 class Exchanges:
-    """The exchanges of one conversation so far. Its numbers are the ones handed in, and need not be in order.
+    """The exchanges of one conversation so far. The caller numbers them, and the numbers need not be in order.
 
-    Each method gives the records of what has happened at `at_ns`.
+    Each method returns the records of what happened at `at_ns`.
     """
 
     def __init__(self, endpoints: set[bytes]) -> None:
-        """Begin; `endpoints` are the paths at which MCP is spoken, none of them where that is unknown."""
+        """`endpoints` are the paths that serve MCP; empty if unknown."""
         self.at_ns = 0
         self.endpoints = endpoints
         self.counts = _Counts()
@@ -102,7 +102,7 @@ class Exchanges:
         self._exchanges: dict[int, _Exchange] = {}
 
     def request(self, number: int, head: Head, body: bytes, peer: str) -> list[Entry]:
-        """A whole request came from a client; the address of it is empty where that is unknown."""
+        """A whole request arrived from a client, whose address is empty if unknown."""
         exchange = self._exchange(number, peer)
         exchange.is_asking = True
         exchange.ask(head)
@@ -112,7 +112,7 @@ class Exchanges:
         return exchange.connection.taken()
 
     def response(self, number: int, head: ResponseHead, body: bytes, *, complete: bool) -> list[Entry]:
-        """A whole response, or the head of one that goes on."""
+        """A whole response, or the head of one that continues."""
         exchange = self._exchange(number)
         if head.informational:
             return []
@@ -126,7 +126,7 @@ class Exchanges:
         return exchange.connection.taken()
 
     def more(self, number: int, data: bytes) -> list[Entry]:
-        """A piece of a response that goes on."""
+        """A piece of a response that continues."""
         exchange = self._exchange(number)
         exchange.go_on(data)
         return exchange.connection.taken()
@@ -143,7 +143,7 @@ class Exchanges:
         return exchange.connection.taken()
 
     def rest(self) -> list[tuple[int, Entry]]:
-        """The bodies that nothing ended, each with the number of its exchange."""
+        """The unfinished bodies, each with the number of its exchange."""
         entries = []
         for number, exchange in self._exchanges.items():
             exchange.connection.at_ns = self.at_ns
@@ -172,7 +172,7 @@ class Exchanges:
 
 
 class _Counts:
-    """What an exchange asks of the recorder that it belongs to."""
+    """What an exchange needs from its recorder."""
 
     def __init__(self) -> None:
         self.frames = {"c2s": 0, "s2c": 0}
@@ -191,21 +191,21 @@ class _Counts:
         return dumps(document)
 
     def address(self, target: bytes) -> str:
-        """A target as a URI; of which host nobody has told for certain."""
+        """A target as a URI, whose host is not known for certain."""
         return "http://host" + target.decode("latin-1")
 
     def hash(self, uri: bytes) -> str:
-        """What a URI is known by: path and query alone, as clients name the same host in several ways."""
+        """The key of a URI: only path and query, as clients name the same host in several ways."""
         _, _, rest = uri.partition(b"://")
         return blake2b(rest.partition(b"/")[2], digest_size=8).hexdigest()
 
     def uri_key(self, target: bytes) -> str:
-        """What the URI of a request is known by."""
+        """The key of a request's URI."""
         return self.hash(self.address(target).encode())
 
 
 class _Connection:
-    """What an exchange asks of the connection that carries it."""
+    """What an exchange needs from its connection."""
 
     def __init__(self, exchanges: Exchanges, number: int, peer: str) -> None:
         self.exchanges = exchanges
@@ -216,16 +216,16 @@ class _Connection:
         self.entries: list[Entry] = []
 
     def taken(self) -> list[Entry]:
-        """The records that have come together."""
+        """Returns the collected records."""
         entries, self.entries = self.entries, []
         return entries
 
 
 class _Exchange(Exchange):
-    """An exchange that may have begun before anybody watched, of a client that may be unknown."""
+    """An exchange that may have begun before the log did, from a client that may be unknown."""
 
     def __init__(self, connection: _Connection, number: int) -> None:
-        # It asks for no more than stands in the two classes above.
+        # It needs only what the two classes above provide.
         super().__init__(cast("Conversation", connection), number)
         self.connection = connection
         self.is_asking = False
@@ -245,9 +245,9 @@ class _Exchange(Exchange):
         super().ask(head)
 
     def go_on(self, data: bytes) -> None:
-        """More of the response, of which the head may have gone by unseen; then it is a stream."""
+        """More of the response; if its head was not logged, it is a stream."""
         if self._received is None:
-            # What comes is read as if that head had come, but no record tells of it.
+            # What follows is read as if that head had arrived, but it is not recorded.
             self.answer(_UNSEEN)
             self.connection.entries.clear()
             self._response = b""
@@ -255,12 +255,12 @@ class _Exchange(Exchange):
         self.answer_more(data)
 
     def break_off(self) -> None:
-        """Nobody watched any longer. A stream may have gone on, so nothing is said of its end."""
+        """The log ended. A stream may have continued, so its end is not recorded."""
         if self._received is not None and not self._received.is_stream:
             self._received.end(whole=False)
 
     def end(self, by: str, error: str | None) -> None:
-        """It is over. Of one of which neither head was seen there is no more to say than that its stream ended."""
+        """The exchange has ended. If neither head was seen, only the end of its stream is recorded."""
         self.is_over = True
         if self._sent is not None or self._response:
             super().end(by, error)
@@ -268,16 +268,16 @@ class _Exchange(Exchange):
             self._received.end(whole=False, ended_by=by)
 
     def is_endpoint(self) -> bool:
-        """Whether MCP is spoken at the path of the request."""
+        """Whether the path of the request serves MCP."""
         endpoints = self.connection.exchanges.endpoints
         return not endpoints or not self._target or self._target.partition(b"?")[0] in endpoints
 
     def takes_address(self, text: str) -> bool:
-        """The first word counts, and that of a POST is its own."""
+        """The first address counts, and that of a POST is its own."""
         return self.uri_key is None and super().takes_address(text)
 
     def flag(self, name: str, where: str) -> None:
-        """Nothing leads around us: we were not there."""
+        """Ignored: nothing can lead past a recorder that was not there."""
 
 
 def _text(raw: bytes) -> str:

@@ -1,8 +1,8 @@
 """Plain frames, one JSON object per line: `{"t":…,"dir":"c2s","raw":"…"}`, as a logger of a few lines writes them.
 
-All lines of a file are one conversation, as on stdio. It is read and written as it comes, whatever its length. Nobody
-says whether it begins where the server did: that is so where the client opens it, and taken for an excerpt otherwise,
-so that nothing is missed in it that may have come before.
+All lines of a file are one conversation, as on stdio. It is streamed, whatever its length. The file does not say
+whether it begins where the server did: it does if the client opens it; otherwise it is treated as an excerpt, so that
+nothing that may have come before is reported as missing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from mcpproxy.importers.tape import MAX_NS, Tape
 SINCE_1970: Final = 10**18
 """Nanoseconds. A first stamp from here on, which is in September 2001, is wall time."""
 HELD: Final = 1000
-"""Frames of the server for which the first word of the client is waited for, before anything is written."""
+"""Frames of the server that are held back until the client's first frame, before anything is written."""
 HELD_BYTES: Final = 1 << 20
 
 _OPENING: Final = ("initialize", "server/discover")
@@ -31,16 +31,16 @@ class _Line(NamedTuple):
     """One frame."""
 
     told_ns: int
-    """The stamp as it was noted."""
+    """The stamp as logged."""
     side: Direction
     raw: bytes
 
 
 def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """The lines of a capture; `name` is that of the conversation. Blank lines are passed over.
+    """The lines of a capture; `name` is that of the conversation. Blank lines are skipped.
 
     Raises:
-        Wrong: a line is no frame; what has come out before it is no capture.
+        Wrong: a line is not a frame; the output so far is not a valid capture.
     """
     tape, pipes, frames = Tape(), Pipes(), _frames(lines)
     held, is_whole = _beginning(frames)
@@ -76,7 +76,7 @@ def _frames(lines: Iterable[bytes]) -> Iterator[_Line]:
 
 
 def _beginning(frames: Iterator[_Line]) -> tuple[list[_Line], bool]:
-    """The frames up to the first that the client says, and whether that opens the conversation."""
+    """The frames up to the client's first, and whether that opens the conversation."""
     held: list[_Line] = []
     size = 0
     for frame in frames:
@@ -90,7 +90,7 @@ def _beginning(frames: Iterator[_Line]) -> tuple[list[_Line], bool]:
 
 
 def _opens(raw: bytes) -> bool:
-    """Whether what a client says can be the first: a handshake, or a request that needs none."""
+    """Whether a client's frame can be the first: a handshake, or a request that needs none."""
     try:
         said = loads(raw) if len(raw) <= RECORD_LIMIT else None
     except JSONDecodeError:

@@ -12,11 +12,11 @@ _PIECE: Final = 1 << 20
 
 
 class Wrong(Exception):
-    """A line does not say what it should; the text tells what is expected, to follow the words `line N: `."""
+    """A line is invalid; the text says what is expected, to follow the words `line N: `."""
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file. Of one that is too long only so much as shows that it is."""
+    """Yields the lines of a file; of a line that is too long, only enough to show that it is."""
     while line := file.readline(MAX_LINE + 1):
         yield line
         while not line.endswith(b"\n") and (line := file.readline(_PIECE)):
@@ -24,17 +24,17 @@ def read_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers, from 1, but for those that are blank."""
+    """Yields lines with their numbers, from 1, skipping blank ones."""
     for number, line in enumerate(lines, 1):
         if not line.isspace():
             yield number, line
 
 
 def object_of(line: bytes) -> dict[str, Any]:
-    """The object that a line is.
+    """Parses a line as a JSON object.
 
     Raises:
-        Wrong: it is none.
+        Wrong: it is not one.
     """
     if len(line) > MAX_LINE:
         raise Wrong(f"longer than {MAX_LINE >> 20} MiB")
@@ -51,7 +51,7 @@ def raw_of(values: dict[str, Any]) -> bytes:
     """The exact bytes in `raw_b64`, or else in `raw`.
 
     Raises:
-        Wrong: there are none.
+        Wrong: both are missing.
     """
     raw, encoded = values.get("raw"), values.get("raw_b64")
     if encoded is not None:

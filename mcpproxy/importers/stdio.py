@@ -16,7 +16,7 @@ STDERR_PIECE: Final = 64 << 10
 
 
 class Pipes:
-    """The bytes of the three pipes so far: cut into lines, as on a wire, and counted."""
+    """The bytes of the three pipes so far: split into lines, as on a wire, and counted."""
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -32,7 +32,7 @@ class Pipes:
         return [entry for piece in self._lines[pipe].feed(data) for entry in self._entries(pipe, piece)]
 
     def rest(self, pipe: Pipe) -> list[Entry]:
-        """The line that nothing ended, when no more will come."""
+        """The unfinished line, when no more will arrive."""
         return [entry for piece in self._lines[pipe].end() for entry in self._entries(pipe, piece, whole=False)]
 
     def eof(self, pipe: Pipe) -> list[Entry]:
@@ -43,7 +43,7 @@ class Pipes:
         return entries
 
     def exited(self, code: int) -> list[Entry]:
-        """The server has ended; below 0 by a signal of that number, as Python's `subprocess` counts."""
+        """The server has ended; below 0, by the signal of that number, as in Python's `subprocess`."""
         if code < 0:
             self.signal = _signal_name(-code)
         else:

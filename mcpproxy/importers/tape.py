@@ -8,11 +8,11 @@ from captures.versions import FORMAT_VERSION
 from mcpproxy import __version__
 
 MAX_NS: Final = 1 << 62
-"""Nanoseconds; a stamp is below, so that it fits wherever times are computed."""
+"""Nanoseconds; stamps are below this, so that they fit wherever times are computed."""
 
 
 class Tape:
-    """Lines of one capture. Stamps are handed in and must not go back."""
+    """Lines of one capture. The caller supplies the stamps, which must not decrease."""
 
     def __init__(self) -> None:
         use_orjson()
@@ -28,14 +28,13 @@ class Tape:
     ) -> bytes:
         """The first line.
 
-        What only a recorder knows is left out: processes, clocks of this machine, and, where nobody has told it, the
-        wall time.
+        What only a recorder knows is left out: processes, clocks of this machine and, if unknown, the wall time.
 
         Args:
             form: what was imported, as `--from` names it.
             transport: `stdio` or `http`.
             name: of the conversation.
-            observed_start: whether it begins where the server does.
+            observed_start: whether it begins when the server does.
             wall_ns: the wall clock at stamp 0.
         """
         middle = members(

@@ -1,8 +1,8 @@
 """Traces: conversations as data, one JSON object per line, recorded or invented. Format: docs/commands/import.md.
 
-A case is read as a whole before any of it becomes a record, so what has come out of `cases` can be imported. It keeps
-the order of its frames, and each record says which of them it stands for: what is found in the records can be told of
-the frames.
+A case is read as a whole before any of it becomes a record, so whatever `cases` yields can be imported. It keeps the
+order of its frames, and each record says which frame it represents: findings in the records can be reported for the
+frames.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,14 +22,14 @@ Kind = Literal["line", "eof", "req", "res", "head", "sse", "end"]
 T = TypeVar("T", bound=str)
 
 STEP_NS: Final = 10_000_000
-"""How long after the frame before it a frame without a time comes."""
+"""How long after the previous frame a frame without a time follows."""
 MS: Final = 1_000_000
 MAX_NUMBER: Final = 2**53 - 1
 MAX_TEXT: Final = 1024
 """Characters of a name or an address; a record holds them as they are."""
 
 _WIRE: Final[dict[Transport, str]] = {"stdio": "stdio", "http": "http", "legacy-sse": "http"}
-"""What a header calls the transport."""
+"""The transport's name in a header."""
 _PIPES: Final[tuple[Pipe, ...]] = ("c2s", "s2c", "stderr")
 _SIDES: Final[dict[Kind, tuple[Pipe, ...]]] = {
     "req": ("c2s",),
@@ -38,7 +38,7 @@ _SIDES: Final[dict[Kind, tuple[Pipe, ...]]] = {
     "sse": ("s2c",),
     "end": ("c2s", "s2c"),
 }
-"""Who can do it, over HTTP."""
+"""Which side can do it, over HTTP."""
 
 
 class Step(NamedTuple):
@@ -48,26 +48,26 @@ class Step(NamedTuple):
     kind: Kind
     dir: Pipe
     raw: bytes = b""
-    """The bytes: of a line without its LF, of a request or response without its head."""
+    """The bytes: a line without its LF, or a request or response without its head."""
     noeol: bool = False
     """Whether the LF of the line is missing."""
     code: int | None = None
-    """How the server exited, where its end of file says so."""
+    """How the server exited, if its end of file says so."""
     exchange: int = 0
     head: Head | ResponseHead | None = None
     by: str = ""
-    """Who ended the exchange."""
+    """The side that ended the exchange."""
     peer: str = ""
-    """The client's address, where it is known."""
+    """The client's address, if known."""
 
 
 class Refused(NamedTuple):
-    """A line that is no case."""
+    """A line that is not a case."""
 
     line: int
     """Its number, from 1."""
     name: str | None
-    """The name of the case, where that could be read."""
+    """The name of the case, if it could be read."""
     reason: str
     """What is expected."""
 
@@ -81,17 +81,17 @@ class Case:
     name: str
     transport: Transport
     observed_start: bool
-    """False where it begins in the middle."""
+    """False if it begins in the middle."""
     steps: tuple[Step, ...]
     """Its frames in order."""
     members: dict[str, Any]
-    """All members of the case as parsed; the findings that are due, for one, are no business of an import."""
+    """All members of the case as parsed; an import ignores some, such as the expected findings."""
 
     def records(self) -> Iterator[tuple[int | None, bytes]]:
-        """The lines of a capture of it, each with the index of the frame that it stands for.
+        """Yields the lines of a capture of it, each with the index of the frame that it represents.
 
-        None stands beside the header and the close record. A frame can have several records, or, such as a comment in
-        a stream, none.
+        The index is None for the header and the close record. A frame can have several records or, like a comment in a
+        stream, none.
         """
         tape = Tape()
         yield None, tape.header("trace", _WIRE[self.transport], self.name, observed_start=self.observed_start)
@@ -100,7 +100,7 @@ class Case:
         entries = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
         t_ns = 0
         for index, entry in entries:
-            # What the end alone shows may be of a frame far above.
+            # What only the end shows may belong to a much earlier frame.
             t_ns = max(t_ns, self.steps[index].t_ns)
             yield index, tape.line(t_ns, entry.rec, entry.middle)
         totals = pipes.totals() if self.transport == "stdio" else exchanges.totals()
@@ -119,7 +119,7 @@ class Case:
             else:
                 entries = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
                 if last[step.dir] == index:
-                    # Told here and not where the pipe ends, so that what is wrong with it is told of this frame.
+                    # Recorded here and not where the pipe ends, so that an error in it is reported for this frame.
                     entries += pipes.rest(step.dir)
             for entry in entries:
                 yield index, entry
@@ -135,9 +135,9 @@ class Case:
             yield latest[number], entry
 
     def _endpoints(self) -> set[bytes]:
-        """The paths that are the server's, of which `serve` would have been given one; none where no request shows it.
+        """The server's paths, one of which `serve` would have been given; empty if no request shows them.
 
-        On the older transport that is the stream's. What is said elsewhere is known by its words.
+        On the older transport that is the stream's path. Traffic elsewhere is recognised by its content.
         """
         requests = [(step.head, step.raw) for step in self.steps if isinstance(step.head, Head)]
         if self.transport == "legacy-sse":
@@ -157,7 +157,7 @@ def _happened(exchanges: Exchanges, step: Step) -> list[Entry]:
 
 
 def cases(lines: Iterable[bytes]) -> Iterator[Case | Refused]:
-    """The cases in the lines of a file, and the lines that are none. Blank lines are passed over."""
+    """Yields the cases in the lines of a file, and the lines that are not cases. Blank lines are skipped."""
     for number, line in numbered(lines):
         name = None
         try:
@@ -186,7 +186,7 @@ def _case(number: int, name: str, values: dict[str, Any]) -> Case:
 
 
 class _Course:
-    """Reads frames in order, and knows which can come."""
+    """Reads frames in order, and knows which are allowed next."""
 
     def __init__(self, transport: Transport) -> None:
         self._is_stdio = transport == "stdio"
@@ -200,7 +200,7 @@ class _Course:
         """The next frame.
 
         Raises:
-            Wrong: it is none, or cannot come here.
+            Wrong: it is not a frame, or not allowed here.
         """
         if not isinstance(frame, dict):
             raise Wrong("expected an object")
@@ -260,7 +260,7 @@ class _Course:
     def _response(self, step: Step, raw: bytes) -> Step:
         number = step.exchange
         if step.kind == "sse":
-            # Without a head before it, it is of a stream that was open before; then no head can come.
+            # Without a head before it, it belongs to a stream that was already open; then no head can follow.
             self._answered.add(number)
             return step._replace(raw=raw)
         if number in self._answered:
@@ -274,7 +274,7 @@ class _Course:
 
 
 def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
-    """The one of a few words that a member is."""
+    """The value of a member that must be one of a few words."""
     told = values.get(name)
     for word in words:
         if told == word:
@@ -284,7 +284,7 @@ def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
 
 
 def _text(values: dict[str, Any], name: str) -> str:
-    """A member that is a short text; empty where there is none."""
+    """A member that is a short text; empty if missing."""
     told = values.get(name)
     if told is not None and (not isinstance(told, str) or len(told) > MAX_TEXT):
         raise Wrong(f"expected text of at most {MAX_TEXT} characters in `{name}`")

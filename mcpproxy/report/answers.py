@@ -1,8 +1,7 @@
 """Formats SQL results: a table for people, or JSON, CSV and Markdown that are safe to open.
 
-Every form takes rows as they come and keeps few of them. What came out of a capture is shown in the table, and in
-Markdown, as `sanitise` shows all foreign text. JSON and CSV hold it as it is, but for cells of CSV that a spreadsheet
-would run.
+Every format streams its rows and keeps few of them. In tables and Markdown, text from a capture is shown as `sanitise`
+shows all untrusted text. JSON and CSV keep it unchanged, except for CSV cells that a spreadsheet would run.
 """
 
 import json
@@ -27,18 +26,18 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 PROBE: Final = 1000
 """Rows that decide how wide the columns of a table are."""
 PROBED: Final = 1_000_000
-"""Cells among them: they are held at once."""
+"""The most cells among them, as they are held at once."""
 NARROWEST: Final = 12
-"""Cells that a text, or the name of a column, keeps beside others."""
+"""The least width, in cells, of a text or column name beside others."""
 FEW: Final = 2
-"""So many rows are written as lists of their values, where a table would have no room for all of them."""
+"""Up to this many rows are written as lists of values if a table has no room for all columns."""
 NAMED: Final = 50
-"""So many columns are named below a table; who asks for thousands does not read all of them there."""
+"""How many columns are named below a table; a list of thousands would not be read."""
 
 _LEAST_MISSED: Final = ("capture", "session", "at_ms", "response", "time")
-"""Columns that tell where a row is from: where there is no room for all, they go first, in this order."""
+"""Columns that say where a row is from: if there is no room for all, they are dropped first, in this order."""
 _MOST_MISSED: Final = "text"
-"""The column that goes last."""
+"""The column that is dropped last."""
 _HASH: Final = re.compile(r"[0-9a-f]{32,128}")
 _HASH_CELLS: Final = 8
 _PATH: Final = re.compile(r"[^\s{\[]\S*/\S*|/\S*")
@@ -104,7 +103,7 @@ def reference(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width:
 
 
 def _most_probed(columns: Sequence[Column]) -> int:
-    """Rows that are looked at; where there are fewer, that is all of them."""
+    """How many rows to examine, if there are that many."""
     return min(PROBE, max(FEW + 1, PROBED // max(1, len(columns))))
 
 
@@ -114,9 +113,9 @@ class _Layout(NamedTuple):
     widths: dict[int, int]
     """Cells of each shown column, by its place in the answer."""
     right: set[int]
-    """Those that are aligned at the right: numbers, which are never cut; their names may be."""
+    """Right-aligned columns: numbers, which are never cut; their names may be."""
     short: dict[int, Callable[[str], str]]
-    """How to write less of a value, of those columns where there is no room for all of it."""
+    """How to shorten a value, for the columns that do not fit."""
     notes: list[str]
     """What is left out."""
 
@@ -128,9 +127,9 @@ def _all(probe: list[list[Span]], rest: Iterator[list[Span]]) -> Iterator[list[S
 
 
 def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span]], width: int) -> _Layout:
-    """All columns where they fit, times and hashes shortened before all else; then only those that are missed most.
+    """All columns if they fit, with times and hashes shortened first; otherwise only the most important ones.
 
-    What is the same in all rows goes below, and of the rest those that go are named there.
+    A value that is the same in all rows goes below the table, where dropped columns are named as well.
     """
     places = list(range(len(columns)))
     right = {at for at in places if columns[at].kind in _NUMBERS}
@@ -143,8 +142,8 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
             wanted -= natural[at]
             natural[at] = max(cells(head[at].text), *(cells(shorten(row[at].text)) for row in probe))
             wanted += natural[at]
-    # The names of columns are foreign, and may be longer than any value: who gives none gets the whole expression. A
-    # list has more room for them than a table.
+    # Column names are untrusted, and may be longer than any value: without an alias, the name is the whole expression.
+    # A list has more room for them than a table.
     is_list_better = 0 < len(probe) <= FEW and len(places) > 1
     firm = {at: natural[at] for at in short if natural[at] <= 2 * NARROWEST}
     for at in right:
@@ -167,13 +166,13 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
 
 
 def _some(words: Sequence[str]) -> str:
-    """The words in a row, or the first of them and how many more there are."""
+    """The words, joined, or the first of them and the number of the rest."""
     more = len(words) - NAMED
     return ", ".join(words[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _shortenings(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator[tuple[int, Callable[[str], str]]]:
-    """The columns whose values say enough in fewer cells, and how: times without fractions, the beginning of hashes."""
+    """The columns whose values can be shortened, and how: times without fractions, the beginning of hashes."""
     for at, column in enumerate(columns):
         if column.kind == "time" and column.type.startswith("TIMESTAMP") and probe:
             yield at, _to_the_second
@@ -196,14 +195,14 @@ def _beginning(text: str) -> str:
 
 
 def _missed(name: str, at: int) -> tuple[int, int]:
-    """How much a column is missed, as a number to compare: the last ones less than those before them."""
+    """How important a column is, as a sort key: later columns less than earlier ones."""
     if name in _LEAST_MISSED:
         return 0, _LEAST_MISSED.index(name)
     return 2 if name == _MOST_MISSED else 1, -at
 
 
 def _left_out(places: list[int], least: dict[int, int], head: list[Span], width: int) -> set[int]:
-    """The columns for which there is no room, those that are missed least; one stays in any case."""
+    """The columns for which there is no room, the least important ones; one always stays."""
     excess = _excess(places, least, width)
     left_out: set[int] = set()
     for at in sorted(places, key=lambda at: _missed(head[at].text, at))[:-1]:
@@ -222,7 +221,7 @@ def _excess(places: list[int], least: dict[int, int], width: int) -> int:
 def _squeezed(places: list[int], natural: dict[int, int], firm: dict[int, int], width: int) -> dict[int, int]:
     """How wide each column is: the narrow ones take what they need, the others share what is left.
 
-    What is firm of a column is not shared.
+    The firm part of a column is not shared.
     """
     room = width - _GAP * (len(places) - 1)
 
@@ -263,14 +262,14 @@ def _line(row: list[Span], layout: _Layout, style: Style, *, is_head: bool = Fal
 
 
 def _cut(text: str, width: int, shorten: Callable[[str], str] | None) -> str:
-    """As much of a text as there is room for; paths, URIs and methods keep their end."""
+    """As much of a text as fits; paths, URIs and methods keep their end."""
     if shorten is not None:
         text = shorten(text)
     return fit_ends(text, width) if _PATH.fullmatch(text) else fit(text, width)
 
 
 def shower(column: Column, limit: int = _CELL) -> Callable[[Value], Span]:
-    """How to write a value of a column for people; text and bytes in at most so many characters."""
+    """How to write a value of a column for people; text and bytes in at most `limit` characters."""
     text: Callable[..., str] = _blob if column.kind == "blob" else _foreign
     write: Callable[[Any], str] = _TABLE.get(column.kind) or partial(text, limit=limit)
     if column.kind == "integer" and column.name.endswith("_ns"):
@@ -332,10 +331,10 @@ _TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float
 
 
 def json_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
-    """One object a line.
+    """One object per line.
 
     BLOBs are base64, timestamps are UTC and end in Z, decimals and large integers are numbers with all their digits,
-    NaN and infinities are null. JSON, lists, structs and maps are JSON as they are, but for the timestamps in them.
+    NaN and infinities are null. JSON, lists, structs and maps are JSON unchanged, except for the timestamps in them.
     """
     names = names_of(columns)
     turned = [(at, to) for at, column in enumerate(columns) if (to := _json_turner(column)) is not None]
@@ -361,7 +360,7 @@ def _turned(row: Sequence[Any], turn: Sequence[tuple[int, Callable[[Any], Any]]]
 
 
 def _json_turner(column: Column) -> Callable[[Any], Any] | None:
-    """What makes a value one that orjson writes as we want it; None where every value is."""
+    """The conversion that a value needs before orjson writes it; None if it needs none."""
     if column.kind == "time" and column.type.startswith("TIMESTAMP"):
         return stamp
     if column.kind == "json" and (inside := inside_of(column.type)) is not None:
@@ -378,7 +377,7 @@ def _json_number(value: Any) -> orjson.Fragment | None:
 
 
 def _json_nested(value: Any) -> Any:
-    """JSON text as it is where every reader takes it; else with null for NaN, and as a string where it is no JSON."""
+    """JSON text unchanged if every reader accepts it; else with null for NaN, and as a string if it is not JSON."""
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -386,7 +385,7 @@ def _json_nested(value: Any) -> Any:
             return orjson.Fragment(json.dumps(json.loads(value, parse_constant=lambda _: None)))
         except (ValueError, RecursionError):
             return value
-    # Outside of strings they are blanks, and inside there are none.
+    # Outside strings they are blanks, and inside strings they cannot occur.
     return orjson.Fragment(value.replace("\r", " ").replace("\n", " "))
 
 
@@ -412,16 +411,16 @@ def csv_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Ite
 
 
 def csv_text(value: Any) -> str:
-    """A cell of text, which no spreadsheet takes for a formula: such a one gets a quote in front."""
+    """A text cell that no spreadsheet takes for a formula: a leading quote prevents that."""
     text = str(value)
     if text.startswith(_ACTIVE):
         text = f"'{text}"
-    # Quoted, a cell is one for a program that splits at other signs, too, as long as it is the first of its line.
-    # About the others the documentation warns.
+    # A quoted cell is also a single cell for a program that splits at other signs, if it is the first of its line. The
+    # documentation warns about the others.
     return '"' + text.replace('"', '""') + '"' if not text or re.search(r"[^\w.:/ -]|^\s|\s$", text) else text
 
 
-# Not base64: a `+` may come first there.
+# Not base64, which may begin with a `+`.
 _CSV: Final[Mapping[str, Callable[[Any], str]]] = {
     "blob": bytes.hex,
     "boolean": _boolean,
@@ -435,7 +434,7 @@ _CSV: Final[Mapping[str, Callable[[Any], str]]] = {
 
 
 def markdown(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
-    """A table of GitHub's Markdown, in which nothing that a cell holds is markup; NULL is an empty cell."""
+    """A GitHub Markdown table whose cells contain no active markup; NULL is an empty cell."""
     yield f"| {' | '.join(markdown_text(column.name) for column in columns)} |"
     yield f"|{'|'.join('---:' if column.kind in _NUMBERS else '---' for column in columns)}|"
     write = [shower(column) for column in columns]
@@ -445,8 +444,8 @@ def markdown(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iter
 
 
 def markdown_text(text: str) -> str:
-    """Foreign text of which nothing is markup, a link or a mention."""
+    """Untrusted text, escaped so that nothing in it is markup, a link or a mention."""
     plain = re.sub(r"([\\`*_\[\]<>|~&$#!{}()])", r"\\\1", sanitise(text, None))
-    # GitHub makes links of bare addresses, and mentions of what follows an @.
+    # GitHub turns bare addresses into links, and what follows an @ into mentions.
     plain = re.sub(r"(?i)\b(www)\.", r"\1&#46;", plain.replace("://", "&#58;//"))
     return plain.replace("@", "&#64;<!-- -->")

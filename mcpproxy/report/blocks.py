@@ -8,7 +8,7 @@ BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 
 def shape(octaves: Mapping[int, int], cells: int) -> str:
-    """A distribution as blocks, from its lowest octave to its highest; several share a cell where there are many."""
+    """A distribution as blocks, from its lowest octave to its highest; several share a cell if there are many."""
     if not octaves:
         return ""
     low, high = min(octaves), max(octaves)
@@ -20,11 +20,11 @@ def shape(octaves: Mapping[int, int], cells: int) -> str:
 
 
 def blocks(values: Sequence[int | None], most: int = 0) -> str:
-    """Values as blocks of eight heights; what is there at all is seen.
+    """Values as blocks of eight heights; any nonzero value is visible.
 
     Args:
-        values: 0 or None where there is nothing.
-        most: what a full block stands for; the greatest of them where it is 0.
+        values: 0 or None for nothing.
+        most: the value of a full block; 0 for the greatest of them.
     """
     most = most or max((value or 0 for value in values), default=0)
     return "".join(BLOCKS[min(7, max(0, -(-8 * value // most) - 1))] if value else " " for value in values)

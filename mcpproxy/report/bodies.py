@@ -1,7 +1,7 @@
 """A whole message as lines: JSON with one member per line, in the exact tokens that crossed; anything else as text.
 
-Nothing is cut and nothing is parsed into values, so numbers keep every digit and members that stand twice stand twice.
-Time and memory are linear in the size, whatever the nesting: from `DEEPEST` on, lines are indented no further.
+Nothing is cut and nothing is parsed into values, so numbers keep every digit and duplicate members are kept. Time and
+memory are linear in the size, whatever the nesting: from `DEEPEST` on, lines are indented no further.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _INDENT: Final = 2
 
 
 def message_lines(frame: Frame) -> Iterator[str]:
-    """The lines of a frame; what is not JSON is shown as it stands, line by line. Safe on a screen."""
+    """The lines of a frame; what is not JSON is shown unchanged, line by line. Safe on a screen."""
     if frame.verdict.kind in ("invalid", "unjudged"):
         yield from (sanitise_bytes(line, None) for line in frame.raw.split(b"\n"))
     else:

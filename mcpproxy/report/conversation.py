@@ -1,7 +1,8 @@
 """The text of `mcpproxy show`: one conversation, with a line for each event.
 
-Three steps that a caller can take apart for `--tail`, `--limit` and `--filter`: `fold` turns an item of a capture into
-the things that are worth a line, `lines` writes one of them, `heading` says who is talking. `feed` and `finish` do all.
+It has three steps that a caller can use separately for `--tail`, `--limit` and `--filter`: `fold` turns an item of a
+capture into the things worth a line, `lines` writes one of them, `heading` says who is talking. `feed` and `finish` do
+all three.
 """
 
 import time
@@ -26,13 +27,13 @@ Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
 
 HELD_ITEMS: Final = 1000
-"""Items for which the heading waits to learn who is talking, when nobody follows live."""
+"""Items for which the heading waits to learn who is talking, unless the capture is followed live."""
 POSTS_KEPT: Final = 10_000
-"""Exchanges under way that are remembered as POSTs."""
+"""Open exchanges that are remembered as POSTs."""
 _BODY: Final = 12
 """Cells before the text of a message that is written whole."""
 UNANSWERED_LINES: Final = 20
-"""Requests without an answer that are listed at the end."""
+"""Unanswered requests that are listed at the end."""
 
 
 class Thing(NamedTuple):
@@ -41,13 +42,13 @@ class Thing(NamedTuple):
     t_ns: int
     """When: nanoseconds since the capture opened."""
     what: Seen | Batch | Exchange | Remark
-    """A message; the batch that it came in, ahead of it; an exchange left open; anything else."""
+    """A message; its batch, which precedes it; an exchange left open; anything else."""
 
 
 class Conversation:
     """Writes one capture as text. Feed it what captures.reader.read_frames yields, in order.
 
-    `·` stands before what happened beside the messages, `▲` before what is missing, `■` before the end.
+    `·` marks events other than messages, `▲` what is missing, `■` the end.
     """
 
     def __init__(
@@ -61,15 +62,15 @@ class Conversation:
         only: Filter | None = None,
         whole: bool = False,
     ) -> None:
-        """Nothing is printed yet.
+        """Prepare; nothing is printed yet.
 
         Args:
             style: colours or none.
             width: columns of the terminal.
-            times: how the first column tells time.
+            times: how the first column shows time.
             file: name of the capture, for the heading.
             live: a capture that is still growing: no line is held back; the heading comes again when it is complete.
-            only: selects the messages that are worth a line; what is no message is worth none then.
+            only: selects the messages that are worth a line; other records then get none.
             whole: each message is written whole below its line.
         """
         self.session = Fold()
@@ -94,7 +95,7 @@ class Conversation:
     # All of it.
 
     def feed(self, item: object) -> Iterator[str]:
-        """The lines of one item, the heading before them where it is time for it."""
+        """The lines of one item, preceded by the heading when it is due."""
         lines = [line for thing in self.fold(item) for line in self.lines(thing)]
         self._items += 1
         known = self.session.server is not None and self.session.revision is not None
@@ -141,7 +142,7 @@ class Conversation:
             self._last_ns = item.t_ns
         late = tuple(Thing(one.message.t_ns, one) for one in seen if self._selects(one))
         if isinstance(item, Record) and item.rec == "exchange":
-            # Closing the response was the cancellation (2026-07-28), so no message has told of it.
+            # Closing the response was the cancellation (2026-07-28), so no message reported it.
             late += tuple(Thing(item.t_ns, one) for one in self.session.abandoned_by(item) if self._selects(one))
         remark = remark_on(item, ended=self._ended)
         if remark is None or (isinstance(item, Record) and self._is_told_otherwise(item)):
@@ -150,7 +151,7 @@ class Conversation:
         return late if self._only is not None else (*late, Thing(self._last_ns, remark))
 
     def _selects(self, what: Seen | Frame | Exchange) -> bool:
-        """Whether a message is worth a line; or a batch as a whole, or a request that nobody answered."""
+        """Whether a message is worth a line; or a whole batch, or an unanswered request."""
         if self._only is None:
             return True
         if isinstance(what, Frame):
@@ -175,7 +176,7 @@ class Conversation:
             self._posts.add(number)
 
     def _is_told_otherwise(self, record: Record) -> bool:
-        """Whether a record is of a stream that answers a POST and ends in order: its frames say as much."""
+        """Whether a record belongs to a stream that answers a POST and ends normally: its frames say as much."""
         members = record.members
         number = members.get("exchange")
         if record.rec != "stream" or type(number) is not int or number not in self._posts:
@@ -186,7 +187,7 @@ class Conversation:
         return ended_by == "complete" or (ended_by == "client" and not self.session.is_waiting_in(number))
 
     def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
-        """The things that only the end shows: that nobody closed the capture, and the requests without an answer."""
+        """The things that only the end shows: that the capture was not closed, and the unanswered requests."""
         for seen in filter(self._selects, self.session.rest()):
             yield Thing(seen.message.t_ns, seen)
         if not self._ended and self.session.ending is None and self._only is None:
@@ -207,7 +208,7 @@ class Conversation:
             yield Thing(self._last_ns, Remark("·", f"and {len(left) - UNANSWERED_LINES:,} more"))
 
     def _unanswered(self) -> str:
-        """That answers are missing, or why they may not be."""
+        """Says that responses are missing, or why they may not be."""
         if self.session.is_clear:
             return "unanswered"
         causes = [
@@ -217,7 +218,7 @@ class Conversation:
         return f"seem unanswered: {', '.join(filter(None, causes)) or 'more were open at once than are kept'}"
 
     def lines(self, thing: Thing) -> Iterator[str]:
-        """One thing as a line without its line feed; as two where the text of an error needs its own."""
+        """One thing as a line without its line feed; as two if the text of an error needs its own."""
         row = row_of(thing.what, self._width)
         for spans in lay_out(row, self._clock(thing), self._width):
             yield self._style.paint(spans).rstrip()
@@ -245,7 +246,7 @@ class Conversation:
         if client is not None or server is not None:
             yield Span(f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}")
         if self.session.routing.count > 1:
-            # Who talks is told of the last that was heard; the others are in their lines alone.
+            # The heading names the latest participants; the others appear only in their lines.
             yield Span(count_text(self.session.routing.count, "session"))
         date = self._wall(0, "%Y-%m-%d") if self._times == "abs" else None
         if date:
@@ -263,13 +264,13 @@ class Conversation:
             wall = self._wall(t_ns, "%H:%M:%S")
             if wall is not None:
                 return f"{wall}.{((self.session.wall_ns or 0) + t_ns) // 1_000_000 % 1000:03}"
-        # An exchange left open stands out of order, so the time since the line before says nothing.
+        # An exchange left open stands out of order, so the time since the line before means nothing.
         if self._times == "delta" and not isinstance(thing.what, Exchange):
             t_ns = max(0, t_ns - before) if before is not None else 0
         return units.since_start(t_ns)
 
     def _wall(self, t_ns: int, form: str) -> str | None:
-        """Local time of the clock on the wall; None where the header tells none that makes sense."""
+        """Local wall-clock time; None if the header has no valid one."""
         if self.session.wall_ns is None:
             return None
         try:

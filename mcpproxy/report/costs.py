@@ -10,14 +10,14 @@ from mcpproxy.report.wrapping import wrapped
 
 WIDTH: Final = 80
 SHOWN: Final = 20
-"""Rules that are told of one by one."""
+"""Rules that are listed one by one."""
 
 
 def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, took_ns: int) -> Iterator[str]:
-    """A table of the dearest rules, and what was not run at all.
+    """A table of the most expensive rules, and those that were not run at all.
 
     Args:
-        costs: of the rules that could be asked, by their ids.
+        costs: of the rules that could run, by id.
         every: the ids of the rules that were run.
         frames: how many were checked.
         took_ns: how long the whole check took.

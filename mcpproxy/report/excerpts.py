@@ -1,8 +1,8 @@
 """Excerpts: the part of a payload that a finding is about, on one line, with carets below the place.
 
-The place is looked for in the bytes themselves, by one pass over their tokens, so any size and any nesting takes linear
-time, and an excerpt shows what crossed and not what a parser made of it. Where the place is missing, as a member may be
-that is required, what would hold it is shown.
+The place is located in the bytes themselves, in one pass over their tokens, so any size and nesting takes linear time,
+and an excerpt shows what crossed and not what a parser made of it. If the place is missing, as with a missing required
+member, its container is shown.
 """
 
 import re
@@ -18,7 +18,7 @@ TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', 
 _LONGEST_KEY: Final = 4096
 """Bytes of a member's name that is compared with one of a pointer."""
 _CONTEXT: Final = 24
-"""Bytes before the place that are shown, where not all fits."""
+"""Bytes shown before the place, if not all fits."""
 
 
 class Excerpt(NamedTuple):
@@ -28,15 +28,15 @@ class Excerpt(NamedTuple):
     indent: int = 0
     """Cells before the carets."""
     carets: int = 0
-    """How many; 0 where no place is known."""
+    """How many; 0 if no place is known."""
     is_plain: bool = True
-    """Whether it shows the very place and all that stands before it, so that nobody has to be told where it is."""
+    """Whether it shows the exact place and everything before it, so that the place need not be described."""
 
 
 def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
     """A line of at most `width` cells of a payload, with carets for the value of a pointer where it is found.
 
-    Without a pointer it is the whole of it that is wrong; carets are worth a line then only where it is no JSON.
+    Without a pointer all of it is wrong; then carets are worth a line only if it is not JSON.
     """
     there, span = nearest(raw, pointer) if pointer else ("", None)
     if span is None or not there:
@@ -53,7 +53,7 @@ def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
 
 
 def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
-    """What stands before a place, and whether that is all of it, or as much as leaves room for the place itself."""
+    """What precedes a place, and whether that is all of it, or as much as leaves room for the place itself."""
     if start <= width:
         text = sanitise_bytes(raw[:start], None)
         if cells(text) <= width:
@@ -69,20 +69,20 @@ def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
 
 
 def nearest(raw: bytes, pointer: str) -> tuple[str, tuple[int, int] | None]:
-    """As much of a pointer as leads to something, and from where to where that stands; None where there is nothing."""
+    """The part of a pointer that resolves, and the start and end of its value; None if nothing resolves."""
     steps = pointer.split("/")
     search = _searched(raw, pointer)
     if search.found is None:
-        # A second pass for its end: nobody knows before that the way leads no further.
+        # A second pass for its end: only now is it known that the path leads no further.
         steps = steps[: search.reached + 1]
         search = _searched(raw, "/".join(steps))
     return "/".join(steps), search.found
 
 
 def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
-    """From where to where the value of a JSON Pointer stands, in bytes; None where there is none.
+    """Start and end of a JSON Pointer's value, in bytes; None if there is none.
 
-    Of two members of one name it is the first. What is no JSON may have places in its beginning.
+    Of two members with one name, the first counts. Invalid JSON may have places in its beginning.
     """
     return _searched(raw, pointer).found
 
@@ -102,21 +102,21 @@ class _Search:
     def __init__(self, path: list[str]) -> None:
         self.found: tuple[int, int] | None = None
         self.reached = -1
-        """Steps that lead to something, so far; -1 where there is no value at all."""
+        """Steps resolved so far; -1 if there is no value at all."""
         self._left = path[::-1]
         """Steps still to be taken, the next one last."""
         self._step = ""
-        """The one that leads on in the container that is looked at."""
+        """The next step within the current container."""
         self._wanted = True
-        """Whether the value that comes lies on the path."""
+        """Whether the next value is on the path."""
         self._in_array = self._at_key = False
         self._index = 0
         self._depth = 0
-        """Containers that are open in a value that is passed over, or is the one that is looked for."""
+        """Open containers in a value that is skipped, or is the target."""
         self._start: int | None = None
 
     def feed(self, token: "re.Match[bytes]") -> bool:
-        """The next token; True where the search is over."""
+        """Process the next token; True if the search is over."""
         mark = token[0][:1]
         if token[0] == b'"':
             return True  # a string without an end

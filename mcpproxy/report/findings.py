@@ -1,7 +1,7 @@
 """Findings as text, as a good compiler prints them: what is wrong, who caused it, and the exact place.
 
-Grouped by capture, then by rule, the worst first; of one rule and session so many are shown, and the rest is counted.
-While a capture is followed each finding is told as it comes. At the end stands what to do first.
+Grouped by capture, then by rule, the worst first; of one rule and session a limited number is shown, and the rest is
+counted. While a capture is followed, each finding is printed as it arrives. The end says what to fix first.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20
-"""Findings of one rule and session that are told."""
+"""Findings shown of one rule and session."""
 SHOWN_OF_RULE: Final = 200
 """The same of one rule, however many sessions there are, unless fewer are wanted."""
 WIDTH: Final = 80
@@ -29,7 +29,7 @@ WIDTH: Final = 80
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
 _SIDES: Final[tuple[Blames, ...]] = ("server", "client", "transport", "unknown")
 WIDEST_EXCERPT: Final = 1_000
-"""Cells of a line of an excerpt, its indent included; in a pipe a search finds what stands in it."""
+"""Cells of a line of an excerpt, its indent included; in a pipe, a search finds its content."""
 
 
 class _Group:
@@ -41,7 +41,7 @@ class _Group:
         self.count = 0
 
     def takes(self, found: Found, most: int) -> bool:
-        """Count a finding; whether it is one of those that are told."""
+        """Count a finding; returns whether it is to be shown."""
         session = found.finding.session
         self.count += found.finding.stands_for
         if self.per_session[session] >= SHOWN or len(self.shown) >= most:
@@ -71,21 +71,21 @@ class Text(Report):
 
         Args:
             style: colours or none.
-            notes: whether notes are told, too; they are counted in any case.
-            named: rules of which notes are told all the same.
-            live: whether each finding is told as it comes.
+            notes: whether notes are shown, too; they are always counted.
+            named: rules whose notes are always shown.
+            live: whether each finding is printed as it arrives.
             width: cells of a line; 40 at least.
-            wraps: whether the sums keep to that, too; what is no terminal gets them in one line.
-            encoding: of what is written; where it is written with other signs, carets would point elsewhere.
-            most: findings of one rule that are told.
-            paged: whether the page of the rule stands above, so that nobody has to be sent to it.
+            wraps: whether the totals keep to that, too; other outputs than a terminal get them on one line.
+            encoding: of the output; with replacement characters, carets would point elsewhere.
+            most: findings shown of one rule.
+            paged: whether the rule's page is printed above, so that no reference to it is needed.
         """
         self._style = style
         self._least = Level.NOTE if notes else Level.WARNING
         self._named = named
         self._live = live
         self._width = max(40, width)
-        # An excerpt stays one where lines may be of any length: a frame of megabytes is shown by `show --frame`.
+        # An excerpt stays short even if lines may have any length: `show --frame` shows a frame of megabytes.
         self._excerpt_width = min(self._width, WIDEST_EXCERPT) - 6
         self._has_carets = width >= self._width
         self._wraps = wraps
@@ -96,7 +96,7 @@ class Text(Report):
         self._path = Path()
         self._ranking = Ranking()
         self._hidden = 0
-        """Notes that nobody asked for."""
+        """Notes that were not requested."""
         self._has_told = False
 
     def begin(self, capture: Path) -> Iterable[str]:
@@ -106,7 +106,7 @@ class Text(Report):
         return ()
 
     def add(self, found: Found) -> Iterable[str]:
-        """Keep a finding for its group, or tell it at once."""
+        """Keep a finding for its group, or print it at once."""
         finding = found.finding
         if found.accepted:
             return
@@ -124,7 +124,7 @@ class Text(Report):
             yield "\n"
 
     def end(self, ended: Ended) -> Iterable[str]:
-        """The groups of a capture; nothing where it has none."""
+        """The groups of a capture; nothing if it has none."""
         self._ranking.end(ended)
         if self._live:
             for rule, group in self._groups.items():
@@ -136,7 +136,7 @@ class Text(Report):
             yield from self._group(group, ended)
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """What to do first, and the sums, in one line; nothing where nothing could be checked."""
+        """What to fix first, and the totals, on one line; nothing if nothing could be checked."""
         if ranked := list(self._ranking.lines(self._style, self._width)):
             yield from (f"{line}\n" for line in (*ranked, ""))
         if totals.captures:
@@ -190,7 +190,7 @@ class Text(Report):
             yield self._style.paint([Span(" " * (6 + shown.indent)), Span("^" * shown.carets, "bad")]) + "\n"
 
     def _excerpt(self, found: Found) -> tuple[Excerpt | None, str]:
-        """What crossed, where it is there to be shown, and the place that has to be told beside it, if any."""
+        """The excerpt, if available, and the place to name beside it, if any."""
         finding = found.finding
         raw = payload_at(found.place) if found.place is not None else None
         if not raw:
@@ -211,7 +211,7 @@ class Text(Report):
 
 
 def summary(totals: Totals) -> str:
-    """All in one line: how many of what, in how much, and whose doing."""
+    """The totals on one line: how many of what, in how much, and who caused them."""
     errors, warnings, notes = (totals.at(level) for level in (Level.ERROR, Level.WARNING, Level.NOTE))
     what = _counted(errors, warnings, notes) or "no findings"
     text = f"{what} in {count_text(totals.frames, 'frame')} of {count_text(totals.sessions, 'session')}."

@@ -12,7 +12,7 @@ _LATEST_NS = 1 << 62
 
 
 def row(found: Found) -> dict[str, Any]:
-    """The members of one finding. Foreign text is as it came."""
+    """The members of one finding. Untrusted text is unchanged."""
     finding = found.finding
     return {
         "capture": str(found.capture),
@@ -44,7 +44,7 @@ def _at(found: Found) -> str | None:
 
 
 class Json(Report):
-    """Writes for programs; what the baseline has is left out."""
+    """Writes for programs; leaves out what the baseline contains."""
 
     def add(self, found: Found) -> Iterable[str]:
         """A line."""

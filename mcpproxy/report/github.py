@@ -1,6 +1,6 @@
 """Findings as GitHub Actions annotations: workflow commands on stdout, and the totals in words.
 
-A line of output that begins with `::` is a command to the runner, so no foreign text may begin one or end it: it is
+A line of output that begins with `::` is a command to the runner, so untrusted text must not begin or end one: it is
 made visible first, and then escaped as the runner reads it.
 """
 
@@ -25,7 +25,7 @@ class Github(Report):
 
         Args:
             notes: whether notes become annotations, of which a step may have ten.
-            named: rules of which they do all the same.
+            named: rules whose notes always do.
         """
         self._least = Level.NOTE if notes else Level.WARNING
         self._named = named
@@ -43,24 +43,24 @@ class Github(Report):
         yield f"::{_COMMANDS[finding.level]} {told}::{_data(text)}\n"
 
     def end(self, ended: Ended) -> Iterable[str]:
-        """A warning for each sort of what had to be forgotten, which no finding is about."""
+        """A warning for each kind of forgotten data, which no finding covers."""
         for one in ended.forgotten:
             yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(one.text)}\n"
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
-        """An error annotation: a step that fails should say why where people look."""
+        """An error annotation: a failing step should say why where people look."""
         yield f"::error title=cannot be checked,file={_value(relative(capture))}::{_data(sanitise(why, None))}\n"
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """The sums, for the log; none where nothing could be checked."""
+        """The totals, for the log; nothing if nothing could be checked."""
         if totals.captures:
             yield summary(totals) + "\n"
 
 
 def relative(path: Path) -> str:
-    """A path as seen from the working directory, where it lies below; viewers look files up from there.
+    """A path relative to the working directory, if it lies below it; viewers look files up from there.
 
-    Links are followed only where it takes that to see it: where the path lies below by its own words, those stay.
+    Links are followed only if necessary: a path that is below it as written stays as written.
     """
     try:
         here = os.getcwd()

@@ -1,7 +1,7 @@
 """Records as lines of JSON, as `show --json` prints them and the screens copy and export them.
 
-A line has the members of the record, those of frames judged with the rules of today, then `at`, the wall time, and
-where the frame is flawless JSON `message`, its text unchanged, so that numbers keep every digit.
+A line has the members of the record (for frames, judged by today's rules), then `at`, the wall time, and, if the frame
+is flawless JSON, `message`, its text unchanged, so that numbers keep every digit.
 """
 
 import re
@@ -45,7 +45,7 @@ def row_of(item: Record, found: object, wall_ns: int | None) -> str:
 
 
 def damage_of(item: Damage) -> dict[str, object]:
-    """What is told of bytes that are no record."""
+    """The members reported for bytes that are not a record."""
     return {
         "rec": "damage",
         "file": str(item.path),
@@ -56,16 +56,16 @@ def damage_of(item: Damage) -> dict[str, object]:
 
 
 def wall_of(header: Record) -> int | None:
-    """When a capture opened, by the wall clock, in nanoseconds since 1970; None where its header does not tell."""
+    """When a capture opened, by the wall clock, in nanoseconds since 1970; None if its header does not say."""
     wall_ns = header.members.get("wall_ns")
     return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 62 else None
 
 
 def harmless(line: str) -> str:
-    """One line of JSON with escapes in place of all that could act on a terminal.
+    """One line of JSON with escapes in place of everything that could act on a terminal.
 
-    Escaped or not, it means the same: of what is replaced, control characters can only stand between the tokens of
-    JSON, where they are blanks, and everything else only inside strings.
+    Escaping does not change the meaning: of what is replaced, control characters can only occur between JSON tokens,
+    where they are blanks, and everything else only inside strings.
     """
     return _FOREIGN.sub(_harmless, line)
 

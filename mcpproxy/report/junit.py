@@ -1,10 +1,9 @@
 """Findings as JUnit XML: a suite for each capture, with a failing case for each rule that has findings.
 
-A capture without such findings has one passing case, so that it does not look as if nobody had checked it; one that
-held nothing to check has one skipped case. Notes are output of a passing case unless they were asked for. What fails
-the command makes no difference: a report written with `--fail-on never` still counts what was found. The form is the
-one that Jenkins, GitLab and most viewers read, and foreign text in it is made visible first: XML has no way to write a
-control character.
+A capture without such findings has one passing case, so that it does not look unchecked; one that held nothing to check
+has one skipped case. Notes are output of a passing case unless requested. What fails the command makes no difference: a
+report written with `--fail-on never` still counts what was found. The format is the one that Jenkins, GitLab and most
+viewers read, and untrusted text in it is made visible first: XML has no way to write a control character.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ from mcpproxy.examination.result import Ended, Found, Report, Totals
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20
-"""Findings that a case tells of each sort; the rest is counted."""
+"""Findings of each kind that a case lists; the rest is counted."""
 CLEAN: Final = "no findings"
 """The case of a capture in which no case fails."""
 UNREADABLE: Final = "can be read"
@@ -50,14 +49,14 @@ class _Case:
 
 
 class Junit(Report):
-    """Writes a document at its end, as a suite begins with its sums."""
+    """Writes a document at its end, as a suite begins with its totals."""
 
     def __init__(self, *, notes: bool = False, named: Container[str] = ()) -> None:
         """Prepare.
 
         Args:
             notes: whether notes fail their case, too.
-            named: rules whose notes fail their case all the same.
+            named: rules whose notes always fail their case.
         """
         self._least = Level.NOTE if notes else Level.WARNING
         self._named = named
@@ -71,7 +70,7 @@ class Junit(Report):
         return ()
 
     def add(self, found: Found) -> Iterable[str]:
-        """Nothing is written before the sums are known."""
+        """Nothing is written before the totals are known."""
         finding = found.finding
         if not found.accepted:
             fails = finding.level >= self._least or finding.rule in self._named
@@ -142,7 +141,7 @@ class Junit(Report):
 
 
 def _head(suite: str, name: str) -> str:
-    # Viewers take class and name for what a case is, so the same rule in two captures has to be two.
+    # Viewers identify a case by class and name, so the same rule in two captures must differ.
     return f"    <testcase classname={_attribute(suite)} name={_attribute(name)}"
 
 

@@ -1,7 +1,7 @@
 """The page of one message, as `mcpproxy show --frame` prints it: its kind, partner, times, findings and text.
 
-Feed `Messages` what `captures.reader` yields, in order; memory is bounded by the frames that are looked for and by what
-a fold holds.
+Feed `Messages` what `captures.reader` yields, in order; memory is bounded by the requested frames and by the fold's
+state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ from mcpproxy.report.wording import id_text, name_of, status_of
 from mcpproxy.sanitise import sanitise
 
 _NAME: Final = 11
-"""Cells of what stands before a value."""
+"""Cells of the label before a value."""
 _WAYS: Final = {"client": "client → server", "server": "server → client"}
 
 
@@ -41,23 +41,23 @@ _Key: TypeAlias = tuple[int, int]
 
 
 class Messages:
-    """Messages that are looked for, with what becomes of them."""
+    """The requested messages, with their outcomes."""
 
     def __init__(self, only: Filter) -> None:
-        """Look for what a filter selects."""
+        """Look for the messages that a filter selects."""
         self.fold = Fold()
         self.found: dict[_Key, Seen] = {}
         """Those that were found."""
         self.beside: dict[int, Remark] = {}
-        """By number, records that are no frames and were looked for by that number."""
+        """By number, requested records that are not frames."""
         self._only = only
         self._exchanges: dict[_Key, Exchange] = {}
-        """What became of requests that were found, or whose answer was."""
+        """The exchanges of requests that were found, or whose response was."""
         self._answers: dict[_Key, Seen] = {}
-        """By request, the answer."""
+        """By request, the response."""
 
     def feed(self, item: object) -> None:
-        """The next item: a frame, another record, damage."""
+        """Process the next item: a frame, another record, damage."""
         for one in self.fold.feed(item):
             self._note(one)
         if not isinstance(item, Record):
@@ -69,7 +69,7 @@ class Messages:
             self.beside[item.seq] = remark_on(item, ended=False) or Remark("·", sanitise(item.rec, 60))
 
     def finish(self) -> None:
-        """No more will come, at least not now."""
+        """Finish: no more items will follow, at least not now."""
         for one in self.fold.rest():
             self._note(one)
         for exchange in self.fold.finish():
@@ -94,7 +94,7 @@ class Messages:
         """The lines of all that was found, each message with its partner.
 
         Args:
-            findings: of the capture; None where no rules were asked.
+            findings: of the capture; None if no rules ran.
             style: colours or none.
         """
         told = None if findings is None else _by_frame(findings)
@@ -111,7 +111,7 @@ class Messages:
                 yield from [""] if printed else []
                 printed.add(part_key)
                 yield from self._facts(part, told, style)
-                # A batch stands below the first of its messages: once is enough.
+                # A batch is shown below the first of its messages: once is enough.
                 frames = [one for one in part.message.frames if one.seq not in bodies]
                 bodies.update(one.seq for one in frames)
                 yield from [""] if frames else []
@@ -160,7 +160,7 @@ class Messages:
             yield _fact(style, one)
 
     def outcome(self, seen: Seen) -> Iterator[Told]:
-        """What became of a request, told of it and of its answer; what a cancellation cancels."""
+        """The outcome of a request, shown for it and for its response; for a cancellation, what it cancels."""
         message = seen.message
         if isinstance(message, Notification):
             if seen.cancels is not None:
@@ -199,12 +199,12 @@ class Messages:
 
 
 def called(frame: Frame, index: int | None) -> str:
-    """What a message is called: its frame, and its place in a batch."""
+    """A message's name: its frame, and its place in a batch."""
     return f"frame {frame.seq}" if index is None else f"frame {frame.seq} item {index}"
 
 
 def id_lines(messages: Messages, style: Style) -> Iterator[str]:
-    """A line for each message that was found: where it is, its session, whose the id is, and what became of it."""
+    """A line for each message that was found: its place, its session, whose id it is, and its outcome."""
     for _, seen in sorted(messages.found.items()):
         message = seen.message
         if isinstance(message, Response):
@@ -259,7 +259,7 @@ def _findings(findings: dict[int, list[Found]] | None, seq: int, index: int | No
         return
     for found in findings.get(seq, ()):
         finding = found.finding
-        # Of a batch nobody knows which of its messages a finding at another frame is about.
+        # For a batch, it is unknown which message a finding at another frame is about.
         if finding.item in (None, index) if finding.frame == seq else index is None:
             where = "" if finding.frame == seq else f", at frame {finding.frame}"
             text = f"{finding.level} {finding.rule} ({finding.blames}{where}): {sanitise(found.text)}"

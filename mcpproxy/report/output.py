@@ -1,7 +1,7 @@
 """What all printing to stdout shares: its width and encoding, and one JSON object per line.
 
-A stdout that is not UTF-8 ends no command. Text for people keeps its encoding, with something legible for what that
-does not have; what programs read is UTF-8 wherever it goes.
+A stdout that is not UTF-8 does not end a command. Text for people keeps its encoding, with something legible for what
+that does not have; what programs read is UTF-8 wherever it goes.
 """
 
 import codecs
@@ -20,14 +20,14 @@ from mcpproxy.report.text import WHOLE, cells
 from mcpproxy.sanitise import escape
 
 LEGIBLE: Final = "mcpproxy.legible"
-"""The name by which Python knows our way of writing what an encoding does not have."""
+"""The name of our error handler for characters that an encoding does not have."""
 
-# Of one cell each where something may be aligned with them.
+# One cell each, if something may be aligned with them.
 _INSTEAD: Final = {"→": ">", "←": "<", "…": "~", "·": "-", "●": "*", "○": "o", "✝": "+", "▲": "!", "■": "#", "✗": "x"}
 _INSTEAD.update({"–": "-", "×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "§": "section "})
 
-# What JSON allows in a string and nobody sees: controls, bidirectional signs, format characters and others that show
-# nothing, and lines that end where JSON ends none.
+# Invisible characters that JSON allows in a string: controls, bidirectional signs, format characters and others without
+# a glyph, and line ends that are not line ends to JSON.
 _HIDDEN: Final = re.compile(
     "[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -35,10 +35,10 @@ _HIDDEN: Final = re.compile(
 
 
 def width_of_stdout(widest: int = WHOLE) -> int:
-    """Cells of a line; `WHOLE` where stdout is no terminal, and COLUMNS does not tell how wide to write.
+    """Cells of a line; `WHOLE` if stdout is not a terminal and COLUMNS does not set a width.
 
     Args:
-        widest: what a wider terminal counts as.
+        widest: the maximum width.
     """
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").lstrip("0").isdecimal():
         return min(widest, shutil.get_terminal_size().columns)
@@ -46,13 +46,13 @@ def width_of_stdout(widest: int = WHOLE) -> int:
 
 
 def set_up(form: str) -> None:
-    """Have stdout take all that will be printed in a form: `text`, or one that programs read."""
+    """Make stdout accept all output of a format: `text`, or one that programs read."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors=LEGIBLE)
 
 
 def _legible(error: UnicodeError) -> tuple[str, int]:
-    """What is written in place of characters that stdout's encoding does not have."""
+    """The replacement for characters that stdout's encoding does not have."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_INSTEAD.get(char) or escape(char) for char in error.object[error.start : error.end]), error.end

@@ -1,7 +1,7 @@
 """Asker: sends SQL from the screens to the worker process; a thread receives its replies.
 
-There is one for the app. Its process (`mcpproxy.sql.worker`) starts when something is asked for the first time and ends
-with us, however we end; one that dies is told of, and the next question starts another. No database is loaded here.
+The app has one. Its process (`mcpproxy.sql.worker`) starts with the first query and ends with us, however we end; if it
+dies, that is reported, and the next query starts another. No database is loaded here.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import IO, Any, Final, NamedTuple
 import orjson
 
 GRACE_S: Final = 3.0
-"""A process that is told to stop a query has so long; then it is killed."""
+"""How long a process may take to stop a query before it is killed."""
 LONGEST: Final = 256 << 20
 """Bytes of one message."""
 
@@ -28,7 +28,7 @@ class Relation(NamedTuple):
     name: str
     is_view: bool
     row: str
-    """What a row of it is."""
+    """What a row represents."""
     example: str
     columns: Sequence[tuple[str, str, str]]
     """Name, type, meaning."""
@@ -58,20 +58,20 @@ class Asker:
         self.keywords: Sequence[str] = ()
         self.is_busy = False
         self.progress: tuple[int, int] | None = None
-        """Bytes loaded, of how many."""
+        """Bytes loaded, and the total."""
         self.notes: list[str] = []
-        """What is missing in the answers."""
+        """What is missing in the results."""
         self.answer: Answer | None = None
         self.error: Sequence[str] = ()
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = 0
 
     def start(self) -> None:
-        """Start the process: it tells what there is to ask."""
+        """Start the process, which reports the available relations."""
         if self._process is not None and self._process.poll() is None:
             return
         self._end()
-        # SIGINT is how it is told to stop, and Ctrl-C is for us alone.
+        # SIGINT stops its query, so Ctrl-C must reach only us.
         self._process = subprocess.Popen(
             [sys.executable, *([] if "" in sys.path else ["-P"]), "-m", "mcpproxy.sql.worker"],
             stdin=subprocess.PIPE,
@@ -83,12 +83,12 @@ class Asker:
         threading.Thread(target=self._listen, args=(self._process, self._process.stdout), daemon=True).start()
 
     def ask(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
-        """Ask; what is being answered is stopped.
+        """Run a query; stops the one that is running.
 
         Args:
             paths: the captures.
-            sql: statements, of which the last is answered.
-            anew: load again what has grown, however long that takes.
+            sql: statements; the result is that of the last.
+            anew: reload what has grown, however long that takes.
         """
         self.stop()
         self._turn += 1
@@ -98,14 +98,14 @@ class Asker:
             assert self._process is not None
             assert self._process.stdin is not None
             asked = {"turn": self._turn, "paths": [os.path.abspath(path) for path in paths], "sql": sql, "anew": anew}
-            # Not orjson: a path may hold bytes that are no UTF-8.
+            # Not orjson: a path may hold bytes that are not UTF-8.
             self._process.stdin.write(json.dumps(asked).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
             self._fail(f"cannot be asked: {error}")
 
     def stop(self) -> bool:
-        """Stop what is being answered; False where nothing is."""
+        """Stop the running query; False if there is none."""
         process, turn = self._process, self._turn
         if not self.is_busy or process is None or process.poll() is not None:
             return False
@@ -132,7 +132,7 @@ class Asker:
             process.wait()
             assert process.stdin is not None
             with suppress(OSError):
-                # What it did not take cannot be flushed; what it says is closed by who hears it.
+                # What it did not read cannot be flushed; the reading thread closes its output.
                 process.stdin.close()
 
     # ---- in a thread

@@ -24,12 +24,12 @@ from mcpproxy.sanitise import sanitise
 
 _MAKING: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
 SILENT_S: Final = 0.5
-"""Loading that takes no longer is not worth a word."""
+"""Loading that takes no longer than this is not reported."""
 ERROR_LINES: Final = 12
 
 
 class Asking:
-    """Some captures, and the process that answers about them."""
+    """Some captures, and the process that runs queries on them."""
 
     def __init__(
         self,
@@ -39,13 +39,13 @@ class Asking:
         hear: Callable[[str], None] = say,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Nothing is loaded before something is asked.
+        """Nothing is loaded before the first query.
 
         Args:
             paths: the captures.
-            limits: what a query may take.
-            hear: is told what could not be read, and what is missing in the answers.
-            progress: is told how much is loaded; None for a line on a terminal.
+            limits: the resource limits of a query.
+            hear: called with what could not be read, and what is missing in the results.
+            progress: called with how much is loaded; None for a line on a terminal.
         """
         self._paths = list(paths)
         self._limits = limits
@@ -55,9 +55,9 @@ class Asking:
         self._jail: Jail | None = None
         self._has_findings = False
         self._has_made = False
-        """Whether something may have been made in the jail, which goes with it."""
+        """Whether something may have been created in the sandbox, which is lost with it."""
         self.is_spoiled = False
-        """Whether a capture could not be read, or is damaged: both have been told."""
+        """Whether a capture could not be read, or is damaged; both have been reported."""
 
     def __enter__(self) -> Self:
         return self
@@ -72,16 +72,16 @@ class Asking:
             self._jail = None
 
     def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
-        """Run statements; the answer is that of the last.
+        """Run statements; returns the result of the last.
 
-        The rules run when something is asked that needs findings, and not before.
+        The rules run when a query needs findings, and not before.
 
         Args:
             sql: the statements.
-            counts_reader: whether the time counts in which its rows are used: where no person reads them.
+            counts_reader: whether the time in which its rows are consumed counts: if no person reads them.
 
         Raises:
-            QueryError: it was refused, failed, or took more than it may.
+            QueryError: it was refused, failed, or exceeded a limit.
         """
         findings = self._has_findings or bool(set(re.findall(r"\w+", sql.lower())) & self._of_findings)
         try:
@@ -101,7 +101,7 @@ class Asking:
             self._has_findings = findings
         self._has_made = self._has_made or bool(_MAKING.search(sql))
         answer = self._jail.ask(sql, counts_reader=counts_reader)
-        # A damaged file is mostly found out before the first row, and then the answer can begin anew.
+        # A damaged file is usually detected before the first row, and then the query can be restarted.
         rows = iter(answer)
         first = list(islice(rows, 1))
         return Answer(answer.columns, self._watched(chain(first, rows)), answer.until_s)
@@ -115,7 +115,7 @@ class Asking:
             raise
 
     def _weeds(self, error: QueryError) -> bool:
-        """Throw damaged files of the cache away, where an error says that one is; whether there were any."""
+        """Delete damaged cache files, if an error says that one is; returns whether there were any."""
         is_damaged = weed(self._found, error)
         if is_damaged:
             self.close()
@@ -123,7 +123,7 @@ class Asking:
 
     @cached_property
     def _of_findings(self) -> set[str]:
-        """The names that make sense only when the rules have run."""
+        """The names that make sense only once the rules have run."""
         return {"findings"} | {name for name, text in view_texts().items() if re.search(r"\bfindings\b", text)}
 
     def _opened(self, *, findings: bool) -> Jail:
@@ -148,14 +148,14 @@ class Asking:
         return jail
 
     def _hear_once(self, line: str) -> None:
-        """Tell of a capture what was not told before: at the prompt they are opened more than once."""
+        """Report a line once only: at the prompt, captures are opened more than once."""
         if line not in self._told:
             self._told.add(line)
             self._hear(line)
 
 
 def of_cache_size() -> list[str]:
-    """What is to be said of MCPPROXY_CACHE_SIZE: a line where it is no size, and the usual one is taken."""
+    """The warning about MCPPROXY_CACHE_SIZE: a line if it is not a valid size and the default is used."""
     text = os.environ.get("MCPPROXY_CACHE_SIZE", "").strip()
     if not text or re.fullmatch(r"\d{1,15}[KMGT]?(?:i?B)?", text, re.IGNORECASE):
         return []
@@ -163,7 +163,7 @@ def of_cache_size() -> list[str]:
 
 
 def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:
-    """Say what is missing in each capture, and what was done with the rest; whether any of them is damaged."""
+    """Report what is missing in each capture, and what was done with the rest; returns whether any is damaged."""
     is_damaged = False
     for path, damage, lost, forgotten in losses:
         is_damaged = is_damaged or damage > 0
@@ -177,7 +177,7 @@ def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None
 
 
 class Progress:
-    """One line on stderr about loading, where that is a terminal and loading takes its time."""
+    """One line on stderr about loading, if that is a terminal and loading is slow."""
 
     def __init__(self) -> None:
         self._is_seen = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -193,7 +193,7 @@ class Progress:
             sys.stderr.flush()
 
     def tell(self, done: int, total: int) -> None:
-        """So much of so much is loaded."""
+        """Report that `done` of `total` is loaded."""
         if not self._is_seen or time.monotonic() - self._since < SILENT_S:
             return
         text = f"loading {min(100, 100 * done // max(total, 1))}% of {size(total)}"
@@ -207,13 +207,13 @@ Rows = list[tuple[str, ...]]
 
 
 def views() -> tuple[list[Column], Rows]:
-    """What there is to ask, as an answer."""
+    """The tables and views, as a query result."""
     columns = [Column(name, "VARCHAR") for name in ("name", "kind", "what a row is")]
     return columns, [(one.name, "view" if one.is_view else "table", one.row) for one in relations()]
 
 
 def schema(relation: Relation) -> tuple[list[Column], Rows]:
-    """The columns of a view or table, as an answer."""
+    """The columns of a view or table, as a query result."""
     columns = [Column(name, "VARCHAR") for name in ("column", "type", "meaning")]
     return columns, [(column.name, column.type.lower(), column.meaning) for column in relation.columns]
 
@@ -223,7 +223,7 @@ def relation_of(name: str, listed_by: str) -> Relation:
 
     Args:
         name: in any case.
-        listed_by: what tells all of them, for whoever mistypes one.
+        listed_by: the command that lists them all, for the error message.
 
     Raises:
         QueryError: there is none.
@@ -236,7 +236,7 @@ def relation_of(name: str, listed_by: str) -> Relation:
 
 
 def tell(error: QueryError) -> None:
-    """Say why there is no answer."""
+    """Report why a query failed."""
     lines = lines_of(error)
     kind = "permission" if _LOCKED.search(str(error)) else error.kind
     if kind in _ADVICE:
@@ -246,15 +246,15 @@ def tell(error: QueryError) -> None:
 
 
 def lines_of(error: QueryError) -> list[str]:
-    """Why there is no answer: in DuckDB's words, with its mark under the place, and what may have been meant."""
+    """Why a query failed: in DuckDB's words, with its mark under the place, and suggestions."""
     lines = [sanitise(line, 200) for line in str(error).split("\n") if line.strip()][:ERROR_LINES]
-    # DuckDB has guesses of its own, good ones where the relation is known.
+    # DuckDB makes suggestions of its own, good ones if the relation is known.
     if error.nearest and f'"{error.nearest[0]}"' not in str(error):
         lines.append(f"nearest names here: {', '.join(sanitise(name, 100) for name in error.nearest)}")
     return lines
 
 
-# Not all that is refused is called so: secrets and functions of extensions are called unknown.
+# Not every refusal says so: secrets and extension functions are reported as unknown.
 _LOCKED: Final = re.compile(r"configuration has been locked|exists in the \w+ extension|non-existent secret")
 _ADVICE: Final = {
     "permission": "a query reads captures and nothing else: it may SELECT, and make tables, views and macros in its "

@@ -1,7 +1,7 @@
 """Splits SQL into text, names and comments: decides where a statement ends, and how it reads on one line.
 
-Nothing here understands SQL. It is as much of DuckDB's lexer as tells which semicolons and line ends are no more than
-characters of something quoted. All of it takes time in proportion to the text, whatever that is.
+Nothing here understands SQL. It covers as much of DuckDB's lexer as is needed to tell which semicolons and line ends
+are part of something quoted. Time is linear in the text, whatever it contains.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 _SIGN: Final = r"\s\x00-#%-/:-@\[-^`{-\x7f"
-"""What stands in no name: blanks and signs, but dollars."""
+"""What cannot occur in a name: blanks and signs, except dollars."""
 _TOKEN: Final = re.compile(
     rf"'|\"|--|/\*|[eE]'|\$(?:[^{_SIGN}0-9$][^{_SIGN}$]*)?\$|(?P<name>[^{_SIGN}0-9$][^{_SIGN}]*)"
 )
-"""What begins something quoted. A name may hold dollars, and then they begin nothing."""
+"""What begins something quoted. Dollars within a name begin nothing."""
 _OF_ESCAPES: Final = re.compile(r"''|\\.|'", re.DOTALL)
 _OF_COMMENTS: Final = re.compile(r"/\*|\*/")
 _LINE_END: Final = re.compile(r"[\r\n]")
@@ -23,7 +23,7 @@ KEYWORDS: Final = (
     "false asc desc nulls first last filter over partition window qualify describe summarize pivot unpivot exclude "
     "replace count sum avg min max median quantile_cont cast "
 )
-"""What prompt and screen complete besides names."""
+"""What the prompt and the screen complete besides names."""
 
 
 class _Piece(NamedTuple):
@@ -36,7 +36,7 @@ class _Piece(NamedTuple):
 
 
 def is_whole(text: str) -> bool:
-    """Whether a statement is complete: a semicolon ends it that stands in no text, name or comment."""
+    """Whether a statement is complete: ended by a semicolon outside texts, names and comments."""
     if ";" not in text:
         return False
     has_ended = False
@@ -51,12 +51,12 @@ def is_whole(text: str) -> bool:
 
 
 def in_one_line(text: str) -> str | None:
-    """A statement in one line, without the comments that need the end of theirs.
+    """A statement on one line, without the comments that need a line end.
 
     Returns:
-        None where it would not be the same statement. That is so where a line ends inside of a text or a name, for
-        there is no other way to write it that is valid everywhere; and where a text goes on in another line, as
-        `'a'` and `'b'` below it are one text, and no SQL beside each other.
+        None if it would not be the same statement. That is so if a line ends inside a text or a name, which cannot be
+        written in another way that is valid everywhere; and if a text continues on another line, as `'a'` and `'b'`
+        below it are one text, but not valid SQL on one line.
     """
     made: list[str] = []
     outside, before = "", ""
@@ -96,7 +96,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 
 def _end(text: str, token: re.Match[str]) -> int | None:
-    """Where it ends what a token begins."""
+    """Where the construct that a token begins ends."""
     opening, at = token[0], token.end()
     if opening == "--":
         found = _LINE_END.search(text, at)

@@ -1,8 +1,8 @@
 """The process that runs SQL for the screens: `python -m mcpproxy.sql.worker`, a line of JSON in, lines of JSON out.
 
-The screens never load a database, and never wait for one. What they ask goes to this process, which loads the captures
-and asks the jail, a child of its own. It ends when its stdin does, and the jail with it, so neither outlives the
-screens, however those end. SIGINT stops what is being answered; the next question finds all as it was.
+The screens never load a database, and never wait for one. Their queries go to this process, which loads the captures
+and queries the sandbox, a child process of its own. It ends when its stdin does, and the sandbox with it, so neither
+outlives the screens, however those end. SIGINT stops the running query; the next query finds everything unchanged.
 
 Asked:    `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` loads what has grown, however long that takes.
 Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress`
@@ -34,11 +34,11 @@ from mcpproxy.sql.statements import KEYWORDS
 
 MOST_ROWS: Final = 10_000
 MOST_CHARS: Final = 8 << 20
-"""Of all cells of an answer together."""
+"""Characters of all cells of a result together."""
 CELL: Final = 4000
 """Characters of a cell."""
 QUICK_S: Final = 2.0
-"""What took no longer to load is loaded anew for each question, where a capture has grown."""
+"""If loading took no longer than this and a capture has grown, each query loads again."""
 TELL_S: Final = 0.1
 _STOPPED: Final = {"error": ["stopped"], "kind": "stopped"}
 
@@ -46,13 +46,13 @@ _STOPPED: Final = {"error": ["stopped"], "kind": "stopped"}
 def main() -> NoReturn:
     """Answer until stdin ends."""
     answers = os.dup(1)
-    # Nothing that a library prints may look like an answer.
+    # A library's output must not look like a reply.
     os.dup2(2, 1)
     Answering(answers).serve()
 
 
 class Answering:
-    """Some captures at a time, and what is asked about them."""
+    """Runs queries on one set of captures at a time."""
 
     def __init__(self, answers: int) -> None:
         self._answers = answers
@@ -60,14 +60,14 @@ class Answering:
         self._asking: Asking | None = None
         self._paths: list[Path] = []
         self._loaded: list[tuple[str, int]] = []
-        """What was there when the captures were loaded."""
+        """The state of the files when the captures were loaded."""
         self._load_s = 0.0
         self._told_s = 0.0
         self._turn = 0
         self._may_stop = False
 
     def serve(self) -> NoReturn:
-        """Answer questions, one after the other."""
+        """Run queries, one after another."""
         signal.signal(signal.SIGINT, self._interrupted)
         Thread(target=self._listen, daemon=True).start()
         known = [
@@ -87,12 +87,12 @@ class Answering:
             try:
                 reply = self._answered(question)
             except KeyboardInterrupt:
-                # It came when the answer was there already.
+                # It arrived when the result was already complete.
                 reply = _STOPPED
             self._reply(reply)
 
     def _listen(self) -> NoReturn:
-        """Take questions. The end of stdin is the end of us, whatever is being answered."""
+        """Receive queries. When stdin ends, so does this process, whatever is running."""
         for line in sys.stdin.buffer:
             # Not orjson: a path may hold bytes that are no UTF-8.
             self._asked.put(json.loads(line))
@@ -111,7 +111,7 @@ class Answering:
             return {"error": lines_of(error), "kind": error.kind}
         except KeyboardInterrupt:
             return _STOPPED
-        except Exception as error:  # noqa: BLE001 - whoever asked is to hear of it
+        except Exception as error:  # noqa: BLE001 - the screen must learn of it
             return {"error": [sanitise(str(error), None) or type(error).__name__], "kind": "failed"}
         finally:
             self._may_stop = False
@@ -140,7 +140,7 @@ class Answering:
         }
 
     def _about(self, paths: list[Path], *, anew: bool) -> Asking:
-        """The captures, loaded; those that have grown are loaded anew where that is quick or wanted."""
+        """The loaded captures; those that have grown are reloaded if that is quick or requested."""
         if self._asking is not None and paths == self._paths:
             is_due = anew or self._load_s <= QUICK_S
             if not is_due or self._loaded == _state(paths):
@@ -169,7 +169,7 @@ class Answering:
             self._reply({"progress": [done, total]})
 
     def _reply(self, message: dict[str, Any]) -> None:
-        # A line that is cut in two by a signal would be no answer.
+        # A line split by a signal would be invalid.
         may_stop, self._may_stop = self._may_stop, False
         left = memoryview(orjson.dumps({"turn": self._turn, **message}) + b"\n")
         try:
@@ -181,7 +181,7 @@ class Answering:
 
 
 def _state(paths: list[Path]) -> list[tuple[str, int]]:
-    """What grows when a capture does."""
+    """The paths and sizes that grow when a capture does."""
     files = [file for path in paths for file in segments(path)]
     return [(str(file), file.stat().st_size) for file in files if file.exists()]
 
