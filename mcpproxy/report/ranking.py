@@ -1,7 +1,7 @@
 """What to fix first: the violated rules, ordered by their effect on a user, one line each.
 
-Remembers counts and the first place of each rule, and of one capture at a time which sessions broke which: as much as
-the report itself.
+It remembers counts and the first place of each rule and, for one capture at a time, which sessions broke which rule: as
+much as the report itself.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from mcpproxy.report.text import WHOLE, Role, Span, Style, cells
 from mcpproxy.sanitise import sanitise
 
 LINES: Final = 5
-"""Rules that are told: what people take in at a glance."""
+"""Rules that are listed: what people take in at a glance."""
 _LEAST: Final = 5
-"""Cells of a capture's name: its last four signs are by chance, and enough for every command that reads."""
+"""Cells of a capture's name: its last four characters are random, and enough for every reading command."""
 
 _WORDS: Final[dict[Impact, str]] = {
     Impact.CONNECTION: "no connection",
@@ -32,7 +32,7 @@ _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent",
 
 
 class _Broken:
-    """A rule that was broken: the first time, how badly, and how often."""
+    """A broken rule: its first violation, its level, and its count."""
 
     def __init__(self, found: Found) -> None:
         self.first = found
@@ -65,7 +65,7 @@ class Ranking:
         self._rules: dict[str, _Broken] = {}
         self._captures = 0
         self._told: set[tuple[str, int, str]] = set()
-        """Rule, session and side of what was found in this capture."""
+        """Rule, session and side of the findings in this capture."""
 
     def begin(self) -> None:
         """A capture is opened."""
@@ -79,13 +79,13 @@ class Ranking:
         self._told.add((finding.rule, finding.session, finding.blames))
 
     def end(self, ended: Ended) -> None:
-        """Count what was told the first time only."""
+        """Count violations that are reported only the first time."""
         for broken, count in ended.counts.items():
             if broken in self._told:
                 self._rules[broken[0]].count += count - 1
 
     def lines(self, style: Style, width: int) -> Iterator[str]:
-        """The first of the ranking, each in one line; none where there is nothing to choose from."""
+        """The top of the ranking, one line each; none if there is no choice to make."""
         if len(self._rules) < 2:
             return
         first = sorted(self._rules.values(), key=lambda one: (-one.impact, -one.level, -one.count))[:LINES]
@@ -93,7 +93,7 @@ class Ranking:
         heads = [_head(place, one, longest) for place, one in enumerate(first, 1)]
         for head, tail in zip(heads, self._tails(first, max(map(_cells, heads)), width), strict=True):
             used = _cells(head)
-            # The side goes first where all has no room, then how often: both are told above.
+            # If not all fits, the side is dropped first, then the count: both are shown above.
             while tail and used + sum(2 + cells(cell) for cell in tail) > width:
                 del tail[0]
             told = "  ".join(tail)
@@ -101,7 +101,7 @@ class Ranking:
             yield style.paint(head).rstrip()
 
     def _tails(self, first: list[_Broken], used: int, width: int) -> Iterator[list[str]]:
-        """What stands behind each head, of which the widest has used so many cells."""
+        """What follows each head, of which the widest uses `used` cells."""
         columns = [
             [one.side for one in first],
             [f"×{one.count:,}" if one.count > 1 else "" for one in first],
@@ -128,12 +128,12 @@ def _aligned(column: list[str]) -> list[str]:
 
 
 def _end_of(capture: Path, width: int) -> str:
-    """The end of a capture's name, by which it can be named, in at most so many cells."""
+    """The end of a capture's name, by which it can be named, in at most `width` cells."""
     name = sanitise(str(capture), None).removesuffix(SUFFIX)
     if len(name) <= width and cells(name) <= width:
         return name
     name = name[-width:]
-    # A mark alone would join the sign before it.
+    # A combining mark alone would join the character before it.
     while cells(name) >= width or (name and not cells(name[0])):
         name = name[1:]
     return f"…{name}"

@@ -1,7 +1,6 @@
 """One line for each record other than a frame: process start and end, stderr, signals, stalls, losses.
 
-Members of a record come from a file that anybody may have written, so each is checked before it is believed, and all
-text is sanitised.
+Members of a record come from an untrusted file, so each is checked before use, and all text is sanitised.
 """
 
 import re
@@ -18,26 +17,26 @@ _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
 
 
 class Remark(NamedTuple):
-    """A line that is no message."""
+    """A line other than a message."""
 
     glyph: str
     """`·` beside the messages, `▲` something is missing, `■` the end."""
     text: str
     role: Role = "dim"
     is_end: bool = False
-    """Whether it tells how the session ended."""
+    """Whether it says how the session ended."""
     exchange: int | None = None
     """The HTTP exchange that it is about."""
     detail: str = ""
-    """More, which gets a line of its own where it does not fit."""
+    """More detail, which gets a line of its own if it does not fit."""
 
 
 def remark_on(item: object, *, ended: bool) -> Remark | None:
-    """What to say about a record or damage; None where there is nothing to say.
+    """What to say about a record or damage; None if there is nothing to say.
 
     Args:
         item: a Record, or damage, whose text says what it is.
-        ended: whether the end of the session has been told already.
+        ended: whether the end of the session has already been reported.
     """
     if not isinstance(item, Record):
         return Remark("▲", sanitise(str(item)), "bad")
@@ -133,7 +132,7 @@ def _lost(lost: object, arrow: str) -> str:
 
 
 def _exchange(members: Mapping[str, Any]) -> Remark | None:
-    """The end of an exchange of which there is more to say than its frames do."""
+    """The end of an exchange, if it says more than its frames do."""
     if members.get("stage") == "request" and _of(members.get("request"), "method") == "GET":
         return Remark("·", f"GET {_short(_of(members.get('request'), 'target'))}")
     if members.get("stage") != "end":
@@ -144,11 +143,11 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     told = members.get("flags")
     flags = [flag for flag in told if isinstance(flag, str)] if isinstance(told, list) else []
     is_good = type(status) is int and 200 <= status < 300 and not flags
-    # How a client leaves a stream is told by the stream's own line, and leaving one is no fault.
+    # The stream's own line says how a client leaves it, and leaving is not a fault.
     is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
     if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None
-    # What we refuse on arrival, as beyond --max-connections, is not read.
+    # A request refused on arrival, as above --max-connections, is not read.
     unread = "a request that was not read" if status == 503 else "a request that could not be read"
     asked = f"{_scalar(method)} {_short(target)}" if method is not None else unread
     text = f"{asked} → {_scalar(status)}" if status is not None else f"{asked}: no answer"
@@ -166,7 +165,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
 
 
 def _short(target: object) -> str:
-    """A target whose hashes leave room for what became of the request."""
+    """A target with its hashes shortened, to leave room for the outcome of the request."""
     return _HASH(r"hmac:\1…", _scalar(target))
 
 

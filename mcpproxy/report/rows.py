@@ -1,8 +1,8 @@
 """The lines of a conversation before and after they are laid out in columns.
 
 A row is: arrow, what, how it ended, latency, size. The middle takes all the width there is; times stand left and
-numbers right, so that both can be run down with the eye. `!` marks a message and `✗` what is no message, with the id of
-the rule that it breaks; that id is never cut off.
+numbers right, so that both can be run down with the eye. `!` marks a message and `✗` what is not a message, with the id
+of the rule that it breaks; that id is never cut.
 """
 
 from typing import Final, NamedTuple
@@ -18,10 +18,10 @@ from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notificatio
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 NARROWEST: Final = 40
-"""Columns below which nothing fits; a terminal that has fewer wraps."""
+"""Columns below which nothing fits; a narrower terminal wraps."""
 
 USUAL: Final = 96
-"""Where the numbers at the right end where nothing is cut, unless what stands before them is longer."""
+"""The column where the right-hand numbers end if nothing is cut, unless what precedes them is longer."""
 
 _TIME: Final = 8
 _GLYPH: Final = 3
@@ -49,17 +49,17 @@ class Row(NamedTuple):
     problem: str | None = None
     """The rule that a frame breaks by itself."""
     error: str = ""
-    """The text of an error: behind the body where it fits, else on a line of its own."""
+    """The text of an error: after the body if it fits, else on a line of its own."""
     latency: str = ""
     size: str = ""
     frame: int | None = None
-    """The number of its frame; None for what is beside the messages."""
+    """The number of its frame; None for anything other than messages."""
     exchange: int | None = None
     """The HTTP exchange that it belongs to."""
 
 
 def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
-    """The row in columns: one line, or two where an error's text does not fit behind the rest.
+    """The row in columns: one line, or two if an error's text does not fit after the rest.
 
     Args:
         row: what to write.
@@ -74,7 +74,7 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     indent = max(_TIME, len(clock)) + 2 + len(number) + _GLYPH
     tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
-    # What is left for the body when everything that may not be cut has its place.
+    # What is left for the body after everything that must not be cut.
     taken = indent + (len(row.problem) + 2 if row.problem else 0)
     room = max(0, width - taken - (len(tail) + 2 if tail else 0))
     body, used = fit_spans(row.body, room)
@@ -142,7 +142,7 @@ def _message(seen: Seen, width: int) -> Row:
     message = seen.message
     frame = message.frames[0]
     if message.index is not None:
-        # The batch above has told size and problem.
+        # The batch above already shows size and problem.
         row = _by_kind(seen, width - 8)
         return row._replace(body=[Span("  "), *row.body])
     row = _by_kind(seen, width)._replace(size=units.size(sum(len(one.raw) for one in message.frames)))
@@ -176,7 +176,7 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
     body = [*subject, Span(status.word, "bad" if status.is_bad else "plain")]
     if status.text and not status.is_bad:
         body.append(Span(f"  {status.text}", "dim"))
-    # An answer that is found only by reading 7 for "7": most clients never find it.
+    # A response that matches only by reading "7" as 7: most clients never match it.
     return Row(
         _arrow(response.frames[0], "!" if seen.is_converted else ""),
         body,
@@ -207,7 +207,7 @@ def _column(width: int) -> int:
 
 
 def _subject(request: Request, role: Role, width: int) -> list[Span]:
-    """Method, id and name, padded to a column; clipped where they would push the status out of the line."""
+    """Method, id and name, padded to a column; clipped if they would push the status out of the line."""
     id_ = id_text(request.id)
     most = max(_column(width), width - 36 - _STATUS)
     method = fit(sanitise(request.method), most - cells(id_))

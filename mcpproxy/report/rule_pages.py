@@ -1,6 +1,6 @@
 """Rule pages, generated from the rule classes: for `mcpproxy rule ID`, and for the reference in docs/rules.
 
-python -m mcpproxy.report.rule_pages docs/rules     writes the reference anew, and removes pages that are no more
+python -m mcpproxy.report.rule_pages docs/rules     rewrites the reference, and removes obsolete pages
 """
 
 import inspect
@@ -30,13 +30,13 @@ _PROPOSALS: Final = "https://github.com/modelcontextprotocol/modelcontextprotoco
 _SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 _SCHEMAS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/schema"
 _FIRST_SCHEMA_PAGE: Final = "2025-06-18"
-"""Older revisions have their schema as a file alone."""
+"""Older revisions have their schema only as a file."""
 _INDEX: Final = "README.md"
 _NOTICE: Final = "This page is made from the rules themselves."
 
 
 def row_of(rule: type[Rule]) -> Row:
-    """The row of the catalogue that a rule's class is."""
+    """The catalogue row of a rule's class."""
     marks = (
         ("S", rule.needs_start),
         ("E", rule.at_end),
@@ -80,7 +80,7 @@ def level_in(row: Row, revision: str) -> str:
 
 
 def facts(rule: type[Rule]) -> list[tuple[str, str]]:
-    """What is said by its attributes, in words."""
+    """The facts in its attributes, in words."""
     return [
         *_row_facts(row_of(rule)),
         *([("replaces", ", ".join(rule.replaces))] if rule.replaces else []),
@@ -89,9 +89,9 @@ def facts(rule: type[Rule]) -> list[tuple[str, str]]:
 
 
 def addresses(source: str) -> list[str]:
-    """Where a source can be read; those that are no one document have no address.
+    """Where a source can be read; sources other than a single document have no address.
 
-    Documents are parted by semicolons, pages of one by commas; what stands in parentheses says where on a page.
+    Semicolons separate documents, commas the pages of one; parentheses give the place on a page.
     """
     found: dict[str, None] = {}
     for document in _ASIDE.sub("", source).split("; "):
@@ -145,12 +145,12 @@ def as_text(rule: type[Rule], style: Style, width: int) -> Iterator[str]:
         yield from (f"  {line}" for line in wrapped(text, width - 2))
     yield ""
     yield from _facts_as_text(facts(rule), style, width)
-    # Never broken: a terminal makes a link of what is whole.
+    # Never broken: a terminal makes a link only of a whole address.
     yield from (f"  {address}" for address in addresses(rule.source))
 
 
 def row_as_text(row: Row, style: Style, width: int) -> Iterator[str]:
-    """The same of a rule that is not built: nothing but its row in the catalogue."""
+    """The same for a rule that is not implemented: only its row in the catalogue."""
     yield style.paint([Span(row.id, "accent")])
     yield ""
     yield from wrapped("In the catalogue, and not built yet: nothing of it is found.", width)
@@ -220,7 +220,7 @@ def _group_page(group: str, own: list[type[Rule]]) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write the reference into a folder, and remove pages that are no part of it."""
+    """Write the reference into a folder, and remove pages that are not part of it."""
     folder.mkdir(parents=True, exist_ok=True)
     files = reference()
     for path in folder.glob("*.md"):

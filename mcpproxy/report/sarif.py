@@ -1,8 +1,8 @@
 """Findings as SARIF 2.1.0, for code scanning and editors: one run, its rules with their pages, a result per finding.
 
-Written as it comes, so that a million findings need no memory. A result names the file of the capture, with the line
-and the bytes of the record. Rules have their page as text and no address: they are shipped with the program. Brackets
-and braces have a meaning in SARIF's messages; in foreign text they are escaped, so that it makes no links.
+It is streamed, so that a million findings need no memory. A result names the file of the capture, with the line and the
+bytes of the record. Rules have their page as text and no address: they are shipped with the program. Brackets and
+braces have a meaning in SARIF's messages; in untrusted text they are escaped, so that it makes no links.
 """
 
 import os
@@ -22,7 +22,7 @@ from mcpproxy.report.rule_pages import page, summary_of
 from mcpproxy.sanitise import sanitise
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-"""What a document says that it is; nobody fetches it here."""
+"""The schema that a document declares; it is never fetched here."""
 
 _LINKING: Final = re.compile(r"[\\\[\]]")
 
@@ -31,7 +31,7 @@ class Sarif(Report):
     """Writes one run over all captures."""
 
     def __init__(self, rules: Mapping[str, type[Rule]]) -> None:
-        """`rules`: those that were asked, by id."""
+        """`rules`: the rules that ran, by id."""
         self._index = {rule: number for number, rule in enumerate(rules)}
         self._rules = rules
         self._count = 0
@@ -40,13 +40,13 @@ class Sarif(Report):
         """Notifications of what kept the run from succeeding, and of what was forgotten."""
 
     def add(self, found: Found) -> Iterable[str]:
-        """A result; what the baseline has is marked as suppressed."""
+        """A result; findings in the baseline are marked as suppressed."""
         yield self._opening() if not self._count else ",\n"
         self._count += 1
         yield _json(self._result(found))
 
     def end(self, ended: Ended) -> Iterable[str]:
-        """Nothing, but for rules that failed and what was forgotten, which the end of the document tells."""
+        """Nothing yet: the end of the document reports failed rules and what was forgotten."""
         self._fail(*(f"{rule} failed on {ended.capture}: {fault}" for rule, fault in ended.faults.items()))
         self._notes += [_notification("warning", f"{ended.capture}: {one.text}") for one in ended.forgotten]
         return ()
@@ -57,7 +57,7 @@ class Sarif(Report):
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
-        """The rest of the document; all of it where nothing was found."""
+        """The rest of the document; all of it if nothing was found."""
         if not self._count:
             yield self._opening()
         invocation = {"executionSuccessful": not self._has_failed, "toolExecutionNotifications": self._notes}
@@ -100,12 +100,12 @@ class Sarif(Report):
 
 
 def plain(text: str) -> str:
-    """A text that means itself in a message of SARIF."""
+    """A text escaped for a SARIF message."""
     return _LINKING.sub(r"\\\g<0>", text).replace("{", "{{").replace("}", "}}")
 
 
 def address(path: Path) -> str:
-    """A file as a URI reference: from the working directory where it lies below, otherwise absolute."""
+    """A file as a URI reference: relative to the working directory if below it, otherwise absolute."""
     shown = relative(path)
     if os.path.isabs(shown):
         return "file://" + quote(os.fsencode(shown))

@@ -1,8 +1,7 @@
 """Sites: the position of each record in a capture, so that a finding can show it and cite it by file and line.
 
-Learnt while the capture is read: 8 bytes a record, as those that follow each other without a gap differ by their
-offsets alone. The record itself is read again from the file when it is wanted, and must then be the one that was asked
-for.
+They are collected while the capture is read: 8 bytes per record, as records that follow each other without a gap differ
+only by their offsets. The record itself is read again from the file when needed, and must then be the requested one.
 """
 
 from array import array
@@ -19,7 +18,7 @@ from captures.record import MAX_LINE, Record, decode, raw_bytes
 from mcpproxy.examination.result import Place
 
 _HOLDING: Final = frozenset({"frame", "stderr"})
-"""Records that hold what crossed."""
+"""Records that contain traffic."""
 
 
 class _Stretch(NamedTuple):
@@ -47,13 +46,13 @@ class Sites:
         self._offsets = array("Q")
         self._stretches: list[_Stretch] = []
         self._sizes: list[int] = []
-        """Of the last record of each stretch but the one that goes on."""
+        """Size of the last record of each stretch except the current one."""
         self._last: Record | None = None
-        """The last of the stretch that goes on."""
+        """The last record of the current stretch."""
         self._next = 0
-        """The number that would carry it on."""
+        """The number that would continue it."""
         self._after = -1
-        """Where in the file the line behind it begins."""
+        """Where in the file the next line begins."""
 
     def note(self, item: Record | Damage) -> None:
         """The next item of the capture, in the order in which they are read."""
@@ -70,7 +69,7 @@ class Sites:
             self._begin(item)
 
     def place(self, seq: int) -> Place | None:
-        """Where a record stands; None where that is not known for certain."""
+        """The place of a record; None if that is not certain."""
         number = bisect_right(self._stretches, seq, key=lambda one: one.seq) - 1
         if number < 0:
             return None
@@ -93,7 +92,7 @@ class Sites:
         if record.offset <= self._offset or self._at < 0:
             self._turn_to(self._file_of(record))
             self._after = -1
-        self._line += record.offset != self._after - 1  # it may stand on the line of the last, when an LF is lost
+        self._line += record.offset != self._after - 1  # it may be on the line of the last, if an LF is lost
         self._offset, self._after = record.offset, record.offset + len(record.line) + 1
         if record.seq >= self._next and self._at >= 0:
             self._stretches.append(_Stretch(record.seq, len(self._offsets), self._line, self._at))
@@ -101,7 +100,7 @@ class Sites:
             self._last, self._next = record, record.seq + 1
 
     def _end(self) -> None:
-        """The stretch does not go on."""
+        """End the current stretch."""
         if self._last is not None:
             self._line = self._stretches[-1].line + len(self._offsets) - self._stretches[-1].at - 1
             self._sizes.append(len(self._last.line))
@@ -125,7 +124,7 @@ class Sites:
 
 
 def _line_feeds(damage: Damage) -> int:
-    """The line feeds in damaged bytes: what stands behind them has a line number all the same."""
+    """The line feeds in damaged bytes, so that what follows still has a line number."""
     found, at, end = 0, damage.offset, damage.offset + damage.size
     try:
         with open_capture(damage.path) as file:
@@ -138,7 +137,7 @@ def _line_feeds(damage: Damage) -> int:
 
 
 def payload_at(place: Place) -> bytes | None:
-    """What crossed, from the record that stands at a place; None where none of it is there, or another record is."""
+    """The traffic in the record at a place; None if it has none, or if it is another record."""
     values = _members_at(place)
     return raw_bytes(values) if values is not None and values.get("rec") in _HOLDING else None
 

@@ -1,6 +1,6 @@
 """The reference of the tables and views, generated from the SQL that defines them: docs/sql.md.
 
-python -m mcpproxy.report.sql_page docs/sql.md     writes it anew
+python -m mcpproxy.report.sql_page docs/sql.md     rewrites it
 """
 
 import sys

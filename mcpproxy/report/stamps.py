@@ -1,7 +1,7 @@
 """Converts DuckDB timestamps to those of our JSON: UTC with a Z, in lists, structs and maps too.
 
-JSON that holds some is walked and not decoded, and all else in it stays letter by letter. What is not as DuckDB writes
-it stays as it is.
+JSON with timestamps is walked and not decoded, and everything else in it stays letter by letter. What is not as DuckDB
+writes it is left unchanged.
 """
 
 import json
@@ -36,7 +36,7 @@ _HERE: Final = Inside({})
 
 
 def inside_of(type_: str) -> Inside | None:
-    """Where timestamps are in values of a type; None where there are none, or it is no type that we can read."""
+    """Where timestamps are in values of a type; None if there are none, or the type is unreadable."""
     if "TIMESTAMP" not in type_:
         return None
     try:

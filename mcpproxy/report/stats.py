@@ -1,6 +1,6 @@
 """The output of `mcpproxy stats`, as text and as objects: latencies and their shape, errors, mismatches, costs.
 
-Foreign text is sanitised here. A line is never longer than the terminal is wide.
+Untrusted text is sanitised here. A line is never longer than the terminal is wide.
 """
 
 from collections import Counter
@@ -36,21 +36,21 @@ SHAPE: Final = 10
 MOST_ROWS: Final = 20
 """Rows of latencies on the screen."""
 FEWEST: Final = 3
-"""Rows of each server, where there are several."""
+"""Rows of each server, if there are several."""
 MOST_NAMES: Final = 3
 """Names in a line."""
 NARROWEST: Final = 32
 """Cells of a line that the screen needs; a narrower terminal breaks its lines."""
 NAME: Final = 24
-"""Cells that a name keeps: where there is less room, columns go."""
+"""Cells that a name keeps: with less room, columns are dropped."""
 LONG: Final = 40
-"""Cells that a name may ask for: where there is less room, the shape goes."""
+"""Cells that a name may take: with less room, the shape is dropped."""
 SIDE_BY_SIDE: Final = 60
-"""Cells of a line from which details stand beside their figure, and not below."""
+"""The width from which details are shown beside their figure, and not below."""
 
 _COLUMNS: Final = {"n": 7, "err": 5, "p50": 8, "p95": 8, "p99": 8, "max": 8, "total": 8}
 _DROPPED: Final = ("total", "p99", "p95", "max", "p50", "err")
-"""Columns for which there may be no room, those first that are missed least; the first gives way to shapes, too."""
+"""Columns that may be dropped, least important first; the first gives way to shapes, too."""
 _SORTED: Final[dict[Sort, str]] = {"n": "n", "errors": "err", "p95": "p95", "max": "max", "total": "total"}
 """The column by which rows are sorted: it is never left out."""
 _SHAPE: Final = SHAPE + 2
@@ -77,7 +77,7 @@ class Stats(NamedTuple):
     time: Time
     tool_times: list[ToolTime]
     sort: Sort | None = None
-    """By what rows of latencies are sorted, where that was asked for."""
+    """The sort order of latency rows, if requested."""
 
 
 def gathered(figures: Figures, by: By, sort: Sort | None = None, *, has_findings: bool) -> Stats:
@@ -181,7 +181,7 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
     heading = "LATENCY" if stats.by == "call" else f"LATENCY by {stats.by}"
     servers = {row.server: [one for one in stats.latency if one.server == row.server] for row in stats.latency}
     several = len(servers) > 1 and stats.by != "server"
-    # No server takes the room of the others.
+    # No server takes room from the others.
     room = max(FEWEST, MOST_ROWS // len(servers)) if several else MOST_ROWS
     if not several:
         servers = {None: stats.latency}
@@ -333,7 +333,7 @@ def _unanswered(stats: Stats) -> list[str]:
     for one in found:
         what = sanitise(one.what, 100)
         if one.captures > 1:
-            # Numbers of frames mean nothing without their capture.
+            # Frame numbers mean nothing without their capture.
             words.append(f"{what} {one.times:,} in {one.captures:,} captures")
             continue
         noun = "frame" if one.times == 1 else "frames"
@@ -439,7 +439,7 @@ def _share(share: float | None) -> str:
 
 
 def _sum_ms(value: float) -> str:
-    """A sum of durations: unlike a latency it may be nothing at all."""
+    """A sum of durations: unlike a latency it may be zero."""
     return _ms(value) if value else "0"
 
 

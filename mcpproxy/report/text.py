@@ -1,6 +1,6 @@
 """Text for a terminal: widths in cells, colours by role, numbers with their noun.
 
-Text comes here sanitised (mcpproxy.sanitise); what is added are spaces, `…` and colour codes of ours.
+Its input is already sanitised (mcpproxy.sanitise); it adds only spaces, `…` and our own colour codes.
 """
 
 import re
@@ -113,7 +113,7 @@ def pieces(text: str, width: int) -> Iterator[str]:
 
 
 def fit_ends(text: str, width: int) -> str:
-    """The text in at most `width` cells: where it must be cut, in the middle, so that its end is seen as well."""
+    """The text in at most `width` cells: if it must be cut, in the middle, so that its end stays visible."""
     if width < 3 or cells(text) <= width:
         return fit(text, width)
     start = max(0, len(text) - width // 2)
@@ -140,7 +140,8 @@ def fit_spans(spans: Iterable[Span], width: int) -> tuple[list[Span], int]:
 
 
 WHOLE: Final = 10_000
-"""The width of what is no terminal, in cells: layouts put no padding up to there, and cut nothing shorter."""
+"""The width of an output that is not a terminal, in cells: layouts put no padding up to there, and cut nothing
+shorter."""
 
 
 def ms_text(ns: int) -> str:

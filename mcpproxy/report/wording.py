@@ -1,6 +1,6 @@
 """What a message says, in a few words: its subject, the gist of its payload, the meaning of a response.
 
-Everything that comes out of here is sanitised.
+All its output is sanitised.
 """
 
 import json
@@ -53,12 +53,12 @@ _LISTS: Final = {
 
 
 class Status(NamedTuple):
-    """What an answer means."""
+    """What a response means."""
 
     word: str
     """`ok`, `tool error`, `error -32602`, …"""
     text: str
-    """More, where there is more to say: a count, an error's text."""
+    """More detail, if any: a count, an error's text."""
     is_bad: bool
 
 
@@ -68,7 +68,7 @@ def id_text(id_: Id | None) -> str:
 
 
 def name_of(request: Request) -> str:
-    """The tool, prompt or resource that a request is about, where it names one."""
+    """The tool, prompt or resource that a request concerns, if it names one."""
     return sanitise(_string(request.params, *_NAMES.get(request.method, ())), EXCERPT)
 
 
@@ -129,7 +129,7 @@ def _cancellation(seen: Seen, params: Mapping[str, Any]) -> str:
 def status_of(
     response: Response, exchange: Exchange | None, id_state: IdState | None, meant: Meant | None = None
 ) -> Status:
-    """What an answer means, by its exchange or, where it fits no request, by itself."""
+    """What a response means, by its exchange or, if it matches no request, by itself."""
     outcome = exchange.outcome if exchange is not None else outcome_of(response, None)
     status = _by_outcome(outcome, response, exchange)
     if exchange is None:
@@ -195,7 +195,7 @@ _CONTENT: Final = ("content", "contents", "messages")
 
 
 def _preview(result: Mapping[str, Any]) -> str:
-    """The first text of a result, or what it has in place of one; empty where it has nothing to say."""
+    """The first text of a result, or its substitute; empty if it says nothing."""
     for member in _CONTENT:
         blocks = result.get(member)
         for block in blocks if isinstance(blocks, list) else [blocks]:

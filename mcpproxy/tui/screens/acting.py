@@ -50,22 +50,22 @@ class ActingScreen(PulsingScreen):
     @property
     @abstractmethod
     def entry(self) -> int | None:
-        """The entry under the cursor."""
+        """The entry at the cursor."""
 
     @abstractmethod
     def reach(self, entry: int) -> None:
-        """Put the cursor on an entry, whatever is filtered."""
+        """Put the cursor on an entry, whatever the filter."""
 
     @abstractmethod
     def rows_shown(self) -> Sequence[int]:
-        """The entries that are shown, rising."""
+        """The entries shown, ascending."""
 
     def on_mount(self) -> None:
-        """Look for marks."""
+        """Start reading the marks."""
         self._mark_by(self.marks.look)
 
     def on_unmount(self) -> None:
-        """Leave nothing half done."""
+        """Cancel what is in progress; leave nothing half done."""
         self._files.shutdown(wait=False, cancel_futures=True)
         if self._export is not None:
             export, pulse = self._export
@@ -74,7 +74,7 @@ class ActingScreen(PulsingScreen):
 
     @property
     def exporting(self) -> str:
-        """How far an export is; empty where none is under way."""
+        """The progress of an export; empty if none is running."""
         if self._export is None:
             return ""
         export = self._export[0]
@@ -83,7 +83,7 @@ class ActingScreen(PulsingScreen):
     # ---- marks
 
     def _seq(self) -> int | None:
-        """The number of the row under the cursor."""
+        """The record number of the row at the cursor."""
         entry = self.entry
         if entry is None:
             notify(self.app, "nothing is selected")
@@ -95,7 +95,7 @@ class ActingScreen(PulsingScreen):
         return found.seq
 
     def _mark_by(self, change: Callable[[], object]) -> None:
-        """Do something with the marks, in a thread: the file may be far away."""
+        """Change the marks, in a thread: the file may be on a network."""
 
         def work() -> None:
             problem = ""
@@ -108,7 +108,7 @@ class ActingScreen(PulsingScreen):
         self._files.submit(work)
 
     def action_mark(self) -> None:
-        """Mark the row, or take its mark away; a note goes only where that is meant."""
+        """Mark the row, or remove its mark; a note is removed only on purpose."""
         seq = self._seq()
         if seq is not None:
             if self.marks.notes.get(seq):
@@ -116,7 +116,7 @@ class ActingScreen(PulsingScreen):
             self._mark_by(lambda: self.marks.toggle(seq))
 
     def action_note(self) -> None:
-        """Note something about the row."""
+        """Add a note to the row."""
         seq = self._seq()
         if seq is None:
             return
@@ -128,7 +128,7 @@ class ActingScreen(PulsingScreen):
         self.app.push_screen(LineScreen(f"note on {seq:,}", self.marks.notes.get(seq, "")), take)
 
     def action_next_mark(self) -> None:
-        """Go to the next marked row; from the last to the first."""
+        """Go to the next marked row; after the last, to the first."""
         entry = self.entry
         seq = self.reading.index.entry(entry).seq if entry is not None else -1
         found = self.marks.next(seq)
@@ -149,12 +149,12 @@ class ActingScreen(PulsingScreen):
 
     @abstractmethod
     def show_marks(self) -> None:
-        """Rows may be marked that were not, or no longer."""
+        """Redraw, as the marks of rows may have changed."""
 
     # ---- copying
 
     def action_copy(self) -> None:
-        """Copy the row, in a form to choose."""
+        """Copy the row, in a chosen form."""
         entry = self.entry
         if entry is None:
             notify(self.app, "nothing is selected")
@@ -185,7 +185,7 @@ class ActingScreen(PulsingScreen):
     # ---- export
 
     def action_export(self) -> None:
-        """Export what is shown, to a file that is asked for."""
+        """Prompt for a file and export the shown rows to it."""
         if self._export is not None:
             notify(self.app, f"{self.exporting} to {self._export[0].place.name}")
             return
@@ -199,7 +199,7 @@ class ActingScreen(PulsingScreen):
             return
         place = Path(name.strip())
         try:
-            # RuntimeError: no user is called so.
+            # RuntimeError: there is no such user.
             place = place.expanduser()
             export = Export(self.reading.path, list(self.rows_shown()), place)
         except FileExistsError:

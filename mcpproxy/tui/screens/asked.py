@@ -17,7 +17,7 @@ from mcpproxy.tui.widgets.bar import FilterBox
 
 
 class LineScreen(ModalScreen[str | None]):
-    """One line; None where nothing is wanted."""
+    """Prompts for one line; returns None if cancelled."""
 
     DEFAULT_CSS = """
     LineScreen { align: center bottom; background: $background 30%; }
@@ -26,11 +26,11 @@ class LineScreen(ModalScreen[str | None]):
     """
 
     def __init__(self, label: str, text: str = "") -> None:
-        """The question.
+        """Prepare the prompt.
 
         Args:
-            label: what is asked for.
-            text: what is offered.
+            label: the text of the prompt.
+            text: the initial text.
         """
         super().__init__()
         self._label, self._text = label, text
@@ -42,7 +42,7 @@ class LineScreen(ModalScreen[str | None]):
             yield FilterBox("")
 
     def on_mount(self) -> None:
-        """Offer what is offered."""
+        """Offer the initial text."""
         self.query_one("#label", Words).say(
             [Span(f" {self._label}", "accent"), Span("   Enter takes it, Esc leaves it", "dim")]
         )
@@ -59,7 +59,7 @@ class LineScreen(ModalScreen[str | None]):
 
 
 class ChoiceScreen(ModalScreen[Form | None]):
-    """One of several forms, by its key; None where none is wanted."""
+    """Prompts for one of several forms, by key; returns None if cancelled."""
 
     DEFAULT_CSS = """
     ChoiceScreen { align: center bottom; background: $background 30%; }
@@ -84,7 +84,7 @@ class ChoiceScreen(ModalScreen[Form | None]):
         self.query_one("#forms", Words).say_lines(rows)
 
     def on_key(self, event: events.Key) -> None:
-        """Take the form of a key."""
+        """Choose the form of a key."""
         form = next((form for form in self._forms if form.text and form.key == event.character), None)
         if form is not None:
             event.stop()

@@ -67,7 +67,7 @@ class ToolRows:
 
 
 def note_on(tool: Tool) -> tuple[str, Role]:
-    """What is odd about a tool."""
+    """The note about an unusual tool."""
     if tool.last is None:
         return "never listed", "bad"
     if len(tool.versions) > 1:
@@ -109,7 +109,7 @@ class ToolsScreen(PulsingScreen):
         self._rows = ToolRows()
         self._sort = SORTS[0]
         self._version: int | None = None
-        """Which definition is wanted; None for the one that was told last."""
+        """Which definition to show; None for the latest."""
         self._asked: object = None
         self._shown: Shown | None = None
         self._has_moved = False
@@ -124,7 +124,7 @@ class ToolsScreen(PulsingScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Start looking."""
+        """Start reading."""
         self.table.show(self._rows)
         self.table.focus()
         self._refresh()
@@ -142,11 +142,11 @@ class ToolsScreen(PulsingScreen):
 
     @property
     def selected(self) -> Tool | None:
-        """The tool under the cursor."""
+        """The tool at the cursor."""
         row = self.table.cursor
         return self._rows.tools[row] if row < len(self._rows.tools) else None
 
-    # ---- what comes
+    # ---- updates
 
     @on(Matched)
     def _refresh(self) -> None:
@@ -187,7 +187,7 @@ class ToolsScreen(PulsingScreen):
     # ---- the definition
 
     def _show(self) -> None:
-        """Show the definition of what the cursor is on, where one is to be seen; ask for it where it is not there."""
+        """Show the definition at the cursor, if there is one; request it if it is not loaded."""
         one = self.selected
         if not self.pane.display or one is None:
             return
@@ -229,7 +229,7 @@ class ToolsScreen(PulsingScreen):
 
     @on(Table.Chosen)
     def _choose(self) -> None:
-        """Show the definition, and go into it."""
+        """Show the definition, and move the focus to it."""
         if self.selected is None:
             return
         self.pane.display = self.query_one("#below").display = True
@@ -237,7 +237,7 @@ class ToolsScreen(PulsingScreen):
         self.pane.focus()
 
     def action_turn(self, by: int) -> None:
-        """The definition before or after."""
+        """Show the previous or next definition."""
         one = self.selected
         if one is None or not one.versions:
             return
@@ -261,14 +261,14 @@ class ToolsScreen(PulsingScreen):
         self._refresh()
 
     def action_panes(self) -> None:
-        """From the list to the definition, and back."""
+        """Move between the list and the definition."""
         if self.table.has_focus:
             self._choose()
         else:
             self.table.focus()
 
     def action_back(self) -> None:
-        """Out of the definition, out of the screen."""
+        """Leave the definition, or else the screen."""
         if self.pane.display:
             self.pane.display = self.query_one("#below").display = False
             self.table.focus()

@@ -35,7 +35,7 @@ COLUMNS: Final = (
     Column("text", "what is wrong", 24, stretch=True),
 )
 AT_FIRST: Final = 20
-"""Findings of a rule that are listed until more are asked for."""
+"""Findings of a rule that are listed at first."""
 FEW: Final = 1000
 LATER_S: Final = 0.5
 NOTHING: Final = "nothing found"
@@ -49,12 +49,12 @@ class Group(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A line of the list: of a group, of one finding in it, or of those that are not shown."""
+    """A line of the list: a group, a finding in it, or the number not shown."""
 
     group: Group
     finding: Finding | None = None
     total: int = -1
-    """Of a group: how many there are; of those not shown: how many these are."""
+    """For a group, how many there are; for those not shown, their number."""
     is_head: bool = False
 
 
@@ -94,13 +94,13 @@ class FoundRows:
 
 
 def arranged(findings: Findings, folded: set[Group], unfolded: set[Group], words: str) -> Iterator[Item]:
-    """The lines: the worst level first, then by rule, each finding where it stands in the capture.
+    """The lines: the worst level first, then by rule, then in the order of the capture.
 
     Args:
-        findings: all there are.
-        folded: groups of which only the head is shown.
-        unfolded: groups of which more than the first are.
-        words: what is looked for: words that stand in a finding, and patterns for its rule.
+        findings: all findings.
+        folded: groups that show only their head.
+        unfolded: groups that show more than the first findings.
+        words: the search: words that occur in a finding, and patterns for its rule.
     """
     groups: dict[Group, list[Finding]] = {}
     wanted = words.lower().split()
@@ -110,7 +110,7 @@ def arranged(findings: Findings, folded: set[Group], unfolded: set[Group], words
     counts = dict(findings.counts)
     for group in sorted(groups, key=lambda one: (-one.level, one.rule)):
         own = sorted(groups[group], key=lambda one: one.frame)
-        # Those whose text was not kept are known by level and rule alone.
+        # Findings without text are known only by level and rule.
         count = counts.get(group, 0) if all(_is_of(group, word) for word in wanted) else len(own)
         yield Item(group, total=count, is_head=True)
         if group in folded:
@@ -130,7 +130,7 @@ def fits(finding: Finding, wanted: Sequence[str]) -> bool:
 
 
 def is_pattern(word: str) -> bool:
-    """Whether a word stands for several."""
+    """Whether a word is a pattern."""
     return "*" in word or "?" in word
 
 
@@ -177,7 +177,7 @@ class FindingsScreen(WordingScreen):
         bind_others(self._bindings, "findings")
 
     def compose(self) -> ComposeResult:
-        """The list, and below it the whole of one."""
+        """The list, and below it the full text of one finding."""
         yield Words(id="title")
         yield Words(id="forgotten")
         yield Table(COLUMNS, id="found")
@@ -187,7 +187,7 @@ class FindingsScreen(WordingScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show what is there, with the cursor on what was found in the row from which this was opened."""
+        """Show the findings so far, with the cursor on those of the row from which the screen was opened."""
         self.table.show(self._rows)
         self.table.focus()
         here = self.findings.kept_at(self._row) if self._row is not None else []
@@ -205,30 +205,30 @@ class FindingsScreen(WordingScreen):
 
     @property
     def findings(self) -> Findings:
-        """What was found so far."""
+        """The findings so far."""
         return self.reading.findings
 
     @property
     def item(self) -> Item | None:
-        """The line under the cursor."""
+        """The line at the cursor."""
         row = self.table.cursor
         return self._rows.items[row] if row < len(self._rows.items) else None
 
     @property
     def entry(self) -> int | None:
-        """The entry that the finding under the cursor is about."""
+        """The entry that the finding at the cursor is about."""
         item = self.item
         return self.findings.row(item.finding) if item is not None and item.finding is not None else None
 
-    # ---- what comes
+    # ---- updates
 
     @on(Checked)
     @on(events.ScreenResume)
     def renew(self) -> None:
-        """Show what was found so far and fits the words."""
+        """Show the findings so far that match the words."""
         findings = self.findings
         told = (id(findings), sum(findings.counts.values()), self.words)
-        # Thousands are put in order in some 20 ms: not ten times a second.
+        # Sorting thousands takes some 20 ms: too long for ten times a second.
         is_late = findings.is_even or self.words != self._told[-1] or time.monotonic() - self._arranged_s >= LATER_S
         if told != self._told and (is_late or len(findings.kept) < FEW):
             self._told = told
@@ -240,7 +240,7 @@ class FindingsScreen(WordingScreen):
         self._title()
 
     def _arrange(self) -> None:
-        """Make the lines anew; the cursor stays on what it was on, once it was moved."""
+        """Rebuild the lines; the cursor stays on its line, once it was moved."""
         held, self._arranged_s = self.item, time.monotonic()
         self._rows.items = list(arranged(self.findings, self._rows.folded, self._unfolded, self.words))
         if held is not None and self._has_moved:
@@ -289,7 +289,7 @@ class FindingsScreen(WordingScreen):
 
     @on(Table.Chosen)
     def _choose(self) -> None:
-        """To the frame; of a head: fold; of the rest: show it."""
+        """Go to the frame; fold a head; show the rest of a group."""
         item = self.item
         if item is None:
             return
@@ -308,14 +308,14 @@ class FindingsScreen(WordingScreen):
     def _more(self, group: Group) -> None:
         kept = sum(Group(finding.level, finding.rule) == group for finding in self.findings.kept)
         if group in self._unfolded or kept <= AT_FIRST:
-            # Of these it is known where they are, and no more.
+            # Only the places of these are known.
             self.app.select(f"rule:{group.rule}")
             return
         self._unfolded.add(group)
         self._arrange()
 
     def action_fold(self, fold: bool) -> None:
-        """Show the head of a rule alone, or its findings too."""
+        """Show only the head of a rule, or its findings too."""
         item = self.item
         if item is None:
             return
@@ -327,32 +327,32 @@ class FindingsScreen(WordingScreen):
             self.table.go(head)
 
     def action_rule(self) -> None:
-        """The page of the rule."""
+        """Show the page of the rule."""
         item = self.item
         if item is not None:
             self.app.push_screen(RuleScreen(item.group.rule))
 
     def action_again(self) -> None:
-        """Check once more, where the process that did has died."""
+        """Check again, if the checking process has died."""
         if self.findings.trouble:
             self.app.check_again()
             self.renew()
 
     def action_panes(self) -> None:
-        """From the list to the text below, and back."""
+        """Move between the list and the text below."""
         (self.query_one("#about", Pane) if self.table.has_focus else self.table).focus()
 
     def action_back(self) -> None:
-        """Out of the filter, out of the findings."""
+        """Leave the filter, or else the screen."""
         if self.words:
             self.look_for("")
         else:
             self.app.pop_screen()
 
-    # ---- the whole of one
+    # ---- the full text
 
     def on_resize(self) -> None:
-        """Lines break elsewhere."""
+        """Wrap lines for the new width."""
         self._about = None
         self._show()
 
@@ -372,7 +372,7 @@ def _is_same(item: Item, held: Item) -> bool:
 
 
 def sums(errors: int, warnings: int, notes: int) -> str:
-    """How many findings of each level."""
+    """The number of findings of each level, in words."""
     parts = ((errors, "error"), (warnings, "warning"), (notes, "note"))
     return " · ".join(count_text(count, noun) for count, noun in parts if count)
 

@@ -16,13 +16,13 @@ from mcpproxy.tui.widgets.pane import Pane
 
 WIDTH: Final = 84
 SHARE: Final = 96
-"""Percent of the terminal that it takes at most."""
+"""The maximum width, in percent of the terminal's."""
 BORDERS: Final = 6
 """Cells of the frame, of the padding, and of the bar."""
 MARGIN: Final = 22
 """Cells before the texts."""
 LEAST: Final = 8
-"""Cells into which they are fitted."""
+"""The least width of the texts, in cells."""
 
 KEYS: Final = (
     ("everywhere", ""),
@@ -97,11 +97,11 @@ NAMED: Final = {
     "o": "fold-server",
     "z u 0": "fit startup whole",
 }
-"""What is done by the keys above, as `keys.toml` calls it."""
+"""The actions of the keys above, by their names in `keys.toml`."""
 
 
 def in_force(keys: str, keymap: Mapping[str, str]) -> str:
-    """The keys that do what some keys do by themselves."""
+    """The keys now bound to what some keys do by default."""
     names = NAMED.get(keys, "").split()
     if not any(name in keymap for name in names):
         return keys
@@ -125,11 +125,11 @@ class HelpScreen(ModalScreen[None]):
         yield Pane(id="help")
 
     def on_mount(self) -> None:
-        """Read it from there."""
+        """Focus it, so that it can be read."""
         self.query_one("#help", Pane).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fill it: texts that are too long go on below themselves."""
+        """Fill it: long texts are wrapped."""
         keymap: Mapping[str, str] = getattr(getattr(self.app, "keys", None), "keymap", {})
         more = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
         own = [(keys, name) for name, keys in keymap.items()]

@@ -131,11 +131,11 @@ class LatencyScreen(PulsingScreen):
 
     @property
     def selected(self) -> Figures | None:
-        """The kind under the cursor."""
+        """The kind at the cursor."""
         row = self.table.cursor
         return self._rows.figures[row] if row < len(self._rows.figures) else None
 
-    # ---- what comes
+    # ---- updates
 
     @on(Grown)
     def _grown(self) -> None:
@@ -186,7 +186,7 @@ class LatencyScreen(PulsingScreen):
         self._show_kind()
 
     def on_resize(self) -> None:
-        """Bars need room."""
+        """Redraw the bars for the new width."""
         self._shown = None
         self._show_kind()
 
@@ -228,7 +228,7 @@ class LatencyScreen(PulsingScreen):
         self._refresh()
 
     def action_panes(self) -> None:
-        """From the list to what stands below, and back."""
+        """Move between the list and the pane below."""
         (self.query_one("#course", Pane) if self.table.has_focus else self.table).focus()
 
 

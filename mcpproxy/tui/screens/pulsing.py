@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class PulsingScreen(Screen[None]):
-    """A screen that gets `Matched` whenever its thread has found more."""
+    """A screen that receives `Matched` whenever its thread has found more."""
 
     def __init__(self, reading: Reading) -> None:
-        """The screen of a capture. Nothing works yet."""
+        """The screen of a capture. No thread runs yet."""
         super().__init__()
         self.reading = reading
         self._pulse: Pulse | None = None
@@ -29,10 +29,12 @@ class PulsingScreen(Screen[None]):
         self._is_on_top = True
 
     def begin(self, step: Callable[[], bool], name: str) -> None:
-        """Have steps taken, and no others any more. Keys wait for the first that is found: they may be about that.
+        """Start a thread that takes these steps, replacing any other.
+
+        Keys wait for the first result, as they may concern it.
 
         Args:
-            step: some work; False where there is none at present.
+            step: does some work; returns False if there is none at present.
             name: of the thread.
         """
         self.end()
@@ -53,7 +55,7 @@ class PulsingScreen(Screen[None]):
         return self._pulse is not None and self._pulse.is_busy
 
     def on_unmount(self) -> None:
-        """Nobody looks any more."""
+        """Stop the thread."""
         self.end()
 
     def on_screen_resume(self) -> None:
@@ -62,11 +64,11 @@ class PulsingScreen(Screen[None]):
         self.post_message(Matched())
 
     def on_screen_suspend(self) -> None:
-        """What is drawn below another screen is drawn over it."""
+        """Stop drawing: a lower screen's output would be drawn over the top one."""
         self._is_on_top = False
 
     def draw_later(self, draw: Callable[[], None]) -> None:
-        """Draw once all is laid out anew; a screen that was left meanwhile has nothing any more to draw on."""
+        """Draw after the next layout; a screen that was left meanwhile has nothing left to draw on."""
 
         def drawn() -> None:
             try:
@@ -87,7 +89,7 @@ class PulsingScreen(Screen[None]):
         self._release()
 
     def _release(self) -> None:
-        """Let the keys go on. The thread calls this, and who has ended it: never both at once."""
+        """Release the waiting keys. Called by the thread or by the code that ended it, never by both at once."""
         if not self._told.done():
             self._told.set_result(None)
 

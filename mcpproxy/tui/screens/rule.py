@@ -30,7 +30,7 @@ class RuleScreen(ModalScreen[None]):
         yield Pane(id="page")
 
     def on_mount(self) -> None:
-        """Read it from there."""
+        """Focus it, so that it can be read."""
         self.query_one("#page", Pane).focus()
 
     def on_resize(self, event: events.Resize) -> None:

@@ -47,7 +47,7 @@ COLUMNS: Final = (
 )
 SORTS: Final = ("newest", "server", "frames", "errors", "p95")
 COUNT_S: Final = 0.3
-"""How long a session is selected before its findings are counted, at most: nobody waits who only passes by."""
+"""How long a session must be selected before its findings are counted, so that moving past it costs nothing."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
@@ -55,11 +55,11 @@ class SessionRows:
     """The rows of the list: books of the shelf, sorted and filtered."""
 
     def __init__(self, shelf: Shelf, findings: Callable[[Path], Findings | None]) -> None:
-        """No rows.
+        """Start without rows.
 
         Args:
             shelf: the captures.
-            findings: what is known of a capture that is being checked, or was.
+            findings: returns the findings of a capture that is being checked, or was.
         """
         self.books: Sequence[Book] = ()
         self._shelf = shelf
@@ -69,7 +69,7 @@ class SessionRows:
         return len(self.books)
 
     def want(self, first: int, last: int) -> None:
-        """Have these read before all others."""
+        """Read these before all others."""
         self._shelf.in_view = self.books[first:last]
 
     def line(self, row: int) -> Line:
@@ -89,7 +89,7 @@ class SessionRows:
         return Line({**cells, **self._known(book, summary)})
 
     def _found(self, book: Book) -> Sequence[Span]:
-        """Errors and warnings of the rules; `…` where nobody has looked for them, or not to the end."""
+        """Errors and warnings of the rules; `…` if not checked, or not to the end."""
         findings = self._findings(book.path)
         if findings is not None and findings.trouble and not findings.is_even:
             return (Span("–", "dim"),)
@@ -141,7 +141,7 @@ def trouble(summary: Summary) -> Sequence[Span]:
 
 
 def age(summary: Summary, *, live: bool) -> str:
-    """How long it has been going on, or how long ago it began."""
+    """How long it has been running, or how long ago it began."""
     if live:
         return units.duration(max(summary.duration_ns, clock.since_ns(summary.wall_ns)))
     seconds = clock.since_ns(summary.wall_ns) // 1_000_000_000
@@ -186,7 +186,7 @@ class SessionsScreen(WordingScreen):
 
         Args:
             shelf: the captures.
-            nothing: what to say where there are none.
+            nothing: what to say if there are none.
         """
         super().__init__()
         self.shelf = shelf
@@ -197,7 +197,7 @@ class SessionsScreen(WordingScreen):
         self._pulse: Pulse | None = None
         self._ticks: tuple[Timer, ...] = ()
         self._has_moved = False
-        """Whether the user has chosen a row: until then the cursor stays on top, whatever comes in there."""
+        """Whether the user has moved the cursor: until then it stays on top, whatever is added there."""
         bind(self._bindings, "sessions")
 
     def compose(self) -> ComposeResult:
@@ -209,7 +209,7 @@ class SessionsScreen(WordingScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Start looking."""
+        """Start the search for captures."""
         table = self.table
         table.show(self._rows)
         table.focus()
@@ -220,20 +220,20 @@ class SessionsScreen(WordingScreen):
         self._ticks = (self.set_interval(1.0, self.renew), self.set_interval(COUNT_S, self._count))
 
     def on_unmount(self) -> None:
-        """Stop looking."""
+        """Stop the search."""
         if self._pulse is not None:
             self._pulse.stop()
         self.shelf.close()
 
     def on_screen_resume(self) -> None:
-        """Somebody looks."""
+        """The list is visible again."""
         self.shelf.is_paused = False
         for timer in self._ticks:
             timer.resume()
         self.renew()
 
     def on_screen_suspend(self) -> None:
-        """Nobody does; the time is for the screen on top."""
+        """The list is hidden; the time is for the screen on top."""
         self.shelf.is_paused = True
         for timer in self._ticks:
             timer.pause()
@@ -251,7 +251,7 @@ class SessionsScreen(WordingScreen):
 
     @property
     def selected(self) -> Book | None:
-        """The capture under the cursor."""
+        """The capture at the cursor."""
         row = self.table.cursor
         return self._rows.books[row] if row < len(self._rows.books) else None
 
@@ -261,7 +261,7 @@ class SessionsScreen(WordingScreen):
         return self._rows.books
 
     def _findings(self, path: Path) -> Findings | None:
-        """What is known of a capture: the one that is open was checked, others are counted."""
+        """The findings of a capture: the open one was checked, others are counted."""
         found = self.app.findings(path)
         return self._counting.findings(path) if found is None and self._counting is not None else found
 
@@ -270,7 +270,7 @@ class SessionsScreen(WordingScreen):
         self.table.renew()
 
     def _count(self) -> None:
-        """Look for findings in what is selected and in what is live, while somebody looks at this list."""
+        """Count findings in the selected and the live captures, while this list is visible."""
         if self._counting is None:
             return
         chosen = self.selected
@@ -283,7 +283,7 @@ class SessionsScreen(WordingScreen):
 
     @on(ShelfChanged)
     def renew(self) -> None:
-        """Show what is on the shelf and fits the words."""
+        """Show the captures on the shelf that match the words."""
         table = self.table
         held = self.selected
         wanted = self.words.lower().split()
@@ -334,7 +334,7 @@ class SessionsScreen(WordingScreen):
 
     @on(Table.Chosen)
     def _open(self) -> None:
-        """Open the capture under the cursor."""
+        """Open the capture at the cursor."""
         book = self.selected
         if book is not None:
             self.post_message(Wanted(book.path))

@@ -1,7 +1,7 @@
 """SQL: any query on the open capture, or on all that are listed, in the sandbox of `mcpproxy query`.
 
-Until something is asked, the tables and views stand there, with what a row of each is. Loading, asking and the rows
-are the work of a process of its own; the screen only shows what it tells.
+Until the first query, it lists the tables and views, with what a row of each represents. A separate process does the
+loading and runs the queries; the screen only shows its output.
 """
 
 from collections.abc import Sequence
@@ -29,17 +29,17 @@ from mcpproxy.tui.widgets.table import Column, Line, Table
 WIDEST: Final = 48
 """Cells of a column; Enter shows a row in full."""
 NARROWEST: Final = 20
-"""Cells of a value in the row in full: long names leave it so many."""
+"""Cells of a value in the full row: long names leave it at least this many."""
 PROBE: Final = 500
 """Rows that decide how wide the columns are."""
 AT_ONCE: Final = 500
-"""Columns that are laid out: more than a terminal has room for, and few where an answer has thousands."""
+"""Columns that are laid out: more than fit on a terminal, but few if a result has thousands."""
 NAMES: Final = 400
-"""Cells of names that are offered for completion."""
+"""The maximum width of completion suggestions, in cells."""
 
 
 class ViewRows:
-    """What there is to ask."""
+    """The rows: tables and views."""
 
     COLUMNS: ClassVar = (
         Column("name", "name", 18),
@@ -64,7 +64,7 @@ class ViewRows:
 
 
 class AnswerRows:
-    """The rows of an answer, with the columns from one on."""
+    """The rows of a result, from a given column on."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -82,7 +82,7 @@ class AnswerRows:
         return self._widths[at]
 
     def columns(self) -> tuple[Column, ...]:
-        """Those that are shown: the last ones go where room is short."""
+        """The columns shown: the last ones are dropped if room is short."""
         return tuple(
             Column(str(at), sanitise(name, WIDEST), self._width(at), right=right, drop=at - self.first)
             for at in self._shown()
@@ -106,7 +106,7 @@ def _cell(value: str | None) -> Span:
 
 
 class SqlScreen(Screen[None]):
-    """A box for SQL, and its answer."""
+    """A box for SQL, and the result."""
 
     DEFAULT_CSS = """
     SqlScreen {
@@ -133,8 +133,8 @@ class SqlScreen(Screen[None]):
         """The screen.
 
         Args:
-            paths: the captures that are asked.
-            what: what they are called.
+            paths: the captures to query.
+            what: their name in the title.
         """
         super().__init__()
         self._paths, self._what = list(paths), what
@@ -142,10 +142,10 @@ class SqlScreen(Screen[None]):
         self._shown: object = None
         self._sql = ""
         self._options: tuple[str, ...] = ()
-        """The names that are offered: one more Tab goes on to the rows."""
+        """The names offered; another Tab moves on to the rows."""
 
     def compose(self) -> ComposeResult:
-        """The box, and the answer below."""
+        """The box, and the result below."""
         yield Words(id="title")
         yield Editor(self._names, id="sql")
         yield Words(id="told")
@@ -154,7 +154,7 @@ class SqlScreen(Screen[None]):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Have the process told what there is to ask."""
+        """Start the process, which lists the tables and views."""
         editor = self.query_one(Editor)
         editor.past = remembered()
         editor.focus()
@@ -165,31 +165,31 @@ class SqlScreen(Screen[None]):
         self._show()
 
     def on_unmount(self) -> None:
-        """Nobody waits any more."""
+        """Stop the query."""
         self._asker.hear = None
         self._asker.stop()
 
     def on_resize(self) -> None:
-        """There is room for more columns, or for fewer, once all is laid out anew."""
+        """Fit the columns to the new width, after the next layout."""
         self.call_after_refresh(self._say)
 
     @property
     def table(self) -> Table:
-        """The answer, or what there is to ask."""
+        """The result, or the tables and views."""
         return self.query_one("#answer", Table)
 
     def _hear(self) -> None:
         self.post_message(Told())
 
     def _names(self, text: str) -> Sequence[str]:
-        """What Tab may complete: the columns of what the text names come before all other names."""
+        """The names that Tab may complete: columns of relations in the text come before all others."""
         relations = self._asker.relations
         words = set(text.lower().split())
         named = [name for one in relations if one.name in words for name, _, _ in one.columns]
         others = [name for one in relations for name, _, _ in one.columns]
         return [*named, *(one.name for one in relations), *self._asker.keywords, *others]
 
-    # ---- what comes
+    # ---- updates
 
     @on(Told)
     def _show(self) -> None:
@@ -238,7 +238,7 @@ class SqlScreen(Screen[None]):
         told_words.say_lines(lines)
         told_words.display = bool(lines)
 
-    # ---- asking
+    # ---- queries
 
     @on(Editor.Submitted)
     def _submitted(self, event: Editor.Submitted) -> None:
@@ -268,7 +268,7 @@ class SqlScreen(Screen[None]):
 
     @on(Table.Chosen)
     def _chosen(self) -> None:
-        """A view: its example to try. A row: all of it."""
+        """Offer a view's example to try, or show a row in full."""
         row = self.table.cursor
         if self._answer is not None:
             pane = self.query_one("#row", Pane)
@@ -293,15 +293,15 @@ class SqlScreen(Screen[None]):
     # ---- keys
 
     def action_run(self) -> None:
-        """Run what is typed."""
+        """Run the typed SQL."""
         self.query_one(Editor).submit()
 
     def action_new_line(self) -> None:
-        """The editor does it by itself."""
+        """Do nothing: the editor handles it."""
         self.query_one(Editor).focus()
 
     def action_turn(self) -> None:
-        """From the rows to the box."""
+        """Move from the rows to the box."""
         pane = self.query_one("#row")
         if self.table.has_focus and pane.display:
             pane.focus()
@@ -309,16 +309,16 @@ class SqlScreen(Screen[None]):
             self.query_one(Editor).focus()
 
     def action_anew(self) -> None:
-        """Ask the same once more, about what the captures hold now."""
+        """Run the same query again, on the captures as they are now."""
         self._ask(self._sql or self.query_one(Editor).text.strip(), anew=True)
 
     def action_views(self) -> None:
-        """What there is to ask."""
+        """The rows: tables and views."""
         self._answer, self._shown, self._asker.answer = None, None, None
         self._show()
 
     def action_shift(self, by: int) -> None:
-        """Other columns of a wide answer."""
+        """Show other columns of a wide result."""
         answer = self._answer
         if answer is not None and self.table.has_focus:
             answer.first = max(0, min(answer.first + by, len(answer.answer.columns) - 1))
@@ -326,7 +326,7 @@ class SqlScreen(Screen[None]):
             self._say()
 
     def action_back(self) -> None:
-        """Stop what is being answered; out of the row, out of the rows, out of the screen."""
+        """Stop the query; or leave the row, then the rows, then the screen."""
         pane = self.query_one("#row")
         if self.interrupt():
             return
@@ -339,12 +339,12 @@ class SqlScreen(Screen[None]):
             self.app.pop_screen()
 
     def interrupt(self) -> bool:
-        """Stop what is being answered; False where nothing is."""
+        """Stop the running query; False if there is none."""
         return self._asker.stop()
 
 
 def asker_of(app: App[object]) -> Asker:
-    """The one that asks for this app."""
+    """The asker of this app."""
     found = getattr(app, "asker", None)
     assert isinstance(found, Asker)
     return found

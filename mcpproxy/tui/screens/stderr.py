@@ -33,7 +33,7 @@ FRAMES: Final = (
 )
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 SIDE_BY_SIDE: Final = 110
-"""Columns from which the frames stand beside the lines."""
+"""The terminal width from which the frames are shown beside the lines."""
 LONGEST: Final = 1000
 """Characters of a line that are shown in full."""
 
@@ -63,7 +63,7 @@ class StderrScreen(PulsingScreen):
         """The screen of a capture.
 
         Args:
-            opened: the capture; the line at the row that it names is shown first.
+            opened: the capture; the line at its row is shown first.
         """
         super().__init__(opened.reading)
         self._first = opened.row
@@ -85,7 +85,7 @@ class StderrScreen(PulsingScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show what is there."""
+        """Show the lines so far."""
         self.frames.can_focus = False
         self.frames.show(self._frames)
         self.table.show(self._rows)
@@ -95,7 +95,7 @@ class StderrScreen(PulsingScreen):
         self._grown()
 
     def on_unmount(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self.end()
         self._rows.close()
         self._frames.close()
@@ -112,10 +112,10 @@ class StderrScreen(PulsingScreen):
 
     @property
     def entry(self) -> int | None:
-        """The row of the line under the cursor."""
+        """The row of the line at the cursor."""
         return self._rows.entry(self.table.cursor)
 
-    # ---- what comes
+    # ---- updates
 
     def _tell_rows(self) -> None:
         self.post_message(RowsRead())
@@ -173,13 +173,13 @@ class StderrScreen(PulsingScreen):
             self._show_beside()
 
     def on_resize(self, event: events.Resize) -> None:
-        """What stands beside needs room."""
+        """Fit the frames beside the lines."""
         self.frames.display = event.size.width >= SIDE_BY_SIDE
         self._beside = None
         self.draw_later(self._show_beside)
 
     def _show_beside(self) -> None:
-        """What crossed around the line under the cursor, and all of the line where it is cut."""
+        """Show the traffic around the line at the cursor, and the whole line if it is cut."""
         entry, full = self.entry, self.query_one("#full", Words)
         wanted = None if entry is None else (entry, len(self.reading.shown))
         if wanted == self._beside:
@@ -229,7 +229,7 @@ class StderrScreen(PulsingScreen):
         self._title()
 
     def action_times(self) -> None:
-        """Since the start, since the row above, wall clock."""
+        """Switch times: since the start, since the row above, wall clock."""
         times = TIMES[(TIMES.index(self._rows.times) + 1) % len(TIMES)]
         self._rows.times = self._frames.times = times
         self.table.set_columns(timed(LINES, times))
@@ -237,7 +237,7 @@ class StderrScreen(PulsingScreen):
         self._rows_read()
 
     def action_filter(self) -> None:
-        """Type words that must stand in a line."""
+        """Type words that a line must contain."""
         self.query_one(FilterBox).open(self._search.words if self._search is not None else "")
 
     @on(Input.Submitted)
@@ -253,14 +253,14 @@ class StderrScreen(PulsingScreen):
         self.table.focus()
 
     def action_back(self) -> None:
-        """Out of the filter, out of the screen."""
+        """Leave the filter, or else the screen."""
         if self._search is not None:
             self._select("")
         else:
             self.app.pop_screen()
 
     def _select(self, text: str) -> None:
-        """Show the lines with some words; all where there are none."""
+        """Show the lines that contain some words; all lines if there are no words."""
         entry, following = self.entry, self.table.following
         self.end()
         self._search = LogSearch(self.reading, text) if text else None

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from mcpproxy.tui.app import TheApp
 
 MOST_BARS: Final = 200
-"""Exchanges of a lane that get a row each; more are drawn by their density."""
+"""Exchanges of a lane that get a row each; more are drawn as density."""
 SHORTEST_NS: Final = 10_000
 """The shortest stretch that is drawn."""
 LEGIBLE: Final = 14
-"""Lines of a terminal from which the signs are explained."""
+"""The terminal height from which the signs are explained."""
 NAME: Final = 26
 HEAD: Final = -1
 MANY: Final = -2
-"""Rows that are no exchange: the one of a capture, and the one that says that there are too many to draw each."""
+"""Rows other than exchanges: the row of a capture, and the row for too many exchanges to draw."""
 
 _WORDS: Final = {
     Outcome.UNANSWERED: "no answer",
@@ -47,7 +47,7 @@ _WORDS: Final = {
 
 
 class TimelineRows:
-    """The rows: for each capture one of its own, and one for each exchange in the window, unless those are folded."""
+    """The rows: one for each capture, and one for each exchange in the window, unless folded."""
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
@@ -66,7 +66,7 @@ class TimelineRows:
         """All of it is in memory."""
 
     def find(self) -> None:
-        """Look what runs in the window."""
+        """Find what runs in the window."""
         made: list[tuple[Lane, int]] = []
         for lane in self.lanes.all:
             made.append((lane, HEAD))
@@ -78,7 +78,7 @@ class TimelineRows:
         self._counts = {}
 
     def line(self, row: int) -> Line:
-        """A capture, an exchange, or a word on too many of them."""
+        """A capture, an exchange, or a note that there are too many."""
         lane, number = self.places[row]
         if number == HEAD:
             return self._head(lane)
@@ -114,7 +114,7 @@ class TimelineRows:
 
 
 def took(bar: Bar, *, is_live: bool) -> Span:
-    """How long an exchange took, or what became of it instead."""
+    """How long an exchange took, or how it ended otherwise."""
     role: Role = "dim" if bar.outcome in (None, Outcome.RESULT, Outcome.CANCELLED) else "bad"
     if bar.is_abandoned and bar.end_ns is not None:
         return Span(f"✗ {brief(bar.end_ns - bar.start_ns)}", "bad")
@@ -162,7 +162,7 @@ class TimelineScreen(PulsingScreen):
         self.lanes = Lanes(opened.reading, lambda: [book.path for book in cast("TheApp", self.app).shelf.books])
         self._rows = TimelineRows(self.lanes)
         self._window: Window | None = None
-        """What the user has chosen to see; None for all there is."""
+        """The stretch the user has chosen; None for everything."""
         self._follows = False
         self._has_moved = False
         bind_others(self._bindings, "timeline")
@@ -175,7 +175,7 @@ class TimelineScreen(PulsingScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Start looking for the others."""
+        """Start looking for the other captures."""
         self.table.show(self._rows)
         self.table.focus()
         legend = [Span(f"{sign} {text}   ", "dim") for sign, text in LEGEND]
@@ -184,7 +184,7 @@ class TimelineScreen(PulsingScreen):
         self.begin(self.lanes.step, "timeline")
 
     def on_unmount(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self.end()
         self.lanes.close()
 
@@ -195,19 +195,19 @@ class TimelineScreen(PulsingScreen):
 
     @property
     def window(self) -> Window:
-        """What is drawn."""
+        """The stretch that is drawn."""
         return self._rows.window
 
     @property
     def selected(self) -> tuple[Lane, int] | None:
-        """The lane under the cursor, and the exchange, or a number below 0."""
+        """The lane at the cursor, and the exchange, or a number below 0."""
         row = self.table.cursor
         return self._rows.places[row] if row < len(self._rows.places) else None
 
-    # ---- what comes
+    # ---- updates
 
     def on_resize(self, event: events.Resize) -> None:
-        """Other cells."""
+        """Redraw for the new width."""
         self.query_one("#legend", Words).display = event.size.height >= LEGIBLE
         self.draw_later(self._refresh)
 
@@ -261,7 +261,7 @@ class TimelineScreen(PulsingScreen):
     # ---- keys
 
     def _show(self, low: int, high: int) -> None:
-        """Draw another stretch, as long as it has something to do with what there is."""
+        """Draw another stretch, if it overlaps the captures."""
         first, last = self.lanes.span()
         size = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last - first)))
         low = max(first - size // 2, min(low, last - size // 2))
@@ -269,7 +269,7 @@ class TimelineScreen(PulsingScreen):
         self._refresh()
 
     def _middle(self) -> int:
-        """What zooming keeps where it is: the middle of what the cursor is on, where that is to be seen."""
+        """The fixed point of zooming: the middle of the item at the cursor, if visible."""
         low, high = self.window
         place = self.selected
         if place is not None and place[1] >= 0:
@@ -279,7 +279,7 @@ class TimelineScreen(PulsingScreen):
         return (low + high) // 2
 
     def action_zoom(self, by: int) -> None:
-        """Half of it, or twice as much."""
+        """Show half the stretch, or twice as much."""
         low, high = self.window
         middle = self._middle()
         before, after = middle - low, high - middle
@@ -289,14 +289,14 @@ class TimelineScreen(PulsingScreen):
             self._show(middle - before * 2, middle + after * 2)
 
     def action_pan(self, by: int) -> None:
-        """A quarter earlier or later."""
+        """Move a quarter of the stretch earlier or later."""
         low, high = self.window
         step = by * max(1, (high - low) // 4)
         self._follows = False
         self._show(low + step, high + step)
 
     def action_fit(self) -> None:
-        """As much as what the cursor is on takes."""
+        """Show the stretch of the item at the cursor."""
         place = self.selected
         if place is None or place[1] < 0:
             lane = place[0] if place is not None else self.lanes.own
@@ -308,7 +308,7 @@ class TimelineScreen(PulsingScreen):
         self._show(bar.start_ns - margin, end + margin)
 
     def action_startup(self) -> None:
-        """How the servers came up."""
+        """Show how the servers started."""
         startup = self.lanes.startup()
         if startup is None:
             notify(self.app, "no start of a server was seen")
@@ -317,7 +317,7 @@ class TimelineScreen(PulsingScreen):
         self._show(startup[0] - margin, startup[1] + margin)
 
     def action_server(self, by: int) -> None:
-        """To the row of the next server, or of the one before."""
+        """Go to the row of the next or previous server."""
         table = self.table
         rows = [row for row, (_, number) in enumerate(self._rows.places) if number == HEAD]
         row = next((row for row in rows[::by] if (row - table.cursor) * by > 0), None)
@@ -328,7 +328,7 @@ class TimelineScreen(PulsingScreen):
         table.go(row)
 
     def action_fold(self) -> None:
-        """Show a server's row alone, or its exchanges too."""
+        """Show only a server's row, or its exchanges too."""
         place = self.selected
         if place is None:
             return
@@ -347,7 +347,7 @@ class TimelineScreen(PulsingScreen):
             self.action_fold()
 
     def action_whole(self) -> None:
-        """All there is."""
+        """Show everything."""
         self._window, self._follows = None, False
         self._refresh()
 
@@ -360,7 +360,7 @@ class TimelineScreen(PulsingScreen):
 
     @on(Table.Chosen)
     def _choose(self) -> None:
-        """Show the traffic at what the cursor is on."""
+        """Show the traffic at the cursor."""
         place = self.selected
         if place is None:
             return
@@ -377,7 +377,7 @@ class TimelineScreen(PulsingScreen):
 
 
 def columns(width: int, head: str) -> tuple[Column, ...]:
-    """What stands where, with the axis above the chart."""
+    """The columns, with the axis above the chart."""
     what = max(6, min(34, width // 3))
     return (
         Column("what", "server / request", what),

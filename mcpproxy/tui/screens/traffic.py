@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 OFFERED: Final = 300
-"""Cells of what Tab offers."""
+"""The maximum width of Tab's suggestions, in cells."""
 _ROLES: Final[dict[str, Role]] = {"● following": "accent", "✝ killed": "bad"}
 NAME: Final = 26
 """Cells of a name in the title."""
 BESIDE: Final = 41
 """Cells of a line there."""
 SIDE_BY_SIDE: Final = 110
-"""Columns from which the exchange stands beside the detail."""
+"""The terminal width from which the exchange is shown beside the detail."""
 
 
 class TrafficScreen(ActingScreen):
@@ -88,7 +88,7 @@ class TrafficScreen(ActingScreen):
         """The screen of a capture.
 
         Args:
-            opened: the capture; where it names a row, that one is shown first.
+            opened: the capture; if it names a row, that row is shown first.
         """
         super().__init__(opened.reading)
         self._first, self._only = opened.row, opened.only
@@ -98,11 +98,11 @@ class TrafficScreen(ActingScreen):
         self._found = 0
         """How many findings are drawn."""
         self._near: tuple[int, int] | None = None
-        """The entry that the cursor was on before the filter, and the row that is the nearest so far."""
+        """The entry at the cursor before the filter, and the nearest row so far."""
         self._view, self._page, self._pages = VIEWS[0], 0, 1
         self._detailed: tuple[object, ...] = ()
         self._silence: tuple[int, str] = -1, ""
-        """The entry whose answer was looked into, and what that leaves unsaid."""
+        """The entry whose response was examined, and what is empty in it."""
         self._thread = ThreadPoolExecutor(1, "detail")
         bind(self._bindings, "traffic")
 
@@ -121,7 +121,7 @@ class TrafficScreen(ActingScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show what is there."""
+        """Show the messages so far."""
         self.table.show(self._rows)
         self.table.focus()
         self.table.following = self.reading.is_live and self._first is None
@@ -131,7 +131,7 @@ class TrafficScreen(ActingScreen):
             self.select(self._only)
 
     def on_unmount(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._end_scan()
         self._rows.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -148,7 +148,7 @@ class TrafficScreen(ActingScreen):
 
     @property
     def entry(self) -> int | None:
-        """The entry under the cursor."""
+        """The entry at the cursor."""
         return self._rows.entry(self.table.cursor)
 
     @property
@@ -156,7 +156,7 @@ class TrafficScreen(ActingScreen):
         """The capture, and where the cursor is."""
         return Opened(self.reading, self.entry)
 
-    # ---- what comes
+    # ---- updates
 
     def _tell_rows(self) -> None:
         self.post_message(RowsRead())
@@ -166,7 +166,7 @@ class TrafficScreen(ActingScreen):
         self.table.renew()
 
     def _grow_older(self) -> None:
-        """What waits for its answer tells how long."""
+        """Update the waiting times of unanswered requests."""
         if self.reading.is_live and self.is_current:
             self.table.renew()
 
@@ -198,7 +198,7 @@ class TrafficScreen(ActingScreen):
         self._show_place()
 
     def _go_near(self) -> None:
-        """Keep the cursor near to where it was before the filter, until it is moved or the nearest is found."""
+        """Keep the cursor near its position before the filter, until it is moved or the nearest row is found."""
         if self._near is None or self._scan is None:
             return
         (entry, placed), found = self._near, self._scan.rows
@@ -267,7 +267,7 @@ class TrafficScreen(ActingScreen):
     # ---- moving
 
     def go_to(self, entry: int) -> bool:
-        """Put the cursor on an entry; False where no row shows it."""
+        """Put the cursor on an entry; False if no row shows it."""
         view = self._rows.view
         at = bisect_left(view, entry)
         if at == len(view) or view[at] != entry:
@@ -285,7 +285,7 @@ class TrafficScreen(ActingScreen):
         self._title()
 
     def action_pair(self) -> None:
-        """From a request to its answer, and back."""
+        """Go from a request to its response, or back."""
         entry = self.entry
         other = self.reading.partner(entry) if entry is not None else None
         if other is None:
@@ -296,13 +296,13 @@ class TrafficScreen(ActingScreen):
         self.reach(other)
 
     def reach(self, entry: int) -> None:
-        """Put the cursor on an entry, whatever is filtered."""
+        """Put the cursor on an entry, whatever the filter."""
         if not self.go_to(entry):
             self._show_all()
             self.go_to(entry)
 
     def rows_shown(self) -> Sequence[int]:
-        """The entries that are shown: of an exchange both."""
+        """The entries shown; for an exchange, both of its entries."""
         view = self._rows.view
         if not self._rows.is_exchanges:
             return view
@@ -310,7 +310,7 @@ class TrafficScreen(ActingScreen):
         return sorted({*view, *(row for row in others if row is not None)})
 
     def show_marks(self) -> None:
-        """Rows may be marked that were not, or no longer."""
+        """Redraw, as the marks of rows may have changed."""
         if self._rows.marks is not self.marks.notes:
             self._rows.marks, self._detailed = self.marks.notes, ()
             self._show_detail()
@@ -318,7 +318,7 @@ class TrafficScreen(ActingScreen):
         self._title()
 
     def action_found(self, by: int) -> None:
-        """The next row that the last filter selects, or without one the next with something wrong."""
+        """Go to the next row that the last filter selects or, without one, the next with something wrong."""
         entry = self.entry
         if self._scan is None:
             self._go_wrong(entry, by)
@@ -332,7 +332,7 @@ class TrafficScreen(ActingScreen):
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
 
     def _go_wrong(self, entry: int | None, by: int) -> None:
-        """The next row with an error, or with something that a rule has found."""
+        """Go to the next row with an error or a finding."""
         row = self.reading.next_wrong(-1 if entry is None else entry, by)
         while row is not None:
             if self._go_on_to(row, entry, by):
@@ -341,17 +341,17 @@ class TrafficScreen(ActingScreen):
         notify(self.app, f"no error {'below' if by > 0 else 'above'}")
 
     def _go_on_to(self, row: int, entry: int | None, by: int) -> bool:
-        """Go to a row, or to the exchange of which it is; False where no line beyond the present one shows it."""
+        """Go to a row, or to its exchange; False if no line beyond the current one shows it."""
         row = self._line_of(row)
         return (entry is None or (row - entry) * by > 0) and self.go_to(row)
 
     def _line_of(self, row: int) -> int:
-        """The row at whose line it shows: among exchanges that of its request."""
+        """The row whose line shows it: among exchanges, that of its request."""
         number = self.reading.exchange(row) if self._rows.is_exchanges else None
         return row if number is None else self.reading.exchanges.request[number]
 
     def action_exchanges(self) -> None:
-        """Frames, or exchanges."""
+        """Switch between frames and exchanges."""
         entry, rows = self.entry, self._rows
         rows.is_exchanges = not rows.is_exchanges
         self._filtered = False
@@ -360,13 +360,13 @@ class TrafficScreen(ActingScreen):
         self._set_columns()
         self.table.show(rows)
         if entry is not None and not self.go_to(self._line_of(entry)):
-            # Of no exchange: the one that was asked last before it.
+            # Not in an exchange: take the last exchange that began before it.
             self.table.go(bisect_right(rows.view, entry) - 1)
         self.table.following = following
         self._show_place()
 
     def action_times(self) -> None:
-        """Since the start, since the row above, wall clock."""
+        """Switch times: since the start, since the row above, wall clock."""
         self._rows.times = TIMES[(TIMES.index(self._rows.times) + 1) % len(TIMES)]
         self._set_columns()
 
@@ -381,13 +381,13 @@ class TrafficScreen(ActingScreen):
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        # What Tab has offered is not hidden again by what is wrong with the expression so far.
+        # An error in the unfinished expression does not hide Tab's suggestions.
         if event.value != self._offered:
             self._offered = ""
             self._point(event.value)
 
     def _point(self, text: str) -> str | None:
-        """Show where an expression is wrong; what is wrong."""
+        """Show where an expression is wrong; returns the error."""
         wrong = self.query_one("#wrong", Words)
         try:
             if text.strip():
@@ -418,7 +418,7 @@ class TrafficScreen(ActingScreen):
         self.select(text)
 
     def select(self, text: str) -> None:
-        """Show what an expression selects; all where it is empty."""
+        """Show what an expression selects; everything if it is empty."""
         self._leave_box()
         self._end_scan()
         self._scan = None
@@ -442,7 +442,7 @@ class TrafficScreen(ActingScreen):
 
     @property
     def _is_as_opened(self) -> bool:
-        """Whether what is selected is what this was opened for: then there is nothing to go back to on it."""
+        """Whether the filter is the one the screen was opened with: then there is no earlier view to go back to."""
         return self._scan is not None and self._scan.only.text == self._only
 
     def _end_scan(self) -> None:
@@ -470,19 +470,19 @@ class TrafficScreen(ActingScreen):
 
     @on(Table.Chosen)
     def action_into(self) -> None:
-        """Show the detail, and go into it."""
-        # Who reads a message does not want it to be replaced by the next one.
+        """Show the detail, and move the focus to it."""
+        # A message that is being read must not be replaced by the next one.
         self.table.following = False
         self.query_one("#below").display = True
         self._show_place()
         self.pane.focus()
 
     def action_outof(self) -> None:
-        """Back to the list."""
+        """Go back to the list."""
         self.table.focus()
 
     def action_panes(self) -> None:
-        """From the list to the detail, and back; in the filter, complete the term."""
+        """Move between the list and the detail; in the filter, complete the term."""
         if self.query_one(FilterBox).display:
             self._complete()
         elif self.table.has_focus:
@@ -491,7 +491,7 @@ class TrafficScreen(ActingScreen):
             self.table.focus()
 
     def action_back(self) -> None:
-        """Out of the detail, out of the filter, out of the capture."""
+        """Leave the detail, or else the filter, or else the capture."""
         below = self.query_one("#below")
         if below.display:
             below.display = False
@@ -502,31 +502,31 @@ class TrafficScreen(ActingScreen):
             cast("TheApp", self.app).leave()
 
     def action_view(self, number: int) -> None:
-        """One of the views of the detail."""
+        """Show one of the views of the detail."""
         self._view, self._page = VIEWS[number], 0
         self.query_one("#below").display = True
         self._show_detail()
 
     def action_turn(self, by: int) -> None:
-        """The next page of what is long."""
+        """Show the next or previous page of long content."""
         self._page = max(0, min(self._page + by, self._pages - 1))
         self._show_detail()
 
     def on_resize(self, event: events.Resize) -> None:
-        """What stands beside needs room."""
+        """Fit the exchange beside the detail."""
         self.query_one("#beside").display = event.size.width >= SIDE_BY_SIDE
         self._rows.is_narrow = all(column.name != "more" for column, _ in layout(FRAMES, event.size.width - 1))
         self._detailed = ()
         self._show_detail()
 
     def _show_detail(self) -> None:
-        """Read what the pane should show, in a thread, unless it shows it."""
+        """Read what the pane should show, in a thread, unless it already shows it."""
         entry = self.entry
         if not self.query_one("#below").display or entry is None:
             return
         number = self.reading.exchange(entry)
         settled = self.reading.outcome(number) if number is not None else None
-        # A tree that is being read stays as it is folded, whatever is found meanwhile.
+        # A tree keeps its folds, whatever is found meanwhile.
         findings = self.reading.findings
         found = (findings.at(entry), entry < findings.checked) if self._view == "findings" else None
         wanted = (entry, self._view, self._page, self.size.width, settled, entry < self.reading.understood, found)
@@ -565,7 +565,7 @@ class TrafficScreen(ActingScreen):
         self.query_one("#tabs", Words).say(tabs)
 
     def _show_beside(self) -> str | None:
-        """What else is known of the row under the cursor; gives back the user's own note."""
+        """Show what else is known of the row at the cursor; returns the user's own note."""
         entry = self.entry
         if entry is None:
             return None

@@ -14,7 +14,7 @@ class WordingScreen(Screen[None]):
     """A screen with a list and a box for words."""
 
     words = ""
-    """What is looked for."""
+    """The words searched for."""
 
     @property
     @abstractmethod
@@ -23,10 +23,10 @@ class WordingScreen(Screen[None]):
 
     @abstractmethod
     def renew(self) -> None:
-        """Show what fits the words."""
+        """Show what matches the words."""
 
     def look_for(self, words: str) -> None:
-        """Keep the rows with some words; all where there are none."""
+        """Keep the rows that contain some words; all rows if there are no words."""
         self.words = words
         self.renew()
 

@@ -16,7 +16,7 @@ REMEMBERED: Final = 50
 
 
 class FilterBox(Input):
-    """One line for an expression; up and down go through those before, of earlier runs too."""
+    """One line for an expression; up and down go through earlier ones, from previous runs too."""
 
     DEFAULT_CSS = """
     FilterBox { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
@@ -29,24 +29,24 @@ class FilterBox(Input):
     ]
 
     class Left(Message):
-        """Escape: nothing is wanted."""
+        """Escape was pressed."""
 
     def __init__(self, placeholder: str, *, of: str = "", id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        """An empty one.
+        """Create an empty box.
 
         Args:
-            placeholder: what stands there until something is typed.
-            of: what its expressions are remembered by; empty where they are not.
+            placeholder: the text until something is typed.
+            of: the name of its history; empty for none.
             id: of the widget.
         """
         super().__init__(placeholder=placeholder, id=id, max_length=LONGEST, compact=True)
         self._of = of
         self.history: deque[str] = deque(maxlen=REMEMBERED)
-        """The newest first."""
+        """Earlier expressions, newest first."""
         self._at = -1
 
     def on_mount(self) -> None:
-        """Remember."""
+        """Load the history."""
         if self._of:
             self.history.extend(text[:LONGEST] for text in reversed(filters_of(self._of)[-REMEMBERED:]))
 
@@ -73,17 +73,17 @@ class FilterBox(Input):
         return self.value[: self.cursor_position]
 
     def complete(self, word: str, text: str) -> None:
-        """Put a text in the place of the word before the cursor."""
+        """Replace the word before the cursor by a text."""
         at = self.cursor_position
         self.value = self.value[: at - len(word)] + sanitise(text, LONGEST) + self.value[at:]
         self.cursor_position = at - len(word) + len(text)
 
     def action_leave(self) -> None:
-        """Want nothing."""
+        """Leave the box."""
         self.post_message(self.Left())
 
     def action_earlier(self, by: int) -> None:
-        """An expression before or after."""
+        """Show the previous or next expression."""
         at = self._at + by
         if -1 <= at < len(self.history):
             self._at = at
@@ -91,7 +91,7 @@ class FilterBox(Input):
             self.cursor_position = len(self.value)
 
     def _on_paste(self, event: events.Paste) -> None:
-        """What is pasted may be anything."""
+        """Sanitise pasted text, which may contain anything."""
         event.prevent_default()
         event.stop()
         self.insert_text_at_cursor(sanitise(event.text.splitlines()[0] if event.text else "", LONGEST))

@@ -1,6 +1,6 @@
 """Editor: a few lines of SQL. Enter runs them, Ctrl+J begins a new line, Tab completes, ↑ and ↓ go through the history.
 
-Textual's text area draws what it holds as it is, so what comes into this one comes sanitised: typed characters are
+Textual's text area draws its content unchanged, so everything that enters this one is sanitised: typed characters are
 printable by themselves, and pasted and remembered text goes through `sanitise`, line by line.
 """
 
@@ -16,12 +16,12 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completing import Completion, completed
 
 LONGEST: Final = 65_536
-"""Characters that it takes in at once."""
+"""Characters accepted at once."""
 NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
 
 class Editor(TextArea):
-    """Where SQL is typed."""
+    """An input for SQL."""
 
     DEFAULT_CSS = """
     Editor { height: auto; min-height: 1; max-height: 8; padding: 0 1; background: $panel; }
@@ -37,49 +37,49 @@ class Editor(TextArea):
             self.text = text
 
     class Tabbed(Message):
-        """Tab: what fits, or None where there is nothing to complete."""
+        """Tab: the matches, or None if there is nothing to complete."""
 
         def __init__(self, found: Completion | None) -> None:
             super().__init__()
             self.found = found
 
     def __init__(self, names: Callable[[str], Sequence[str]], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        """An empty one.
+        """Create an empty editor.
 
         Args:
-            names: what may be meant, the likeliest first, given the text.
+            names: returns the candidates for a text, likeliest first.
             id: of the widget.
         """
         super().__init__("", id=id, compact=True)
         self._names = names
         self.past: list[str] = []
-        """What was typed before, the newest last."""
+        """Earlier input, newest last."""
         self._at = 0
         self._typed = ""
 
     def put(self, text: str) -> None:
-        """Hold another text."""
+        """Set another text."""
         self.load_text(_plain(text))
         self.move_cursor(self.document.end)
 
     def offer(self, text: str) -> None:
-        """Hold another text; what was there is in the history."""
+        """Set another text, and keep the current one in the history."""
         self._pass()
         self.put(text)
 
     def submit(self) -> None:
-        """Run what is there, and remember it."""
+        """Run the text, and remember it."""
         self.post_message(self.Submitted(self._pass()))
 
     def _pass(self) -> str:
-        """What is there, which is past now."""
+        """Move the text to the history; returns it."""
         text = self.text.strip()
         if text and self.past[-1:] != [text]:
             self.past.append(text)
         self._at, self._typed = 0, ""
         return text
 
-    def _on_key(self, event: events.Key) -> None:  # type: ignore[override]  # Textual awaits what is to be awaited
+    def _on_key(self, event: events.Key) -> None:  # type: ignore[override]  # Textual awaits it only if awaitable
         if event.key in NEW_LINE:
             self.insert("\n")
         elif event.key == "enter":

@@ -10,7 +10,7 @@ from textual.widgets._footer import FooterKey
 from mcpproxy.report.text import cells
 
 FIRST: Final = (("app.help",), ("filter", "app.quit", "app.enter"), ("choose", "back", "app.pop_screen"))
-"""The actions whose keys come first; all others come behind, in the order in which they are bound."""
+"""The actions whose keys come first; all others follow, in the order in which they are bound."""
 
 
 class _Key(NamedTuple):
@@ -24,10 +24,10 @@ class _Key(NamedTuple):
 
 
 class Foot(Footer):
-    """The line with the keys. The last ones go where room is short, whole."""
+    """The line with the keys. If room is short, the last keys are dropped whole."""
 
     def __init__(self) -> None:
-        """Without the palette: that is a key for those who know it."""
+        """Create it without the palette's key, which only experienced users need."""
         super().__init__(compact=True, show_command_palette=False)
         self._keys: Sequence[_Key] = ()
 
@@ -35,16 +35,16 @@ class Foot(Footer):
         """The keys that fit."""
         self._keys = self._fitting()
         for key, display, description, action, is_disabled in self._keys:
-            # The class that Textual would give it when it is there, which would compute its styles again.
+            # The class that Textual would add on mounting, which would compute its styles again.
             yield FooterKey(key, display, description, action, is_disabled, classes="-compact")
 
     async def recompose(self) -> None:
-        """Show other keys, if there are any: each is a widget to be made, and most moves of the focus change none."""
+        """Show other keys, if there are any: each is a new widget, and most moves of the focus change none."""
         if self.is_attached and self._fitting() != self._keys:
             await super().recompose()
 
     def on_resize(self) -> None:
-        """There is room for more keys, or for fewer."""
+        """Fit the keys to the new width."""
         self.call_after_refresh(self.recompose)
 
     def _fitting(self) -> Sequence[_Key]:

@@ -16,7 +16,7 @@ ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 
 
 class Pane(ScrollView, can_focus=True):
-    """Lines to read, with a cursor where they fold."""
+    """Lines to read, with a cursor if they fold."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"pane--plain", "pane--accent", "pane--dim", "pane--bad", "pane--cursor"}
     DEFAULT_CSS = """
@@ -53,7 +53,7 @@ class Pane(ScrollView, can_focus=True):
         self._renewed()
 
     def renew_lines(self, lines: Sequence[Sequence[Span]]) -> None:
-        """The same lines may have other text: stay where it is scrolled to."""
+        """Update the text of the lines; keep the scroll position."""
         if self.branching is None and lines == self._lines:
             return
         self._lines, self.branching = lines, None
@@ -100,11 +100,11 @@ class Pane(ScrollView, can_focus=True):
             self._go(0 if which < 0 else last)
 
     def action_fold(self, fold: bool) -> None:
-        """Fold what the line opens or lies in, or unfold it."""
+        """Fold or unfold what the line opens or belongs to."""
         self._toggle(fold)
 
     def action_turn(self) -> None:
-        """The other of both."""
+        """Toggle the fold."""
         self._toggle(None)
 
     def _toggle(self, fold: bool | None) -> None:
@@ -124,11 +124,11 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def on_focus(self) -> None:
-        """The cursor appears."""
+        """Show the cursor."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """And goes."""
+        """Hide the cursor."""
         self.refresh()
 
     def render_line(self, y: int) -> Strip:

@@ -1,8 +1,8 @@
 """Table: rows drawn line by line on demand, so a million rows cost as much as a screenful.
 
-It owns no row. Whoever has them says how many there are and what stands in one; the table lays them out, drops columns
-where the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row; moving away
-pauses that, and going to the end goes on.
+It owns no rows. A `Rows` object says how many there are and what each contains; the table lays them out, drops columns
+if the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row; moving away
+pauses that, and going to the end resumes it.
 """
 
 from collections import deque
@@ -32,37 +32,37 @@ class Column:
     name: str
     title: str
     width: int
-    """Cells; of the one that stretches: the fewest that make sense."""
+    """Cells; for a stretching column, the minimum."""
     right: bool = False
-    """Whether its text stands at the right."""
+    """Whether its text is right-aligned."""
     stretch: bool = False
-    """Whether it takes the room that is left."""
+    """Whether it takes the remaining room."""
     drop: int = 0
-    """When it goes where room is short: the highest first, and those with 0 never."""
+    """Priority for dropping it if room is short: the highest first, 0 never."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What stands in one row."""
+    """The content of one row."""
 
     cells: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     """By the names of columns."""
     wide: str = ""
-    """The column from which a text runs on to the end of the row: it is the cell of that name."""
+    """The column whose text extends to the end of the row."""
     spills: str = ""
-    """The column from which a text runs on over the empty cells behind it."""
+    """The column whose text extends over the empty cells after it."""
 
 
 class Rows(Protocol):
-    """Where rows come from. Asked by the thread that draws, so it answers at once."""
+    """The source of rows. The drawing thread calls it, so it must return at once."""
 
     def __len__(self) -> int: ...
 
     def want(self, first: int, last: int) -> None:
-        """The rows from `first` to before `last` will be asked for now."""
+        """Announces that the rows from `first` to before `last` are about to be requested."""
 
     def line(self, row: int) -> Line:
-        """What stands in a row; something short where that is not known yet."""
+        """The content of a row; a short placeholder if not known yet."""
 
 
 class NoRows:
@@ -75,7 +75,7 @@ class NoRows:
         """Nothing to do."""
 
     def line(self, row: int) -> Line:
-        """Never asked for."""
+        """Never called."""
         raise IndexError(row)
 
 
@@ -99,7 +99,7 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
 
 
 def _spread(columns: Sequence[tuple[Column, int]], line: Line, gap: int = 1) -> Iterator[tuple[Column, int]]:
-    """The columns of a line: that whose text spills takes those behind it that are empty."""
+    """The columns of a line: the column whose text spills takes the empty ones after it."""
     rest = deque(columns)
     while rest:
         column, width = rest.popleft()
@@ -154,7 +154,7 @@ class Table(ScrollView, can_focus=True):
             return self.table
 
         def can_replace(self, message: Message) -> bool:
-            """Where keys come faster than screens, the last place counts."""
+            """If keys arrive faster than screens are drawn, only the last position counts."""
             return isinstance(message, Table.Moved) and message.table is self.table
 
     class Chosen(Message):
@@ -177,7 +177,7 @@ class Table(ScrollView, can_focus=True):
         self._layout: list[tuple[Column, int]] = []
         self._layout_width = -1
         self._lines: dict[int, Line | None] = {}
-        """What was drawn, by the row of the screen; None where there was no row."""
+        """What was drawn, by screen row; None if there was no row."""
         self._plain: dict[Role, Style] = {}
         self._chosen: dict[Role, Style] = {}
 
@@ -199,7 +199,7 @@ class Table(ScrollView, can_focus=True):
         self.refresh()
 
     def renew(self) -> None:
-        """There may be more rows, or other text in them."""
+        """Redraw, as there may be more rows, or other text in them."""
         count = len(self.rows)
         if count != self._count:
             self._count = count
@@ -211,12 +211,12 @@ class Table(ScrollView, can_focus=True):
 
     @property
     def shown(self) -> Sequence[Column]:
-        """The columns for which there is room."""
+        """The columns that fit."""
         return [column for column, _ in layout(self.columns, self.room.width)]
 
     @property
     def room(self) -> Size:
-        """What is left beside the scroll bar."""
+        """The size without the scroll bar."""
         return self.scrollable_content_region.size
 
     @property
@@ -241,7 +241,7 @@ class Table(ScrollView, can_focus=True):
             self.post_message(self.Moved(self, row))
 
     def go_amid(self, row: int) -> None:
-        """Put the cursor on a row with half a page above it, or with all that comes before where that has room."""
+        """Put the cursor on a row with half a page above it, or with all rows before it if they fit."""
         half = self.page // 2
         begins = row + half // 2 < self.page
         self.go(0 if begins else row + half)
@@ -285,16 +285,16 @@ class Table(ScrollView, can_focus=True):
         self.go(row)
 
     def on_mouse_scroll_up(self) -> None:
-        """Looking away from the end pauses the following."""
+        """Scrolling away from the end pauses following."""
         self.following = False
 
     def watch_cursor(self, was: int, now: int) -> None:
-        """Draw the row that it has left, and the one that it is on."""
+        """Draw the row the cursor has left, and the one it is on."""
         top = int(self.scroll_y)
         self._draw((was - top + 1, now - top + 1))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Keep the cursor in sight where the mouse scrolls."""
+        """Keep the cursor in sight when the mouse scrolls."""
         super().watch_scroll_y(old_value, new_value)
         top = int(new_value)
         held = min(max(self.cursor, top), top + self.page - 1, max(0, len(self.rows) - 1))
@@ -312,17 +312,17 @@ class Table(ScrollView, can_focus=True):
         self.go(self.cursor, keep_following=True)
 
     def on_focus(self) -> None:
-        """The cursor looks different."""
+        """Redraw the cursor, which looks different."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """The cursor looks different."""
+        """Redraw the cursor, which looks different."""
         self.refresh()
 
     # ---- drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of a region. The rows are told of at once, so that they can be read together."""
+        """The lines of a region. The rows are announced together, so that they can be read together."""
         self._want(int(self.scroll_y))
         base = self.rich_style
         cursor = "table--cursor" if self.has_focus else "table--blurred"
@@ -344,9 +344,9 @@ class Table(ScrollView, can_focus=True):
         return self._drawn(line, width, self._chosen if row == self.cursor else self._plain)
 
     def _draw_changes(self) -> None:
-        """Draw the rows in which something else stands than was drawn.
+        """Draw the rows whose content differs from what was drawn.
 
-        All that is drawn goes to the terminal, over whatever network, and takes longer than to compare it.
+        Everything drawn goes to the terminal, perhaps over a network, which takes longer than comparing it.
         """
         top = int(self.scroll_y)
         self._want(top)

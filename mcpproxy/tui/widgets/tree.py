@@ -16,7 +16,7 @@ _INDENT: Final = 2
 
 
 class Pairs(list[tuple[str, Any]]):
-    """The members of an object, in order, twice where they come twice."""
+    """The members of an object, in order, duplicates included."""
 
 
 class Branch(NamedTuple):
@@ -25,16 +25,16 @@ class Branch(NamedTuple):
     depth: int
     spans: tuple[Span, ...]
     end: int = -1
-    """Of a line that opens an object or array: the line that closes it."""
+    """For a line that opens an object or array, the line that closes it."""
     folded: tuple[Span, ...] = ()
-    """What stands in its place when it is folded."""
+    """What is shown instead when it is folded."""
 
 
 def parse(text: str) -> Any:
-    """A JSON text with its members as they stand, and its numbers as they are written.
+    """Parse a JSON text, keeping its members and its numbers exactly as written.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not JSON.
         RecursionError: it is nested too deeply.
     """
     return json.loads(
@@ -130,11 +130,11 @@ class Tree:
         self._count()
 
     def toggle(self, place: int, *, fold: bool | None = None) -> int:
-        """Fold or unfold the object or array that a visible line opens or lies in; the line where that now stands.
+        """Fold or unfold the object or array that a visible line opens or belongs to; returns its line now.
 
         Args:
             place: number of the line among the visible ones.
-            fold: True to fold, False to unfold, None for what it is not.
+            fold: True to fold, False to unfold, None to toggle.
         """
         if not 0 <= place < len(self.visible):
             return place
