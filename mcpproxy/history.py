@@ -1,8 +1,8 @@
 """The user's input history: SQL typed at the prompt or on a screen, and filters.
 
 A statement takes one line there, and a filter one with the name of its screen in another file. Both are for our own
-eyes (0600), as they may hold what is only in a capture, and keeping them is a comfort: who cannot read or write them
-goes on without.
+eyes (0600), as they may hold what is only in a capture, and they are a convenience: if they cannot be read or written,
+the program continues without them.
 """
 
 import os
@@ -27,7 +27,7 @@ _FILTERS: Final = "filter_history"
 
 
 def history_path(name: str = _SQL) -> Path | None:
-    """Where it lies: the user's directory for state. None where there is none."""
+    """The path, in the user's state directory; None if there is none."""
     named = os.environ.get("XDG_STATE_HOME")
     if named and os.path.isabs(named):
         return Path(named, "mcpproxy", name)
@@ -78,7 +78,7 @@ def remember_filter(screen: str, text: str) -> None:
 
 
 def _write(path: Path | None, lines: Sequence[str]) -> None:
-    """Replace the file as a whole, where that can be done."""
+    """Replace the file as a whole, if possible."""
     if path is None:
         return
     path = Path(os.path.realpath(path))  # people keep such files elsewhere, and link to them
@@ -101,7 +101,7 @@ def _lines(path: Path | None) -> list[str]:
     if path is None:
         return []
     try:
-        # A pipe would keep the screen waiting for whoever writes to it.
+        # A pipe would keep the screen waiting for a writer.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return []

@@ -34,7 +34,7 @@ class CannotMark(Exception):
 
 
 def marks_path(capture: Path) -> Path:
-    """Where the marks of a capture lie, whichever of its segments is named."""
+    """The path of a capture's marks, whichever of its segments is named."""
     first = first_segment(capture)
     return first.with_name(first.name.removesuffix(SUFFIX) + ".marks.json")
 
@@ -43,27 +43,28 @@ class Marks:
     """The marks of one capture."""
 
     def __init__(self, capture: Path, id_: str) -> None:
-        """None yet: `look` reads them.
+        """Start without marks: `look` reads them.
 
         Args:
             capture: its path.
-            id_: what its header calls it.
+            id_: its id in the header.
         """
         self.path = marks_path(capture)
         self.notes: dict[int, str] = {}
-        """By the numbers of the marked rows; empty where there is no note. Replaced as a whole, never changed."""
+        """The notes, by the numbers of the marked rows; empty if there is no note. Replaced as a whole, never
+        changed."""
         self._id = id_
 
     def look(self) -> None:
-        """Read what is there.
+        """Read the file.
 
         Raises:
-            CannotMark: it is no file of marks, or of another capture, or cannot be read.
+            CannotMark: it is not a marks file, belongs to another capture, or cannot be read.
         """
         self.notes = self._read()
 
     def toggle(self, seq: int) -> bool:
-        """Mark a row, or take its mark away, unless something is noted on it; whether it is marked now.
+        """Mark a row, or remove its mark unless it has a note; returns whether it is marked now.
 
         Raises:
             CannotMark: that could not be kept, and nothing has changed.
@@ -93,7 +94,7 @@ class Marks:
         self._change(write)
 
     def next(self, seq: int) -> int | None:
-        """The first marked row behind one, from the start again after the last; None where none is."""
+        """The first marked row after `seq`, wrapping to the start; None if no row is marked."""
         return min(self.notes, key=lambda one: (one <= seq, one), default=None)
 
     def _change(self, change: Callable[[dict[int, str]], None]) -> None:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Final
 
 CELL_LIMIT: Final = 1024
-"""Characters that one cell, line or message shows of a foreign text."""
+"""Characters that one cell, line or message shows of an untrusted text."""
 MARKS_IN_A_ROW: Final = 8
-"""Combining marks that may stand on one character; ten thousand of them paint over the lines above."""
+"""Combining marks allowed on one character; ten thousand of them would paint over the lines above."""
 
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

@@ -1,6 +1,6 @@
 """The argument parser of every command but `run`; like all our errors, its errors are one line on stderr.
 
-What a command prints, its help included, comes after its arguments were read. So stdout is made ready here.
+Arguments are parsed before a command prints anything, its help included. So stdout is set up here.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def memory(text: str) -> int:
     """Bytes of memory: `512M`, `4G`; from 64M on.
 
     Raises:
-        argparse.ArgumentTypeError: it is no such size.
+        argparse.ArgumentTypeError: it is not a valid size.
     """
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
     if not found or not _LEAST_MEMORY <= int(found[1]) * _BYTES[found[2]] <= _MOST_MEMORY:
@@ -104,7 +104,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def error(self, message: str) -> NoReturn:
-        """End with one line about what is wrong, where argparse would print its usage, too."""
+        """Exit with one line about the error; argparse would print its usage, too."""
         raise SystemExit(fail(f"{sanitise(message)}; see {self.prog} --help", Exit.USAGE))
 
 
@@ -120,7 +120,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def say_of_filter(error: ValueError) -> None:
-    """Say that an expression is none, on stderr; without its caret where that would not stand below its place."""
+    """Report an invalid expression on stderr; without its caret if that would not be below its place."""
     told, *lines = f"--filter: {error}".split("\n")
     if lines and sys.stderr is not None and sys.stderr.isatty():
         room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")

@@ -1,6 +1,6 @@
 """Everything that commands write to stderr, and every exit code. stdout is data and not this module's concern.
 
-An error is one line: what was tried, on what, what to do next. Never a traceback: locals of ours would hold traffic.
+An error is one line: what was tried, on what, what to do next. Never a traceback: our locals would contain traffic.
 """
 
 import os
@@ -37,7 +37,7 @@ class Exit(IntEnum):
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
 _told: Final[list[int]] = []
-"""The signal by which the process was told to end."""
+"""The signal that asked the process to end."""
 
 
 def say(message: str) -> None:
@@ -67,7 +67,7 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run a command; errors that a user can do something about become one line, a closed pipe a silent end.
 
     Raises:
-        SystemExit: the process was told to end, by SIGTERM or as its terminal is gone. Private files are gone, too.
+        SystemExit: the process must end, by SIGTERM or because its terminal is gone. Private files are gone, too.
     """
     if sys.stdout is None:
         return fail("stdout is closed: there is nowhere to print to")
@@ -76,9 +76,9 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
 
 
 def interrupt_of(error: BaseException) -> int | None:
-    """The exit code where an error is a signal: DuckDB, at work on a statement, tells of all in words of its own.
+    """The exit code if an error is a signal: DuckDB, while running a statement, reports signals in its own words.
 
-    None where the error is another one.
+    None for any other error.
     """
     if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
         return 128 + _told[0] if _told else INTERRUPTED
@@ -87,17 +87,17 @@ def interrupt_of(error: BaseException) -> int | None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Have signals end us as Ctrl-C does: by themselves they leave files behind in which traffic stands in clear."""
+    """Make signals end us as Ctrl-C does: by default they would leave files behind with traffic in clear."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         # Another one must not end the clearing up.
         for one in taken:
             signal.signal(one, signal.SIG_IGN)
         _told.append(number)
-        _drop_stdout()  # what is still buffered may find no reader
+        _drop_stdout()  # buffered output may have no reader
         raise SystemExit(128 + number)
 
-    # What whoever started us wants ignored (nohup) stays ignored.
+    # A signal that our parent had ignored (nohup) stays ignored.
     taken = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]
     for number in taken:
         signal.signal(number, end)
@@ -131,7 +131,7 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
 
 
 def _empty_stdout() -> None:
-    """Write what is still buffered, or let it go where nobody takes it: Python would complain once more at exit."""
+    """Write what is still buffered, or drop it if there is no reader: Python would complain again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

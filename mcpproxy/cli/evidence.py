@@ -60,7 +60,7 @@ class Evidence:
             self._clean.append(f"{sanitise(str(capture), None)}: nothing found in {much}")
 
     def lines(self) -> Iterator[str]:
-        """All that there is to tell; nothing where no capture could be read."""
+        """The whole report; nothing if no capture could be read."""
         yield from "".join(self._text).rstrip("\n").splitlines()
         if self._text and self._clean:
             yield ""
@@ -73,12 +73,12 @@ def gathered(
     """Examine captures.
 
     Args:
-        words: what names them, as for every command that reads.
+        words: the arguments that name the captures, as for every reading command.
         rules: what to look for, by id.
-        made: makes a report that tells notes as well.
+        made: makes a report that shows notes as well.
 
     Returns:
-        What was found of each rule, and whether all could be examined; what could not is told on stderr.
+        The findings of each rule, and whether everything could be examined; what could not is reported on stderr.
 
     Raises:
         CaptureError: a word means no capture.

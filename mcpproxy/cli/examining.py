@@ -10,13 +10,13 @@ from mcpproxy.sanitise import sanitise
 
 
 def say_damage(damage: Damage, name: Path) -> None:
-    """Bytes of a capture are no record; for the first of them only."""
+    """Report that bytes of a capture are not a record, only for the first such bytes."""
     told = damage._replace(path=STDIN) if name == STDIN else damage
     say(f"{sanitise(str(told))}; `mcpproxy verify` tells all, `mcpproxy repair` copies what is whole")
 
 
 def say_ended(examination: Examination, ended: Ended) -> bool:
-    """What was missing in a capture, and which rules failed on it; whether all of it could be checked."""
+    """Report what is missing in a capture and which rules failed; returns whether all of it could be checked."""
     name = sanitise(str(ended.capture))
     if examination.missing:
         count = f"{examination.missing:,} record{'s are' if examination.missing > 1 else ' is'} missing"

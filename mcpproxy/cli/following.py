@@ -76,7 +76,7 @@ class Followed:
 
 
 def _meant(argument: str) -> Meaning | None:
-    """What an argument means now; None where it is a name without captures."""
+    """What an argument means now; None if it is a name without captures."""
     try:
         return meaning_of(argument)
     except NotACapture:

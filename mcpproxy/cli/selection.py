@@ -1,9 +1,9 @@
 """Resolves the arguments of a reading command to captures.
 
-An existing path comes first, a folder stands for all captures below it, then a server's name, then what `ls` prints of
-a capture or SQL calls it; `-` is a capture on stdin. A server's name means its newest capture, and no argument the
-newest of all, unless `--all`, `--last`, `--since`, `--until` or `--live` widen it. Where we chose, stderr says what is
-read; where nothing is there, it says where we looked, because hosts record with environments of their own.
+An existing path comes first, a folder means all captures below it, then a server's name, then what `ls` prints of a
+capture or SQL calls it; `-` is a capture on stdin. A server's name means its newest capture, and no argument the newest
+of all, unless `--all`, `--last`, `--since`, `--until` or `--live` widen it. If we chose, stderr says what is read; if
+nothing is found, it says where we looked, because hosts record with environments of their own.
 """
 
 import argparse
@@ -41,7 +41,7 @@ or see a session right now:  mcpproxy demo
 _ID: Final = re.compile(rf"[0-9a-f]{{8,{DIGITS}}}")
 """The id of a capture, or so much of its beginning as tables of SQL show."""
 _NAMED: Final = 3
-"""Folders that are named where captures stand in several."""
+"""How many folders are named if the captures are in several."""
 
 Kind: TypeAlias = Literal["file", "folder", "server", "listed", "all", "stdin"]
 
@@ -198,7 +198,7 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
     """The captures that the arguments mean now, the newest first, each once; of what is not there yet, none.
 
-    For those who wait: see `wait_for`.
+    For callers that wait: see `wait_for`.
     """
     paths = []
     for one in arguments:
@@ -208,10 +208,10 @@ def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
 
 
 def wait_for(arguments: Sequence[str]) -> None:
-    """Refuse what can never mean a capture, however long one waits.
+    """Refuse arguments that can never mean a capture, however long the wait.
 
     Raises:
-        NotACapture: an argument is no file, no folder, and no name that a server could have.
+        NotACapture: an argument is not a file, a folder, or a possible server name.
     """
     for one in arguments:
         if not slug(one):
@@ -266,7 +266,7 @@ def _near(argument: str, known: list[Path]) -> str:
 
 
 def captures_of(server: str, known: list[Path]) -> list[Path]:
-    """Those captures that are of a server: by the folder in which they stand, else by the name in their headers."""
+    """The captures of a server: by the folder they are in, else by the name in their headers."""
     # Of a name that is all punctuation nothing is left, and it must not mean the servers whose names were like that.
     wanted = slug(server)
     if wanted and (named := [found for found in known if found.parent.name == wanted]):
@@ -277,7 +277,7 @@ def captures_of(server: str, known: list[Path]) -> list[Path]:
 
 
 def _names_of(path: Path) -> tuple[str, ...]:
-    """What lists call the server of a capture."""
+    """The name of a capture's server in lists."""
     try:
         name = Capture(path).header.members.get("name")
     except CaptureError:
@@ -297,7 +297,7 @@ def _time_of(path: Path) -> tuple[int, int]:
 
 
 def _reading(one: Meaning, chosen: list[Path]) -> str:
-    """Which captures are read, where an argument left that to us."""
+    """Says which captures are read, if an argument left that to us."""
     many = count_text(len(one.paths), "capture")
     of = "" if one.kind == "all" else f" of {one.name}" if one.kind == "server" else f" below {one.name}"
     if len(chosen) == 1:
@@ -359,7 +359,7 @@ def _is_called(path: Path, argument: str) -> bool:
 
 
 def _identified(known: list[Path], begun: str) -> list[Path]:
-    """Those captures whose id begins so; several only where it is the whole id of each.
+    """The captures whose id begins this way; several only if it is the whole id of each.
 
     Raises:
         NotACapture: it begins the ids of several.

@@ -36,10 +36,10 @@ def encode(message: object) -> bytes:
 
 
 def decode(line: bytes) -> Any:
-    """What a line says.
+    """Parses a line as JSON.
 
     Raises:
-        ValueError: it is no JSON in UTF-8, or nested too deeply.
+        ValueError: it is not JSON in UTF-8, or nested too deeply.
     """
     try:
         return json.loads(line.decode(), parse_constant=_no_constant)
@@ -69,14 +69,14 @@ class ToolError(Exception):
 
 
 class CancelledError(Exception):
-    """The client does not want the answer any more."""
+    """The client no longer wants the response."""
 
 
 class Connection(Protocol):
-    """What a call may touch of the server that it came to."""
+    """The part of the server that a call may use."""
 
     revision: str | None
-    """What the handshake agreed on; None before it."""
+    """The revision agreed in the handshake; None before it."""
     level: str
     """The least severe log message that a handshake client gets."""
 
@@ -101,18 +101,18 @@ class Call:
 
     @property
     def key(self) -> tuple[type, str | int]:
-        """What tells it from others: 7 and "7" are two ids."""
+        """Its key among others: 7 and "7" are two ids."""
         return type(self.id), self.id
 
     @property
     def meta(self) -> Json:
-        """Its `_meta`; empty where there is none."""
+        """Its `_meta`; empty if there is none."""
         found = self.params.get("_meta")
         return found if isinstance(found, dict) else {}
 
     @property
     def asked(self) -> str:
-        """The method, and the tool where it is a call of one: the key of the table of faults."""
+        """The method, and the tool if it is a tool call: the key of the table of faults."""
         return f"{self.method} {self.params.get('name')}" if self.method == "tools/call" else self.method
 
     def text(self, name: str) -> str:

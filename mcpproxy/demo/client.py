@@ -2,9 +2,10 @@
 
     python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]
 
-It speaks the handshake era first and the modern one after it, over one connection. It waits for each answer before it
-goes on (but for the one that a faulty server never gives), so that the order of a recording is the order of the script.
-Nothing waits for ever: a server that does not answer is left at the deadline, one that does not end is ended.
+It speaks the handshake era first and the modern one after it, over one connection. It waits for each response before it
+continues (except for the one that a faulty server never sends), so that the order of a recording is the order of the
+script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, a server that does not end
+is killed.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from typing import IO, Final, TypeAlias
 from mcpproxy.demo.call import CAPABILITIES_KEY, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Json, encode
 
 ANSWER_S: Final = 10.0
-"""How long an answer may take, by default."""
+"""How long a response may take, by default."""
 END_S: Final = 10.0
 """How long a command may take to end, by default."""
 REVISION: Final = "2025-11-25"
@@ -32,7 +33,7 @@ Wanted: TypeAlias = Callable[[Json], bool]
 
 
 class SilentError(Exception):
-    """The command closed its side, or did not say in time what was waited for."""
+    """The command closed its side, or did not send the expected message in time."""
 
 
 class Conversation:
@@ -63,7 +64,7 @@ class Conversation:
         return self._last_id
 
     def ask(self, method: str, params: Json | None = None) -> Json:
-        """Ask, and wait for the answer: also one that comes with the id as a string."""
+        """Send a request, and wait for the response, even if it has the id as a string."""
         number = self.request(method, params)
         return self.hear(lambda message: "method" not in message and str(message.get("id")) == str(number))
 
@@ -130,7 +131,7 @@ def _handshake_era(server: Conversation) -> None:
     server.ask("resources/read", {"uri": "note://holidays"})
     server.ask("prompts/list")
     server.ask("prompts/get", {"name": "summarise", "arguments": {"note": "zoo"}})
-    # Unanswered by a faulty server. The next answer shows that this one is not on its way.
+    # A faulty server leaves this unanswered. The next response shows that none is on its way.
     server.request("resources/templates/list")
     server.ask("ping")
 
@@ -168,13 +169,13 @@ def talk(
 
     Args:
         argv: the server's command.
-        stderr: where its stderr goes; None is ours.
-        answer_s: how long an answer may take.
+        stderr: where its stderr goes; None for ours.
+        answer_s: how long a response may take.
         end_s: how long it may take to end after its stdin was closed, and again after TERM.
-        pace: is called before each thing that the client says; what it raises ends the conversation.
+        pace: called before each message of the client; an exception from it ends the conversation.
 
     Returns:
-        Its exit status; 128 + the signal where a signal ended it.
+        Its exit status; 128 + the signal if a signal ended it.
 
     Raises:
         SilentError: it stopped answering, and nevertheless ended with 0.

@@ -7,14 +7,14 @@ from mcpproxy.demo.call import Json, encode
 
 
 class Fault(NamedTuple):
-    """A deliberate fault: what is written in place of a right answer."""
+    """A deliberate fault: what is written in place of a correct response."""
 
     what: str
     """What it does."""
     shows: str
-    """The rule under which it is found, or what makes it visible."""
+    """The rule that finds it, or what makes it visible."""
     lines: Callable[[Json], list[bytes]]
-    """The right answer → the lines for stdout."""
+    """The correct response → the lines for stdout."""
     stderr: bytes = b""
 
 
@@ -45,4 +45,4 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "resources/templates/list": Fault("no answer at all", "timeout/unanswered", lambda _: []),
 }
-"""What was asked (method, and tool where it is a call) → the fault that it gets the first time."""
+"""Request (method, and tool if it is a call) → the fault that it gets the first time."""

@@ -27,11 +27,11 @@ NOTES: Final = {
 }
 
 LARGEST: Final = 1e300
-"""Bound of what `add` returns."""
+"""Limit of what `add` returns."""
 
 
 class Tool(NamedTuple):
-    """A tool: what `tools/list` tells of it, and what a call does."""
+    """A tool: its entry in `tools/list`, and what a call does."""
 
     title: str
     description: str

@@ -23,19 +23,19 @@ PACE_S: Final = 0.9
 PAUSE_S: Final = 4.0
 """Between two sessions."""
 MOST: Final = 50
-"""Sessions: who forgets a demo finds no full disk."""
+"""Sessions: a forgotten demo must not fill the disk."""
 
 
 class _Over(Exception):
-    """Nobody looks any more."""
+    """The viewer is gone."""
 
 
 def play(directory: Path, over: threading.Event) -> None:
     """Record sessions until it is over.
 
     Args:
-        directory: where captures are made.
-        over: set when nobody looks any more.
+        directory: where captures are created.
+        over: set when the viewer is gone.
     """
 
     def wait(seconds: float) -> None:

@@ -45,7 +45,7 @@ Method: TypeAlias = Callable[[Call], Json]
 """Call → result; raises RefusalError for an error, CancelledError for silence."""
 
 Deliver: TypeAlias = Callable[[Call, Json], None]
-"""Where the answer to a call goes."""
+"""Delivers the response to a call."""
 
 INFO: Final = {"name": "mcpproxy-demo", "version": "1.0.0"}
 INSTRUCTIONS: Final = "A notebook with three notes, and tools to try things out on."
@@ -56,7 +56,7 @@ _CAPABILITIES: Final[Json] = {"tools": {}, "resources": {}, "prompts": {}, "logg
 
 
 def initialize(call: Call) -> Json:
-    """`initialize`: the revision asked for where it is served, else the newest that has a handshake."""
+    """`initialize`: the requested revision if supported, else the newest that has a handshake."""
     asked = call.text("protocolVersion")
     chosen = asked if asked in HANDSHAKE else HANDSHAKE[-1]
     call.connection.revision, call.connection.level = chosen, "info"
@@ -147,7 +147,7 @@ class Server:
             self._take(message)
 
     def end(self) -> None:
-        """The client has closed its side: nobody waits for what is still open."""
+        """The client has closed its side: open calls no longer matter."""
         for call in list(self._open.values()):
             call.cancelled.set()
         for thread in self._threads:
@@ -181,14 +181,14 @@ class Server:
             self._serve(call, self._answer)
 
     def _accept(self, message: object, refuse: Callable[[Json], None]) -> Call | None:
-        """The call, where the message is a request; everything else is done with here."""
+        """Returns the call, if the message is a request; everything else is handled here."""
         if problem := _envelope_problem(message):
             known = message.get("id") if isinstance(message, dict) else None
             refuse(_error(known, {"code": INVALID_REQUEST, "message": problem}))
             return None
         assert isinstance(message, dict)
         if "method" not in message:
-            return None  # an answer, and this server never asks
+            return None  # a response, and this server sends no requests
         if "id" not in message:
             self._take_notification(message)
             return None

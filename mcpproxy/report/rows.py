@@ -176,7 +176,7 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
     body = [*subject, Span(status.word, "bad" if status.is_bad else "plain")]
     if status.text and not status.is_bad:
         body.append(Span(f"  {status.text}", "dim"))
-    # A response that matches only by reading "7" as 7: most clients never match it.
+    # A response that matches only if 7 and "7" are taken as equal: most clients never match it.
     return Row(
         _arrow(response.frames[0], "!" if seen.is_converted else ""),
         body,

@@ -313,7 +313,7 @@ class SqlScreen(Screen[None]):
         self._ask(self._sql or self.query_one(Editor).text.strip(), anew=True)
 
     def action_views(self) -> None:
-        """The rows: tables and views."""
+        """Show the tables and views."""
         self._answer, self._shown, self._asker.answer = None, None, None
         self._show()
 
