@@ -75,7 +75,7 @@ LIGHT: Final = Theme(
     variables={"dim": "#666b75"},
 )
 DEEPEST: Final = 12
-"""The most screens stacked on each other; beyond that, the lowest are dropped."""
+"""The most screens stacked on each other; at this depth, all above the list of sessions are closed first."""
 SWITCH_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
