@@ -51,8 +51,7 @@ class Marks:
         """
         self.path = marks_path(capture)
         self.notes: dict[int, str] = {}
-        """The notes, by the numbers of the marked rows; empty if there is no note. Replaced as a whole, never
-        changed."""
+        """The notes by marked row number, empty for a mark alone. Replaced as a whole, never changed."""
         self._id = id_
 
     def look(self) -> None:

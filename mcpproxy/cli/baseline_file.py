@@ -24,7 +24,7 @@ def baseline_in(name: str) -> Baseline:
     """What a file accepts.
 
     Raises:
-        CaptureError: it cannot be read, or is no baseline.
+        CaptureError: it cannot be read, or is not a baseline.
     """
     return Baseline(_read(name))
 
@@ -36,7 +36,7 @@ class NewBaseline:
         """`name`: the file, which need not exist yet.
 
         Raises:
-            CaptureError: it exists and cannot be read, or is no baseline.
+            CaptureError: it exists and cannot be read, or is not a baseline.
         """
         self._name = name
         self._folder = os.path.dirname(os.path.abspath(name))
@@ -71,7 +71,7 @@ class NewBaseline:
         """
         rows = sorted(self._new.items(), key=lambda item: (item[1]["rule"], item[1]["method"] or "", item[0]))
         with _replaced(self._name) as file:
-            # In ASCII, so that what a peer said does no harm to whoever looks at the file.
+            # In ASCII, so that a peer's text cannot harm a viewer of the file.
             file.writelines(json.dumps(row).encode() + b"\n" for _, row in rows)
         new, gone = len(self._new.keys() - self._old.keys()), len(self._old.keys() - self._new.keys())
         return f"{count_text(len(rows), 'entry', 'entries')} in the baseline {self._name}: {new:,} new, {gone:,} gone"

@@ -162,7 +162,7 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
         loop.add_signal_handler(signum, stopped.set)
     # The thread that writes must not keep the loop waiting for its turn: 5 ms, by default.
     sys.setswitchinterval(SWITCH_S)
-    # What is loaded by now is no garbage, and looking through it over and over costs a POST 5 µs.
+    # What is loaded by now is not garbage, and scanning it repeatedly costs a POST 5 µs.
     gc.freeze()
     recorder.start()
     await relay.listen(listener)
@@ -309,7 +309,7 @@ def _is_wildcard(host: str) -> bool:
 
 
 class _Said:
-    """Lines on their way to stderr, which somebody may have stopped reading: no traffic waits for that."""
+    """Lines on their way to stderr, which may have no reader any more: traffic never waits for it."""
 
     def __init__(self) -> None:
         self._lines: queue.Queue[str] = queue.Queue(SAID_LINES)
@@ -329,7 +329,7 @@ class _Said:
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Wait until all is said, or nobody has listened for a second."""
+        """Wait until all lines are written, or stderr has not been read for a second."""
         until = time.monotonic() + SAID_S
         with self._lines.all_tasks_done:
             while self._lines.unfinished_tasks and (left := until - time.monotonic()) > 0:

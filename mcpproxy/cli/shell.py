@@ -34,7 +34,7 @@ _LEAVING: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
 
 
 def converse(asking: Asking, *, show: Show, describe: Show) -> int:
-    """Ask for statements and answer them, until there are no more.
+    """Prompt for statements and run them, until there are no more.
 
     Args:
         asking: the captures.
@@ -58,7 +58,7 @@ class _Talk:
         self._show, self._describe = show, describe
         self._typed = ""
         self._keep: Callable[[str], object] = remember
-        """Is told each statement."""
+        """Receives each statement."""
 
     def turn(self) -> bool:
         """One line; False at the end."""
@@ -129,7 +129,7 @@ class _Talk:
         readline.set_completer(self._complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-        # By itself it remembers lines, and what is no SQL, too.
+        # By default it remembers lines, including those that are not SQL.
         readline.set_auto_history(False)
         for statement in remembered():
             readline.add_history(statement)

@@ -177,7 +177,7 @@ class _Following:
         except* _Enough:
             pass
         except* BrokenPipeError:
-            raise BrokenPipeError from None  # for whoever knows what that means, and knows no groups
+            raise BrokenPipeError from None  # for callers that handle it, but not exception groups
         return self._code
 
     async def _follow(self, path: Path, label: str) -> None:
@@ -221,7 +221,7 @@ class _Enough(Exception):
 
 
 def _width(label: str) -> int:
-    """Cells of a line behind its label; of what is no terminal, all that there are."""
+    """Cells of a line after its label; unlimited if the output is not a terminal."""
     width = width_of_stdout()
     return width if width >= WHOLE or not label else width - cells(label) - 2
 
@@ -237,7 +237,7 @@ def _tell_of_nothing(printer: "_Json | _Text") -> None:
 
 
 class _Spoiled:
-    """Remembers damage that passes by, and tells of it on stderr."""
+    """Remembers damage in the input, and reports it on stderr."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -138,7 +138,7 @@ def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
 
 
 def _taken(grave: list[_Told], left: Due) -> Iterator[_Told]:
-    """The findings that nobody expected: of several alike, the last ones."""
+    """The unexpected findings: of several alike, the last ones."""
     for one in reversed(grave):
         if left[one.key] > 0:
             left[one.key] -= 1

@@ -94,7 +94,7 @@ class Answering:
     def _listen(self) -> NoReturn:
         """Receive queries. When stdin ends, so does this process, whatever is running."""
         for line in sys.stdin.buffer:
-            # Not orjson: a path may hold bytes that are no UTF-8.
+            # Not orjson: a path may hold bytes that are not UTF-8.
             self._asked.put(json.loads(line))
         os._exit(0)
 
