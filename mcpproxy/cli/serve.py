@@ -329,7 +329,7 @@ class _Said:
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Wait until all lines are written, or stderr has not been read for a second."""
+        """Wait until all lines are written, but at most `SAID_S`."""
         until = time.monotonic() + SAID_S
         with self._lines.all_tasks_done:
             while self._lines.unfinished_tasks and (left := until - time.monotonic()) > 0:
