@@ -112,6 +112,7 @@ class Pump:
         """The stream has no reader any more."""
         self.done = threading.Event()
         """Set when the direction has ended."""
+        self._is_stopped = False
         self.tapping = False
         """A tap call is running."""
         self.rescuer: Rescuer | None = None
@@ -124,16 +125,24 @@ class Pump:
         self._room = select.poll()
         self._room.register(sink, select.POLLOUT)
         self._turn = 0
+        self._runner: threading.Thread
         self._lock = threading.Lock()
         self._wanted = True
 
     def start(self) -> None:
         """Begin to move bytes, in a thread of its own."""
-        threading.Thread(target=self._run, args=(self._turn,), name=self.name, daemon=True).start()
+        self._runner = threading.Thread(target=self._run, args=(self._turn,), name=self.name, daemon=True)
+        self._runner.start()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more may be forwarded: the stream has not ended, has a reader, and has a thread that moves it."""
+        return not (self.done.is_set() or self.broken or self._is_stopped) and self._runner.is_alive()
 
     def stop(self) -> None:
         """Forward nothing that has not already been shown to the tap."""
         with self._lock:
+            self._is_stopped = True
             self._turn += 1
 
     def cut(self, by: Ender) -> None:
@@ -176,6 +185,7 @@ class Pump:
         except RuntimeError:
             self._turn -= 1
             return False
+        self._runner = thread
         return True
 
     def _run_rescued(self, turn: int, chunk: bytes | None, rest: bytes, waited_ns: int) -> None:

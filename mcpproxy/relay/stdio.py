@@ -361,7 +361,7 @@ class StdioRelay:
         goal = None
         began = quiet_since = progress_at = time.monotonic()
         delivered = pump.delivered
-        while not pump.done.is_set() and not self._unheard:
+        while pump.goes_on:
             arrival = self._waiting.wait(QUIET_S / 5)
             if arrival is not None and arrival.signum in ENDING:
                 self._observer.received(arrival.signum, from_terminal=arrival.from_terminal)

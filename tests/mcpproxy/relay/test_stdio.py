@@ -213,6 +213,33 @@ def test_what_a_late_thread_has_read_is_delivered(place: Place, *, holds: bool) 
         assert session.end() == 0
 
 
+def test_a_disk_that_refuses_while_the_rest_is_forwarded_ends_the_session(place: Place) -> None:
+    """Under `--on-record-error stop` nothing more is forwarded, so nobody may wait for it."""
+    words = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))"
+    server = inline("left = b'x' * 120_000\nwhile left: left = left[os.write(1, left):]")
+    session = place.start(server, "--on-record-error", "stop", before=words)
+    pid = server_of(session)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the server to be noticed")
+    session.rest()
+    assert session.end() == 74
+    assert b"ending the session" in session.errors()
+
+
+def test_all_of_stderr_is_forwarded_though_nobody_reads_stdout(place: Place) -> None:
+    server = inline("left = b'e' * 180_000\nwhile left: left = left[os.write(2, left):]\nsys.exit(9)")
+    session = place.start(server, stderr=subprocess.PIPE)
+    assert session.process.stdout is not None
+    assert session.process.stderr is not None
+    session.process.stdout.close()
+    pid = server_of(session)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the server to be noticed")
+    heard = b""
+    while chunk := os.read(session.process.stderr.fileno(), 4096):
+        heard += chunk
+    assert len(heard) == 180_000
+    assert session.end() == 9
+
+
 def test_a_signal_ends_the_wait_for_a_client_that_does_not_read(place: Place) -> None:
     session = place.start(peer("exit_code", "--status", "5", "--bytes", str(100 << 10)))
     server = server_of(session)
