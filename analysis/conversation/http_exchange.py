@@ -87,11 +87,22 @@ class HttpExchange:
             "ended_by",
             "endpoints",
             "event_id",
-            "facts",
             "held_bytes",
         ),
         *("fields", "is_ours", "is_retry_known", "is_surely_unknown", "last_event_id", "latest", "let_go"),
-        *("metadata", "method", "number", "order", "over", "peer", "reason", "received", "repeats", "replays"),
+        *(
+            "memory",
+            "metadata",
+            "method",
+            "number",
+            "order",
+            "over",
+            "peer",
+            "reason",
+            "received",
+            "repeats",
+            "replays",
+        ),
         *("request_size", "response_size", "resumed", "resumed_order", "resumption", "retry", "sent"),
         *("session", "settled", "status", "strays", "stream", "target", "uri_key"),
     )
@@ -152,8 +163,8 @@ class HttpExchange:
         self.let_go: list[Exchange] = []
         """Requests in it for which no response is awaited, as it has ended."""
         self._is_streamable: bool | None = None
-        self.facts: Any = None
-        """Facts that rules have derived from it."""
+        self.memory: dict[str, Any] = {}
+        """State that rules keep, by names of theirs."""
         self.stream = number
         """The event stream that it is part of, by the number of the stream's first exchange; usually its own."""
         self.event_id: Id | None = None

@@ -54,7 +54,7 @@ class Session:
     __slots__ = (
         *("agreed", "agreed_seq", "asked", "client", "client_capabilities", "closed_ns", "declared"),
         *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
-        *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lost_seq", "memory"),
+        *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
         *("server_is_modern", "state", "tables", "threads", "transport", "unjudged", "unread", "used"),
     )
@@ -135,7 +135,9 @@ class Session:
         """The last request with an id, by session and side: number, connection, key; since the last `initialize` on a
         pipe. Of all sessions of the capture."""
         self.memory: dict[str, Any] = {}
-        """State that rules keep, by their ids."""
+        """State that rules keep, by their ids; lost records end it."""
+        self.lasting: dict[str, Any] = {}
+        """State that rules keep about streams and processes, which lost records do not end."""
         self.lost_seq = -1
         """Number of the last message before the last loss: what messages up to it wait for may be lost."""
 
@@ -162,8 +164,7 @@ class Session:
         self.declared.pop("modern", None)  # another one may be lost
         if self.state in ("new", "init-sent"):
             self.state, self.initialize, self.handshake = "new", None, None
-        pipes = self.memory.get("pipes")
-        self.memory = {} if pipes is None else {"pipes": pipes}
+        self.memory = {}
 
     @property
     def is_http(self) -> bool:

@@ -12,7 +12,15 @@ from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import UNSUPPORTED_VERSION, code_of, listed, member, short, speaks_modern
 from analysis.rules.support.exchanges import NOT_JUDGED, Learning, Over, is_body_lost
-from analysis.rules.support.http_facts import FRESH_UNTIL, NAME_FIELD, NAMED, body_version, faults_of, version_fault
+from analysis.rules.support.http_facts import (
+    FRESH_UNTIL,
+    NAME_FIELD,
+    NAMED,
+    body_version,
+    faults_of,
+    known_faults,
+    version_fault,
+)
 from analysis.rules.support.tool_known import LIST, Known
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
@@ -167,7 +175,7 @@ class HeaderMismatchAccepted(Learning, Over):
         fault = version_fault(http)
         if fault == "missing" and self._serves_old:
             fault = ""
-        texts = [one.text for one in http.facts or ()]
+        texts = [one.text for one in known_faults(http)]
         if fault:
             told, said = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
             names = f"MCP-Protocol-Version is {short(told)!r}, and that of the message {short(said)!r}"

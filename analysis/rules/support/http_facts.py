@@ -36,6 +36,7 @@ _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
 _DEEPEST: Final = 32
 _MOST: Final = 64
 """The most annotated members of a tool that are examined."""
+_KEY: Final = "header faults"
 
 
 class Fault(NamedTuple):
@@ -60,9 +61,14 @@ def faults_of(seen: Seen) -> list[Fault]:
     http = seen.http
     if http is None or not http.method:
         return []
-    if http.facts is None:
-        http.facts = _faults(seen, http)
-    found: list[Fault] = http.facts
+    if _KEY not in http.memory:
+        http.memory[_KEY] = _faults(seen, http)
+    return known_faults(http)
+
+
+def known_faults(http: HttpExchange) -> list[Fault]:
+    """The faults in the headers of an exchange that `faults_of` has looked at; none of others."""
+    found: list[Fault] = http.memory.get(_KEY, [])
     return found
 
 

@@ -140,7 +140,7 @@ class Pipes:
 
 def pipes_of(session: Session) -> Pipes:
     """The state of the pipes of a session."""
-    kept: Pipes | None = session.memory.get(_KEY)
+    kept: Pipes | None = session.lasting.get(_KEY)
     if kept is None:
-        kept = session.memory[_KEY] = Pipes()
+        kept = session.lasting[_KEY] = Pipes()
     return kept
