@@ -675,7 +675,8 @@ class _Server(_Side):
 
     def close(self) -> None:
         """Close after writing what is still queued."""
-        self.transport.close()
+        if not self.transport.is_closing():  # a TLS transport of asyncio that is closed twice fails at the next call
+            self.transport.close()
 
     def abort(self) -> None:
         """Close with a reset."""

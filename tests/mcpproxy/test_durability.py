@@ -611,12 +611,13 @@ class TestKills:
         argv = [STRACE or "", "-f", "-qq", "-o", str(log), "-P", str(second), "-e", f"inject={call}:delay_enter=1s"]
         command = place.command(flood(0, 800, 1), "--ring-size", "1M", capture=capture)
         session = place.start([*argv, *command], direct=True)
-        recorder = wait_until(lambda: children(session.pid), "the recorder to be started")[0]
         received: list[bytes] = []
         reading = threading.Thread(target=lambda: received.append(session.rest()))
         reading.start()
         name, _, when = call.partition(":when=")
         wait_until(lambda: log.read_text("latin-1").count(f"{name}(") >= int(when or 1), "the call")
+        # Not before: as it starts, strace has children of its own for a moment.
+        (recorder,) = children(session.pid)
         os.kill(recorder, signal.SIGKILL)
         session.end()
         reading.join()

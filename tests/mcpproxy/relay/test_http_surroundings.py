@@ -1,13 +1,14 @@
 """The attacks of `test_http_abuse` and the floods, once more: over TLS to the upstream, and on the loop of uvloop."""
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests import http_harness
-from tests.harness import Place
-from tests.http_harness import Authority, Surroundings
+from tests.harness import DEADLINE_S, Place
+from tests.http_harness import Authority, Surroundings, Upstream, Wire, serving
 from tests.mcpproxy.relay import test_http_abuse, test_http_fairness
 
 Attack = Callable[[Place], None]
@@ -51,3 +52,36 @@ def test_in_other_surroundings(
     authority = request.getfixturevalue("authority") if tls else None
     monkeypatch.setattr(http_harness, "surroundings", Surroundings(authority, uvloop))
     attack(place)
+
+
+# asyncio has closed a TLS connection that its peer has left, we close it too, and in the same turn we are ended.
+ENDS_AT_ONCE = """
+import runpy, sys
+from mcpproxy.relay.http import HttpRelay
+close = HttpRelay.close
+async def close_at_once(relay):
+    for client in relay.clients:
+        client.server.close()
+        client.server.close()
+    await close(relay)
+HttpRelay.close = close_at_once
+sys.modules["uvloop"] = None
+runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_connection_that_was_closed_already_can_be_ended(
+    place: Place, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_harness, "surroundings", Surroundings(authority))
+    monkeypatch.setattr(http_harness, "_WITHOUT_UVLOOP", ENDS_AT_ONCE)
+    asked = threading.Event()
+
+    def script(wire: Wire) -> None:
+        wire.head()
+        asked.set()
+        wire.rest()
+
+    with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
+        client.say(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert asked.wait(DEADLINE_S)
