@@ -12,14 +12,13 @@ import os
 import resource
 import select
 import signal
-import subprocess
-import sys
 import threading
 import weakref
-from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 import orjson
+
+from analysis.child_process import PythonChild, take_pipes
 
 BUDGET_S: Final = 0.1
 """Processor time for one question."""
@@ -31,10 +30,6 @@ MEMORY: Final = 512 << 20
 """Bytes of memory that it may take in addition to what it needs to run."""
 MOST: Final = 4 << 20
 """The most bytes of a question."""
-
-_BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.json_schema.worker import main; main()"
-_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Environment variables that some interpreters need to start."""
 
 
 class Answer(NamedTuple):
@@ -80,7 +75,7 @@ class Worker:
     def _ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
         if len(schema) + len(value) > MOST:
             return None
-        if self._child is None or self._child.owner != os.getpid():
+        if self._child is None or not self._child.is_ours:
             self._child = _Child()
         head = f"{draft} {len(schema)} {len(value)}\n".encode()
         spent, fits, pointer, text = self._child.ask(head + schema + value)
@@ -89,7 +84,7 @@ class Worker:
 
     def _end(self) -> None:
         child, self._child = self._child, None
-        if child is not None and child.owner == os.getpid():
+        if child is not None:
             child.close()
 
 
@@ -97,27 +92,23 @@ class _Child:
     """A process, and the pipes to it."""
 
     def __init__(self) -> None:
-        places = [str(Path(__file__).parents[2]), *(os.path.abspath(place) for place in sys.path if place)]
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, *dict.fromkeys(places)],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"},
-            # Ctrl-C on a terminal is for the parent; the child ends with its stdin.
-            process_group=0,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.owner, self.pid = os.getpid(), process.pid
-        self._questions, self._answers = process.stdin.fileno(), process.stdout.fileno()
+        self._process = PythonChild(__name__, bare=True)
+        self._questions, self._answers = self._process.stdin, self._process.stdout
         os.set_blocking(self._questions, False)
         self._room, self._word = select.poll(), select.poll()
         self._room.register(self._questions, select.POLLOUT)
         self._word.register(self._answers, select.POLLIN)
-        self.close = weakref.finalize(self, _end, process, self.owner)
+        self.close = weakref.finalize(self, self._process.close)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process started it."""
+        return self._process.is_ours
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def ask(self, question: bytes) -> Any:
         """The answer to one question.
@@ -140,25 +131,13 @@ class _Child:
         return orjson.loads(heard)
 
 
-def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
-    if owner != os.getpid():
-        return  # it belongs to the process that we were forked from
-    process.kill()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
-    process.wait()
-
-
 # ---- in the child
 
 
 def main() -> NoReturn:
     """Answer questions from stdin until it ends."""
-    questions, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1):
-        os.dup2(nowhere, fd)
+    stdin, answers = take_pipes()
+    questions = os.fdopen(stdin, "rb")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     from analysis.json_schema.validator import Judge

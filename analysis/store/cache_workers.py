@@ -9,13 +9,12 @@ are left to the caller.
 import json
 import os
 import selectors
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
+from analysis.child_process import PythonChild, take_pipes, write_all
 from analysis.store import cache
 from captures.errors import CaptureError
 
@@ -24,9 +23,10 @@ WORTH: Final = 16 << 20
 SHARE: Final = 128_000_000
 """The least memory for DuckDB in each of several processes; with less memory, fewer processes are started."""
 
-_BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.store.cache_workers import main; main()"
 _STEP: Final = 1 << 20
 """Bytes of a capture between two reports of progress."""
+_LONGEST_LINE: Final = 1 << 20
+"""Bytes of a message: a path, or a reason."""
 
 
 class Task(NamedTuple):
@@ -119,19 +119,7 @@ class _Worker:
     """One process."""
 
     def __init__(self) -> None:
-        places = [str(Path(__file__).parents[2]), *(os.path.abspath(place) for place in sys.path if place)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, *dict.fromkeys(places)],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            process_group=0,  # Ctrl-C is for us
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._stdin, self.stdout = self.process.stdin, self.process.stdout
-        self._heard = b""
+        self.process = PythonChild(__name__)
         self.task: Task | None = None
         """The task in progress."""
         self.read = 0
@@ -142,16 +130,14 @@ class _Worker:
         self.task = task
         with suppress(OSError):  # it is dead, as its stdout will show
             if task is None:
-                self._stdin.close()
+                self.process.close_stdin()
             else:
-                asked = {"path": os.path.abspath(task.path), "id": task.id, **how}
-                self._stdin.write(json.dumps(asked).encode() + b"\n")
+                self.process.send({"path": os.path.abspath(task.path), "id": task.id, **how})
 
     def heard(self) -> list[dict[str, Any]] | None:
         """The messages received from it; None if it has ended."""
-        data = os.read(self.stdout.fileno(), 1 << 16)
-        *lines, self._heard = (self._heard + data).split(b"\n")
-        return [json.loads(line) for line in lines] if data else None
+        lines = self.process.read_lines(_LONGEST_LINE)
+        return None if lines is None else [json.loads(line) for line in lines]
 
 
 class _Crew:
@@ -171,15 +157,13 @@ class _Crew:
 
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
-            worker.process.kill()
-            with worker.process:  # closes its pipes, and waits for it
-                pass
+            worker.process.close()
 
     def messages(self) -> Iterator[tuple[_Worker, dict[str, Any]]]:
         """The messages of the workers, until all have ended."""
         with selectors.DefaultSelector() as selector:
             for worker in self.workers:
-                selector.register(worker.stdout, selectors.EVENT_READ, worker)
+                selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
             while selector.get_map():
                 for key, _ in selector.select():
                     heard = key.data.heard()
@@ -193,10 +177,9 @@ class _Crew:
 def main() -> None:
     """Run a worker: make the files that stdin names until it ends."""
     # DuckDB takes `python -c` for an interactive prompt: during a slow statement it draws a progress bar on stdout.
-    answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
+    stdin, answers = take_pipes()
     try:
-        for line in sys.stdin.buffer:
+        for line in os.fdopen(stdin, "rb"):
             asked = json.loads(line)
             progress = _Progress(answers)
             made, refused = None, None
@@ -230,6 +213,4 @@ class _Progress:
 
 
 def _say(answers: int, **message: object) -> None:
-    left = json.dumps(message).encode() + b"\n"
-    while left:
-        left = left[os.write(answers, left) :]
+    write_all(answers, json.dumps(message).encode() + b"\n")

@@ -4,17 +4,16 @@ The app has one. Its process (`mcpproxy.sql.worker`) starts with the first query
 dies, that is reported, and the next query starts another. No database is loaded here.
 """
 
-import json
 import os
-import subprocess
-import sys
+import signal
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
+
+from analysis.child_process import PythonChild
 
 GRACE_S: Final = 3.0
 """How long a process may take to stop a query before it is killed."""
@@ -63,24 +62,16 @@ class Asker:
         """What is missing in the results."""
         self.answer: Answer | None = None
         self.error: Sequence[str] = ()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: PythonChild | None = None
         self._turn = 0
 
     def start(self) -> None:
         """Start the process, which reports the available relations."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self._process.is_alive:
             return
         self._end()
-        # SIGINT stops its query, so Ctrl-C must reach only us.
-        self._process = subprocess.Popen(
-            [sys.executable, *([] if "" in sys.path else ["-P"]), "-m", "mcpproxy.sql.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        assert self._process.stdout is not None
-        threading.Thread(target=self._listen, args=(self._process, self._process.stdout), daemon=True).start()
+        self._process = PythonChild("mcpproxy.sql.worker")
+        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
 
     def ask(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
         """Run a query; stops the one that is running.
@@ -96,25 +87,22 @@ class Asker:
         try:
             self.start()
             assert self._process is not None
-            assert self._process.stdin is not None
-            asked = {"turn": self._turn, "paths": [os.path.abspath(path) for path in paths], "sql": sql, "anew": anew}
-            # Not orjson: a path may hold bytes that are not UTF-8.
-            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
-            self._process.stdin.flush()
+            places = [os.path.abspath(path) for path in paths]
+            self._process.send({"turn": self._turn, "paths": places, "sql": sql, "anew": anew})
         except OSError as error:
             self._fail(f"cannot be asked: {error}")
 
     def stop(self) -> bool:
         """Stop the running query; False if there is none."""
         process, turn = self._process, self._turn
-        if not self.is_busy or process is None or process.poll() is not None:
+        if not self.is_busy or process is None or not process.is_alive:
             return False
 
         def insist() -> None:
             if self.is_busy and self._turn == turn:
                 process.kill()
 
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         timer = threading.Timer(GRACE_S, insist)
         timer.daemon = True
         timer.start()
@@ -128,23 +116,17 @@ class Asker:
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            process.wait()
-            assert process.stdin is not None
-            with suppress(OSError):
-                # What it did not read cannot be flushed; the reading thread closes its output.
-                process.stdin.close()
+            process.end()
 
     # ---- in a thread
 
-    def _listen(self, process: subprocess.Popen[bytes], answers: IO[bytes]) -> None:
-        with answers:
-            while (line := answers.readline(LONGEST)).endswith(b"\n"):
-                try:
-                    self._take(orjson.loads(line))
-                except (TypeError, ValueError, KeyError):
-                    process.kill()
+    def _listen(self, process: PythonChild) -> None:
+        try:
+            for line in process.lines(LONGEST):
+                self._take(orjson.loads(line))
                 self._tell()
+        except (TypeError, ValueError, KeyError, OSError):
+            process.kill()  # what it wrote makes no sense
         process.wait()
         if process is self._process and self.is_busy:
             self._fail("the process that answers has ended; ask again to start another")

@@ -1,4 +1,4 @@
-"""The process that runs SQL for the screens: `python -m mcpproxy.sql.worker`, a line of JSON in, lines of JSON out.
+"""The process that runs SQL for the screens: a line of JSON in, lines of JSON out (`mcpproxy.sql.client` starts it).
 
 The screens never load a database, and never wait for one. Their queries go to this process, which loads the captures
 and queries the sandbox, a child process of its own. It ends when its stdin does, and the sandbox with it, so neither
@@ -13,7 +13,6 @@ Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` 
 import json
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 from queue import SimpleQueue
@@ -23,6 +22,7 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
+from analysis.child_process import take_pipes, write_all
 from analysis.store.reference import relations
 from analysis.store.sandbox.parent import Limits
 from analysis.store.sandbox.protocol import QueryError
@@ -45,17 +45,14 @@ _STOPPED: Final = {"error": ["stopped"], "kind": "stopped"}
 
 def main() -> NoReturn:
     """Answer until stdin ends."""
-    answers = os.dup(1)
-    # A library's output must not look like a reply.
-    os.dup2(2, 1)
-    Answering(answers).serve()
+    Answering(*take_pipes()).serve()
 
 
 class Answering:
     """Runs queries on one set of captures at a time."""
 
-    def __init__(self, answers: int) -> None:
-        self._answers = answers
+    def __init__(self, requests: int, answers: int) -> None:
+        self._requests, self._answers = requests, answers
         self._asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._asking: Asking | None = None
         self._paths: list[Path] = []
@@ -93,7 +90,7 @@ class Answering:
 
     def _listen(self) -> NoReturn:
         """Receive queries. When stdin ends, so does this process, whatever is running."""
-        for line in sys.stdin.buffer:
+        for line in os.fdopen(self._requests, "rb"):
             # Not orjson: a path may hold bytes that are not UTF-8.
             self._asked.put(json.loads(line))
         os._exit(0)
@@ -171,10 +168,8 @@ class Answering:
     def _reply(self, message: dict[str, Any]) -> None:
         # A line split by a signal would be invalid.
         may_stop, self._may_stop = self._may_stop, False
-        left = memoryview(orjson.dumps({"turn": self._turn, **message}) + b"\n")
         try:
-            while left:
-                left = left[os.write(self._answers, left) :]
+            write_all(self._answers, orjson.dumps({"turn": self._turn, **message}) + b"\n")
         except OSError:
             os._exit(0)
         self._may_stop = may_stop
@@ -184,7 +179,3 @@ def _state(paths: list[Path]) -> list[tuple[str, int]]:
     """The paths and sizes that grow when a capture does."""
     files = [file for path in paths for file in segments(path)]
     return [(str(file), file.stat().st_size) for file in files if file.exists()]
-
-
-if __name__ == "__main__":
-    main()

@@ -22,6 +22,7 @@ from typing import Any, Final, NoReturn
 import duckdb
 import orjson
 
+from analysis.child_process import take_pipes
 from analysis.store.open import Source, prepare
 from analysis.store.sandbox.protocol import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders, read, write
 
@@ -45,9 +46,7 @@ _REPORT: Final = 1 << 20
 def main() -> NoReturn:
     """Read the sources from stdin, lock the process, and answer requests until stdin ends."""
     # Nothing that DuckDB prints may look like an answer, and no SQL may read the requests.
-    requests, answers, nowhere = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1):
-        os.dup2(nowhere, fd)
+    requests, answers = take_pipes()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     setup = read(requests)

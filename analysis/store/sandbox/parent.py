@@ -14,7 +14,6 @@ a query time out. The child dies with the parent, as its stdin ends.
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 
 import orjson
 
+from analysis.child_process import PythonChild
 from analysis.store.sandbox.protocol import (
     MESSAGE_LIMIT,
     OVER_MEMORY,
@@ -44,9 +44,6 @@ TIMEOUT_S: Final = 60.0
 GRACE_S: Final = 1.0
 """How long a query has to stop when asked; then its process is killed."""
 
-_BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from analysis.store.sandbox.child import main; main()"
-_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Environment variables that some interpreters need to start."""
 _ENDS: Final[dict[int, str]] = {signal.SIGXCPU: "timeout", signal.SIGKILL: "memory", signal.SIGABRT: "memory"}
 """What a child has run into, by the signal that ended it: SIGKILL is the system's when its memory is at an end."""
 
@@ -111,23 +108,8 @@ class Jail:
         self._turn = 0
         self._is_busy = False
         self._heard = bytearray()
-        places = [str(Path(__file__).parents[3]), *(os.path.abspath(place) for place in sys.path if place)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, *dict.fromkeys(places)],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            # glibc reserves 64 MiB of address space for each thread that allocates, unless it is told not to.
-            env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"},
-            # Ctrl-C on a terminal is for the parent; the child gets a message.
-            process_group=0,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._requests = self._process.stdin.fileno()
-        self._answers = self._process.stdout.fileno()
+        self._process = PythonChild("analysis.store.sandbox.child", bare=True)
+        self._requests, self._answers = self._process.stdin, self._process.stdout
         self._poll = select.poll()
         self._poll.register(self._answers, select.POLLIN)
         setup = {
@@ -160,7 +142,7 @@ class Jail:
     @property
     def is_alive(self) -> bool:
         """Whether it can answer: a query that had to be killed takes the child with it."""
-        return self._process.poll() is None
+        return self._process.is_alive
 
     def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
         """Run statements; the answer is that of the last. A query that is still being answered is stopped first.
@@ -199,13 +181,9 @@ class Jail:
 
     def close(self) -> None:
         """End the child, whatever it is doing."""
-        self._process.kill()
         # Their numbers will be those of other files.
         self._requests = self._answers = -1
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
-        self._process.wait()
+        self._process.close()
 
     # ---- messages
 

@@ -15,6 +15,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
+from analysis.child_process import write_all
+
 ROW_LIMIT: Final = 64 << 20
 """Bytes of one row as JSON."""
 MESSAGE_LIMIT: Final = ROW_LIMIT + (1 << 20)
@@ -74,9 +76,7 @@ class QueryError(Exception):
 
 def write(fd: int, message: bytes) -> None:
     """Write a message, all of it."""
-    left = memoryview(len(message).to_bytes(4) + message)
-    while left:
-        left = left[os.write(fd, left) :]
+    write_all(fd, len(message).to_bytes(4) + message)
 
 
 def read(fd: int) -> dict[str, Any] | None:

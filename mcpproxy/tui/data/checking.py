@@ -8,29 +8,26 @@ worker. It dies with us, as its stdin ends.
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from analysis.checking.tally import Tally
+from analysis.child_process import PythonChild
 from analysis.rules.finding import Finding, Level
 from mcpproxy.tui.data.findings import Findings
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes. The worker writes no longer lines."""
 
-_BOOT: Final = "import sys; sys.path[:] = sys.argv[1:]; from mcpproxy.tui.data.worker import main; main()"
-
 
 class _Job(NamedTuple):
     """A capture that is being checked, and the worker that checks it."""
 
     findings: Findings
-    worker: "subprocess.Popen[bytes]"
+    worker: PythonChild
 
 
 class Checking:
@@ -44,14 +41,14 @@ class Checking:
         """
         self._tell = tell
         self._lock = threading.Lock()
-        self._worker: subprocess.Popen[bytes] | None = None
+        self._worker: PythonChild | None = None
         self._jobs: dict[int, _Job] = {}
         self._number = 0
 
     @property
     def pid(self) -> int | None:
         """The worker's pid; None if none is running."""
-        return self._worker.pid if self._worker is not None and self._worker.poll() is None else None
+        return self._worker.pid if self._worker is not None and self._worker.is_alive else None
 
     def check(self, path: Path, findings: Findings, *, in_full: bool = True) -> None:
         """Check a capture from its beginning, and follow it.
@@ -65,12 +62,12 @@ class Checking:
             self._number += 1
             order = {"n": self._number, "path": os.fsencode(path.absolute()).hex(), "in_full": in_full}
             try:
-                if self._worker is None or self._worker.poll() is not None:
-                    self._worker = _started()
+                if self._worker is None or not self._worker.is_alive:
+                    self._worker = PythonChild("mcpproxy.tui.data.worker")
                     # It blocks on the worker's output, so it is a thread of its own, not a step of a pulse.
                     threading.Thread(target=self._hear, args=(self._worker,), name="findings", daemon=True).start()
                 self._jobs[self._number] = _Job(findings, self._worker)
-                self._say(order)
+                self._worker.send(order)
             except BrokenPipeError:
                 # It has just died, and the thread that reads from it will report that.
                 pass
@@ -84,7 +81,7 @@ class Checking:
                 if job.findings is findings:
                     del self._jobs[number]
                     with suppress(OSError):
-                        self._say({"n": number})
+                        job.worker.send({"n": number})
 
     def close(self) -> None:
         """End the worker."""
@@ -94,33 +91,20 @@ class Checking:
         if worker is None:
             return
         # Closing its stdin would end it just as abruptly, but only once it has started: quitting would wait for that.
-        worker.kill()
-        worker.wait()
-        if worker.stdin is not None:
-            with suppress(OSError):
-                worker.stdin.close()
-
-    def _say(self, order: dict[str, object]) -> None:
-        if self._worker is not None and self._worker.stdin is not None:
-            self._worker.stdin.write(json.dumps(order).encode() + b"\n")
-            self._worker.stdin.flush()
+        worker.end()
 
     # ---- in the thread
 
-    def _hear(self, worker: "subprocess.Popen[bytes]") -> None:
-        assert worker.stdout is not None
+    def _hear(self, worker: PythonChild) -> None:
         why = ""
         try:
-            self._take_all(worker.stdout)
+            self._take_all(worker.lines(LONGEST_LINE))
         except (ValueError, TypeError, KeyError, OSError) as error:
             why = f"it said what makes no sense ({type(error).__name__})"
             worker.kill()
         status = worker.wait()
-        worker.stdout.close()
         with self._lock:
-            if worker.stdin is not None:
-                with suppress(OSError):
-                    worker.stdin.close()
+            worker.close_stdin()
             left = {number: job for number, job in self._jobs.items() if job.worker is worker}
             for number in left:
                 del self._jobs[number]
@@ -130,8 +114,8 @@ class Checking:
         if left:
             self._tell()
 
-    def _take_all(self, said: IO[bytes]) -> None:
-        while line := said.readline(LONGEST_LINE):
+    def _take_all(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
             told = json.loads(line)
             job = self._jobs.get(told["n"])
             if job is not None:
@@ -157,17 +141,6 @@ class Checking:
                 with self._lock:
                     self._jobs.pop(told["n"], None)
             self._tell()
-
-
-def _started() -> "subprocess.Popen[bytes]":
-    places = [str(Path(__file__).parents[3]), *(os.path.abspath(place) for place in sys.path if place)]
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, *dict.fromkeys(places)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        # Its output would be drawn across the screen.
-        stderr=subprocess.DEVNULL,
-    )
 
 
 def _ending(status: int) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from analysis import child_process
 from analysis.store import cache, cache_workers
 from analysis.store.cache_workers import Made, Task, fill, held, processes
 from analysis.store.open import sources
@@ -106,7 +107,7 @@ def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Pa
 
 def test_all_is_answered_though_every_worker_dies(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_workers, "WORTH", 1 << 17)
-    monkeypatch.setattr(cache_workers, "_BOOT", "import os; os._exit(3)")
+    monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
     found = sources(captures)
     assert [frames_in(one.database) for one in found.found] == [2 * (600 + number) for number in range(CAPTURES)]
 
@@ -115,7 +116,7 @@ def test_what_a_worker_prints_besides_is_no_answer(captures: list[Path], monkeyp
     # What is run by `python -c` DuckDB takes for a prompt, and draws a bar on stdout while a statement is slow.
     noise = """
 import os, sys
-sys.path[:] = sys.argv[1:]
+sys.path[:] = sys.argv[2:]
 from analysis.store import cache, cache_workers
 store = cache.store
 def noisy(*given, **named):
@@ -125,7 +126,7 @@ def noisy(*given, **named):
 cache.store = noisy
 cache_workers.main()
 """
-    monkeypatch.setattr(cache_workers, "_BOOT", noise)
+    monkeypatch.setattr(child_process, "_BOOT", noise)
     made = list(fill(tasks_of(captures), 2, findings=False, keep=[], told=lambda _read: None, memory=MEMORY))
     assert sorted(frames_in(one.file) for one in made) == [2 * (600 + number) for number in range(CAPTURES)]
 

@@ -27,6 +27,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis import child_process
 from analysis.store.open import Source, sources
 from analysis.store.sandbox import parent as jail_module
 from analysis.store.sandbox.parent import Jail, Limits
@@ -366,7 +367,7 @@ def test_settings_and_kernel_hold_without_each_other(
 ) -> None:
     """No file is written, read or loaded, though one of the two walls is gone. The kernel's alone lets folders pass."""
     without = f"import analysis.store.sandbox.child as c; c.{broken} = lambda *_, **__: None; c.main()"
-    monkeypatch.setattr(jail_module, "_BOOT", f"import sys; sys.path[:] = sys.argv[1:]; {without}")
+    monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {without}")
     before = ground.state()
     with Jail(ground.found, limits=Limits(timeout_s=20)) as own:
         for attack in [*WRITES, *DATABASES, *READS, *CODE]:
@@ -587,7 +588,7 @@ def test_a_capture_that_is_gone_is_told_and_the_others_are_asked(ground: Ground,
 
 def test_a_jail_that_cannot_be_set_up_says_why(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> None:
     broken = "import analysis.store.sandbox.child as c; c._lock = lambda _: 1 / 0; c.main()"
-    monkeypatch.setattr(jail_module, "_BOOT", f"import sys; sys.path[:] = sys.argv[1:]; {broken}")
+    monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {broken}")
     with pytest.raises(QueryError, match="division by zero"):
         Jail(ground.found)
 
@@ -778,7 +779,7 @@ os.read(0, 1)
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_child_that_lies_is_ended(monkeypatch: pytest.MonkeyPatch, lie: str) -> None:
-    monkeypatch.setattr(jail_module, "_BOOT", LIAR % LIES[lie])
+    monkeypatch.setattr(child_process, "_BOOT", LIAR % LIES[lie])
     with Jail([]) as own:
         with pytest.raises(QueryError) as caught:
             rows(own, "select 1")

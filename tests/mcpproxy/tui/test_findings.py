@@ -2,11 +2,11 @@
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from analysis.child_process import PythonChild
 from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from captures.record import members, seal
@@ -223,13 +223,12 @@ class TestScreen:
 
     def test_a_check_that_lags_says_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         # Stopped before it can hear an order: on a busy machine it had all of them checked before a key was handled.
-        def stopped() -> "subprocess.Popen[bytes]":
-            worker = started()
-            os.kill(worker.pid, signal.SIGSTOP)
-            return worker
+        class Stopped(PythonChild):
+            def __init__(self, module: str) -> None:
+                super().__init__(module)
+                os.kill(self.pid, signal.SIGSTOP)
 
-        started = checking._started
-        monkeypatch.setattr(checking, "_started", stopped)
+        monkeypatch.setattr(checking, "PythonChild", Stopped)
 
         async def act(stage: Stage) -> None:
             await stage.listed()
