@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.harness import wait_until
 
 from analysis.child_process import PythonChild
+from tests.harness import wait_until
 
 ECHO = """
 import os, sys
