@@ -24,10 +24,10 @@ def _refuse(_constant: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a member comes twice")
-    return found
+    return members
 
 
 try:
@@ -54,9 +54,9 @@ _SPECIAL: Final = (NOTIFICATIONS, RESERVED)
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
     """The verdict on a line that waits to be forwarded; `unjudged` if it is odd and above `ODD_LIMIT`."""
-    found = _judge_flawless(raw) if whole and len(raw) <= ODD_LIMIT else None
-    if found is not None:
-        return found
+    verdict = _judge_flawless(raw) if whole and len(raw) <= ODD_LIMIT else None
+    if verdict is not None:
+        return verdict
     try:
         from captures.exact import judge_in_passing as judge
     except ImportError:  # an upgrade has removed it since we started

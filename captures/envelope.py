@@ -73,14 +73,14 @@ def judge_and_read(
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Envelope:
     """The verdict on a frame that waits to be forwarded: by the fast path, exactly if that is quick, or `unjudged`."""
-    found = _judge_at_once(raw) if whole and len(raw) <= RECORD_LIMIT else None
-    return found or judge_exactly(raw, direction, unit, whole=whole, limit=ODD_LIMIT)
+    verdict = _judge_at_once(raw) if whole and len(raw) <= RECORD_LIMIT else None
+    return verdict or judge_exactly(raw, direction, unit, whole=whole, limit=ODD_LIMIT)
 
 
 def _judge_at_once(raw: bytes) -> Envelope | None:
     """The fast path: the verdict on a whole frame about which nothing is odd, else None."""
-    found = _read_at_once(raw)
-    return found and found[0]
+    reading = _read_at_once(raw)
+    return reading and reading[0]
 
 
 def _read_at_once(raw: bytes) -> tuple[Envelope, dict[str, Any] | None] | None:

@@ -186,11 +186,11 @@ def _members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tup
 
     The walk is our own because the json module reports neither where a value is nor how it was spelt.
     """
-    found: dict[str, _Member] = {}
+    members: dict[str, _Member] = {}
     is_repeated = False
     at = _skip(text, at + 1)
     if text.startswith("}", at):
-        return found, is_repeated, at + 1
+        return members, is_repeated, at + 1
     mark = ","
     while mark == ",":
         if not text.startswith('"', at):
@@ -199,18 +199,18 @@ def _members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tup
         at = _expect(_COLON, text, at).end()
         value, end = decode(text, at)
         if name in wanted:
-            is_repeated = is_repeated or name in found
-            found[name] = _Member(value, text[at:end])
+            is_repeated = is_repeated or name in members
+            members[name] = _Member(value, text[at:end])
         then = _expect(_NEXT, text, end)
         mark, at = then[1], then.end()
-    return found, is_repeated, at
+    return members, is_repeated, at
 
 
 def _expect(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
-    found = pattern.match(text, at)
-    if not found:
+    match = pattern.match(text, at)
+    if not match:
         raise ValueError(f"no {pattern.pattern}")
-    return found
+    return match
 
 
 def _skip(text: str, at: int) -> int:

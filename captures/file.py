@@ -80,9 +80,9 @@ def _keep_out_of_git(folder: str) -> None:
         file.write(b"*\n")
 
 
-def _topmost(made: list[str]) -> str:
+def _topmost(created: list[str]) -> str:
     """Which of the directories just made (innermost first) is for captures alone: the innermost one, or its parent."""
-    return made[min(1, len(made) - 1)]
+    return created[min(1, len(created) - 1)]
 
 
 def choose_path(
@@ -110,12 +110,12 @@ def choose_path(
         return path
     path = folder
     folder, name = os.path.split(path)
-    found = segment_of(name)
-    if found is None or found[0] + SUFFIX != name:
+    segment = segment_of(name)
+    if segment is None or segment[0] + SUFFIX != name:
         raise CannotCreate(
             f"cannot record to {path}: a capture's name ends in {SUFFIX}, in no segment number, a directory in /"
         )
-    if _has_other_segments(folder, found[0]):
+    if _has_other_segments(folder, segment[0]):
         raise CannotCreate(
             f"cannot record to {path}: segments of an earlier capture of that name stand there; name another"
         )

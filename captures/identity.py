@@ -18,9 +18,9 @@ _HEX: Final = frozenset("0123456789abcdef")
 
 def capture_id(capture: Capture) -> str:
     """The id in the capture's header, else a hash of its path."""
-    found = capture.header.members.get("capture")
-    if isinstance(found, str) and len(found) == DIGITS and _HEX.issuperset(found):
-        return found
+    id_ = capture.header.members.get("capture")
+    if isinstance(id_, str) and len(id_) == DIGITS and _HEX.issuperset(id_):
+        return id_
     return path_id(capture.path)
 
 
@@ -31,7 +31,7 @@ def path_id(path: Path, taken: Container[str] = ()) -> str:
         path: of the capture.
         taken: ids of other captures; a header can claim any id.
     """
-    told = str(path.resolve()).encode("utf-8", "surrogateescape")
-    while (id_ := blake2b(told, digest_size=DIGITS // 2).hexdigest()) in taken:
-        told += b"\0"
+    hashed = str(path.resolve()).encode("utf-8", "surrogateescape")
+    while (id_ := blake2b(hashed, digest_size=DIGITS // 2).hexdigest()) in taken:
+        hashed += b"\0"
     return id_

@@ -229,16 +229,16 @@ class Index:
         parts = self._parts.get(number)
         if parts is None:
             return None
-        found, at = bytearray(), 0
+        content, at = bytearray(), 0
         for place in range(0, len(parts), 2):
             record = self._record(parts[place], parts[place + 1])
             raw = (raw_bytes(record.members) if record is not None else None) or b""
             if at < start + size and at + len(raw) > start:
-                found += raw[max(0, start - at) : start + size - at]
+                content += raw[max(0, start - at) : start + size - at]
             at += len(raw)
             if at >= start + size:
                 break
-        return bytes(found), max(at, self._sizes[number])
+        return bytes(content), max(at, self._sizes[number])
 
     def close(self) -> None:
         """Close the files."""
@@ -253,8 +253,8 @@ class Index:
 
     def _record(self, segment: int, offset: int) -> Record | None:
         line = self.tail.line(segment, offset)
-        found = decode(line, offset, orjson.loads) or record_in(line, offset)
-        return lifted(found, self.tail.version(segment)) if found is not None else None
+        record = decode(line, offset, orjson.loads) or record_in(line, offset)
+        return lifted(record, self.tail.version(segment)) if record is not None else None
 
     # ---- growing
 

@@ -192,9 +192,9 @@ def _losses(values: dict[str, Any]) -> dict[str, dict[str, int]] | None:
 
 def inspect(capture: Capture) -> Inspection:
     """Read a whole capture and report what it holds."""
-    found = tally(capture)
-    found.live = is_live(capture.segments[-1])
-    return found
+    inspection = tally(capture)
+    inspection.live = is_live(capture.segments[-1])
+    return inspection
 
 
 def inspect_file(path: Path) -> Inspection:
@@ -206,14 +206,14 @@ def inspect_file(path: Path) -> Inspection:
     try:
         return inspect(Capture(path))
     except NothingRecorded as error:
-        found = tally([Damage(path, 0, error.size, "torn")] if error.size else [])
-        found.live = is_live(path)
-        return found
+        inspection = tally([Damage(path, 0, error.size, "torn")] if error.size else [])
+        inspection.live = is_live(path)
+        return inspection
 
 
 def tally(items: Iterable[Record | Damage]) -> Inspection:
     """Count the items of a capture, from any source."""
-    found = Inspection()
+    inspection = Inspection()
     for item in items:
-        found.add(item)
-    return found
+        inspection.add(item)
+    return inspection

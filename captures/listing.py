@@ -49,14 +49,14 @@ def search_roots() -> list[Path]:
 
 def segment_number(path: Path) -> int:
     """The segment number in a file's name: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`."""
-    found = segment_of(path.name)
-    return found[1] if found else 1
+    segment = segment_of(path.name)
+    return segment[1] if segment else 1
 
 
 def first_segment(path: Path) -> Path:
     """The name of segment 1 of the capture to which `path` belongs; the file itself may be gone."""
-    found = segment_of(path.name)
-    return path.with_name(found[0] + SUFFIX) if found else path
+    segment = segment_of(path.name)
+    return path.with_name(segment[0] + SUFFIX) if segment else path
 
 
 def segments(path: Path) -> list[Path]:
@@ -64,14 +64,14 @@ def segments(path: Path) -> list[Path]:
 
     `path` alone if its name is not that of a capture.
     """
-    found = segment_of(path.name)
-    if not found:
+    segment = segment_of(path.name)
+    if not segment:
         return [path]
     try:
-        numbers = _numbers(path.parent, found[0])
+        numbers = _numbers(path.parent, segment[0])
     except OSError:
         return [path]
-    first = path.with_name(found[0] + SUFFIX)
+    first = path.with_name(segment[0] + SUFFIX)
     return [Path(segment_path(first, number)) for number in numbers] or [path]
 
 
@@ -88,13 +88,13 @@ def _numbers(folder: Path, stem: str) -> list[int]:
 @lru_cache(maxsize=16)
 def _by_stem(folder: Path, _stamp: int) -> dict[str, list[int]]:
     """The segment numbers in a directory, by the stem of their capture."""
-    found: dict[str, set[int]] = {}
+    numbers: dict[str, set[int]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
             own = segment_of(entry.name)
             if own:
-                found.setdefault(own[0], set()).add(own[1])
-    return {stem: sorted(numbers) for stem, numbers in found.items()}
+                numbers.setdefault(own[0], set()).add(own[1])
+    return {stem: sorted(numbers) for stem, numbers in numbers.items()}
 
 
 def find_captures(root: Path) -> list[Path]:

@@ -127,5 +127,5 @@ def segment_numbers(folder: PathLike, stem: str) -> list[int]:
         OSError: the directory cannot be read.
     """
     with os.scandir(folder) as entries:
-        found = [segment_of(entry.name) for entry in entries if entry.name.startswith(stem)]
-    return sorted({number for own in found if own and own[0] == stem for number in own[1:]})
+        segments = [segment_of(entry.name) for entry in entries if entry.name.startswith(stem)]
+    return sorted({number for own in segments if own and own[0] == stem for number in own[1:]})

@@ -196,10 +196,10 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 def record_in(piece: bytes, offset: int) -> Record | None:
     """The record at the beginning of a piece. It ends at the first checksum that matches, so one pass is enough."""
     view, crc, done = memoryview(piece), 0, 0
-    for found in _CHECKSUM.finditer(piece, 0, MAX_LINE - 1):
-        crc, done = crc32(view[done : found.start()], crc), found.start()
-        if found[1] == b"%08x" % crc:
-            return decode(piece[: found.end()], offset, orjson.loads)
+    for checksum in _CHECKSUM.finditer(piece, 0, MAX_LINE - 1):
+        crc, done = crc32(view[done : checksum.start()], crc), checksum.start()
+        if checksum[1] == b"%08x" % crc:
+            return decode(piece[: checksum.end()], offset, orjson.loads)
     return None
 
 
@@ -437,9 +437,9 @@ def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> 
     """All items of a capture, with its frames assembled."""
     assembler = FrameAssembler(limit)
     for item in items:
-        found = assembler.feed(item)
-        if found is not None:
-            yield found
+        frame = assembler.feed(item)
+        if frame is not None:
+            yield frame
     yield from assembler.end()
 
 
@@ -509,8 +509,8 @@ def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None
     """The bytes of a frame, whether its delimiter came, and whether the bytes are complete."""
     whole = values.get("whole") is not False
     if parts is not None:
-        found = {"parts": len(parts.pieces), "size": parts.size}
-        is_complete = not parts.broken and {name: values.get(name) for name in found} == found
+        declared = {"parts": len(parts.pieces), "size": parts.size}
+        is_complete = not parts.broken and {name: values.get(name) for name in declared} == declared
         return b"".join(parts.pieces), whole and is_complete, is_complete
     if "parts" in values:
         return b"", False, False

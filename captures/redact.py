@@ -74,8 +74,8 @@ def _is_package(word: str) -> bool:
     """`name`, `@scope/name` or `image/name`, perhaps with `[extras]` and `@version`, `==version` or `:tag`."""
     scope, slash, rest = word[1:].partition("/") if word.startswith("@") else ("a", "/", word)
     for mark in ("==", "@", ":"):
-        name, found, version = rest.partition(mark)
-        if found:
+        name, separator, version = rest.partition(mark)
+        if separator:
             if not version or not _WORD.issuperset(version):
                 return False
             rest = name

@@ -41,14 +41,14 @@ def repair(capture: Capture, output: Path) -> Repair:
         CannotCreate: the copy cannot be created; nothing that exists is overwritten.
         OSError: the copy cannot be written.
     """
-    found = inspect(capture)
-    done = Repair(dropped_bytes=found.damaged_bytes)
+    inspection = inspect(capture)
+    done = Repair(dropped_bytes=inspection.damaged_bytes)
     copy = CaptureFile(output)
     is_whole = False
     try:
         batch: list[bytes] = []
         size = 0
-        for line in _copied(capture, deque(found.holes), done):
+        for line in _copied(capture, deque(inspection.holes), done):
             batch.append(line)
             size += len(line)
             if size >= BATCH:

@@ -74,7 +74,7 @@ def remember_filter(screen: str, text: str) -> None:
     """
     line, path = f"{screen} {text}", history_path(_FILTERS)
     if text.splitlines() == [text]:
-        _write(path, [*(one for one in _lines(path) if one != line), line][-LENGTH:])
+        _write(path, [*(earlier for earlier in _lines(path) if earlier != line), line][-LENGTH:])
 
 
 def _write(path: Path | None, lines: Sequence[str]) -> None:
@@ -89,7 +89,7 @@ def _write(path: Path | None, lines: Sequence[str]) -> None:
         handle, name = tempfile.mkstemp(prefix=".history-", dir=path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.writelines(f"{one}\n" for one in lines)
+                file.writelines(f"{text}\n" for text in lines)
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).replace(path)

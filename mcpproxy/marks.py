@@ -94,7 +94,7 @@ class Marks:
 
     def next(self, seq: int) -> int | None:
         """The first marked row after `seq`, wrapping to the start; None if no row is marked."""
-        return min(self.notes, key=lambda one: (one <= seq, one), default=None)
+        return min(self.notes, key=lambda marked: (marked <= seq, marked), default=None)
 
     def _change(self, change: Callable[[dict[int, str]], None]) -> None:
         notes = self._read()
@@ -120,12 +120,14 @@ class Marks:
             except OSError as error:
                 raise self._failed("read", error) from error
         try:
-            found: Any = orjson.loads(data) if len(data) <= LARGEST else None
-            if found["marks"] != VERSION:
+            document: Any = orjson.loads(data) if len(data) <= LARGEST else None
+            if document["marks"] != VERSION:
                 raise CannotMark(f"{self.path.name} is of a newer version")
-            if found["capture"] != self._id:
+            if document["capture"] != self._id:
                 raise CannotMark(f"{self.path.name} is about another capture")
-            return {row["seq"]: str(row.get("note", ""))[:LONGEST] for row in found["rows"] if type(row["seq"]) is int}
+            return {
+                row["seq"]: str(row.get("note", ""))[:LONGEST] for row in document["rows"] if type(row["seq"]) is int
+            }
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CannotMark(f"{self.path.name} is no file of marks; move it away to mark rows") from error
 

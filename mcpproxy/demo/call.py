@@ -107,8 +107,8 @@ class Call:
     @property
     def meta(self) -> Json:
         """Its `_meta`; empty if there is none."""
-        found = self.params.get("_meta")
-        return found if isinstance(found, dict) else {}
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
 
     @property
     def asked(self) -> str:

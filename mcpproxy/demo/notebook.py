@@ -153,13 +153,13 @@ def call_tool(call: Call) -> Json:
     if problem and call.revision < HANDSHAKE[-1]:
         raise RefusalError(INVALID_PARAMS, problem)
     try:
-        found = _failing(problem) if problem else tool.run(call, arguments)
+        outcome = _failing(problem) if problem else tool.run(call, arguments)
     except ToolError as error:
         return {"content": [{"type": "text", "text": str(error)}], "isError": True}
-    text = found if isinstance(found, str) else json.dumps(found)
+    text = outcome if isinstance(outcome, str) else json.dumps(outcome)
     result: Json = {"content": [{"type": "text", "text": text}], "isError": False}
-    if isinstance(found, dict) and call.revision >= SINCE["outputSchema"]:
-        result["structuredContent"] = found
+    if isinstance(outcome, dict) and call.revision >= SINCE["outputSchema"]:
+        result["structuredContent"] = outcome
     return result
 
 

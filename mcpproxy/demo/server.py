@@ -57,11 +57,11 @@ _CAPABILITIES: Final[Json] = {"tools": {}, "resources": {}, "prompts": {}, "logg
 
 def initialize(call: Call) -> Json:
     """`initialize`: the requested revision if supported, else the newest that has a handshake."""
-    asked = call.text("protocolVersion")
-    chosen = asked if asked in HANDSHAKE else HANDSHAKE[-1]
+    requested = call.text("protocolVersion")
+    chosen = requested if requested in HANDSHAKE else HANDSHAKE[-1]
     call.connection.revision, call.connection.level = chosen, "info"
-    told = {"protocolVersion": chosen, "capabilities": _CAPABILITIES, "serverInfo": INFO}
-    return told if chosen == HANDSHAKE[0] else {**told, "instructions": INSTRUCTIONS}
+    result = {"protocolVersion": chosen, "capabilities": _CAPABILITIES, "serverInfo": INFO}
+    return result if chosen == HANDSHAKE[0] else {**result, "instructions": INSTRUCTIONS}
 
 
 def discover(_: Call) -> Json:

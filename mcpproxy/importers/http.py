@@ -37,10 +37,10 @@ def request_of(raw: bytes) -> tuple[Head, bytes]:
         Wrong: it has no head.
     """
     start, fields, head, body = _parts(raw)
-    found = _REQUEST(start)
-    if not found:
+    match = _REQUEST(start)
+    if not match:
         raise Wrong("expected `METHOD TARGET HTTP/1.1` in the first line of a request")
-    return Head(found[1], found[2], found[3], fields, None, head), body
+    return Head(match[1], match[2], match[3], fields, None, head), body
 
 
 def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
@@ -50,11 +50,11 @@ def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
         Wrong: it has no head.
     """
     start, fields, _, body = _parts(raw)
-    found = _STATUS(start)
-    if not found:
+    match = _STATUS(start)
+    if not match:
         raise Wrong("expected `HTTP/1.1 STATUS REASON` in the first line of a response")
-    status = int(found[2])
-    return ResponseHead(status, found[3] or b"", found[1], fields, status < 200), body
+    status = int(match[2])
+    return ResponseHead(status, match[3] or b"", match[1], fields, status < 200), body
 
 
 def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:

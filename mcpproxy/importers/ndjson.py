@@ -62,17 +62,17 @@ def _frames(lines: Iterable[bytes]) -> Iterator[_Line]:
     for number, line in numbered(lines):
         try:
             values = object_of(line)
-            told, side, raw = values.get("t"), values.get("dir"), raw_of(values)
-            if type(told) is not int or not 0 <= told < MAX_NS:
+            t_ns, side, raw = values.get("t"), values.get("dir"), raw_of(values)
+            if type(t_ns) is not int or not 0 <= t_ns < MAX_NS:
                 raise Wrong("expected whole nanoseconds in `t`")
             if side not in ("c2s", "s2c"):
                 raise Wrong("expected c2s or s2c in `dir`")
-            if told < before_ns:
+            if t_ns < before_ns:
                 raise Wrong("expected a time in `t` that is not before that of the line above")
         except Wrong as wrong:
             raise Wrong(f"line {number}: {wrong}") from None
-        before_ns = told
-        yield _Line(told, side, raw)
+        before_ns = t_ns
+        yield _Line(t_ns, side, raw)
 
 
 def _beginning(frames: Iterator[_Line]) -> tuple[list[_Line], bool]:
@@ -92,10 +92,10 @@ def _beginning(frames: Iterator[_Line]) -> tuple[list[_Line], bool]:
 def _opens(raw: bytes) -> bool:
     """Whether a client's frame can be the first: a handshake, or a request that needs none."""
     try:
-        said = loads(raw) if len(raw) <= RECORD_LIMIT else None
+        value = loads(raw) if len(raw) <= RECORD_LIMIT else None
     except JSONDecodeError:
         return False
-    message = said[0] if isinstance(said, list) and said else said
+    message = value[0] if isinstance(value, list) and value else value
     if not isinstance(message, dict):
         return False
     params = message.get("params")

@@ -52,9 +52,9 @@ class Pipes:
 
     def totals(self) -> dict[str, object]:
         """The counts for the close record."""
-        told = self._bytes["stderr"]
+        stderr = self._bytes["stderr"]
         sides = {side: {"frames": self._frames[side], "bytes": self._bytes[side]} for side in self._frames}
-        return {**sides, "stderr": {"bytes": told, "recorded": told}}
+        return {**sides, "stderr": {"bytes": stderr, "recorded": stderr}}
 
     def _entries(self, pipe: Pipe, piece: Piece, *, whole: bool = True) -> list[Entry]:
         if pipe == "stderr":

@@ -207,13 +207,13 @@ class _Course:
         self._t_ns = self._time(frame.get("t"))
         return self._on_stdio(frame) if self._is_stdio else self._over_http(frame)
 
-    def _time(self, told: object) -> int:
-        if told is None:
+    def _time(self, time: object) -> int:
+        if time is None:
             t_ns = self._t_ns + STEP_NS
-        elif isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told < MAX_NS / MS:
+        elif isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time < MAX_NS / MS:
             raise Wrong("expected milliseconds from the start in `t`")
         else:
-            t_ns = told * MS if isinstance(told, int) else round(told * MS)
+            t_ns = time * MS if isinstance(time, int) else round(time * MS)
         if t_ns < self._t_ns:
             raise Wrong("expected a time in `t` that is not before that of the frame above")
         if t_ns >= MAX_NS:
@@ -275,9 +275,9 @@ class _Course:
 
 def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
     """The value of a member that must be one of a few words."""
-    told = values.get(name)
+    value = values.get(name)
     for word in words:
-        if told == word:
+        if value == word:
             return word
     *most, last = words
     raise Wrong(f"expected {', '.join(most)}{' or ' if most else ''}{last} in `{name}`")
@@ -285,15 +285,15 @@ def _word(values: dict[str, Any], name: str, words: Sequence[T]) -> T:
 
 def _text(values: dict[str, Any], name: str) -> str:
     """A member that is a short text; empty if missing."""
-    told = values.get(name)
-    if told is not None and (not isinstance(told, str) or len(told) > MAX_TEXT):
+    value = values.get(name)
+    if value is not None and (not isinstance(value, str) or len(value) > MAX_TEXT):
         raise Wrong(f"expected text of at most {MAX_TEXT} characters in `{name}`")
-    return told or ""
+    return value or ""
 
 
 def _truth(values: dict[str, Any], name: str, *, default: bool) -> bool:
     """A member that is true or false."""
-    told = values.get(name)
-    if told is not None and not isinstance(told, bool):
+    value = values.get(name)
+    if value is not None and not isinstance(value, bool):
         raise Wrong(f"expected true or false in `{name}`")
-    return default if told is None else told
+    return default if value is None else value

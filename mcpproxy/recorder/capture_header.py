@@ -57,9 +57,9 @@ def _boot_id() -> str | None:
 
 def _parents() -> list[dict[str, object]]:
     """The processes above us, nearest first, if the system shows them: one of them is the client."""
-    found: list[dict[str, object]] = []
+    parents: list[dict[str, object]] = []
     pid = os.getppid()
-    while pid > 0 and len(found) < 16:
+    while pid > 0 and len(parents) < 16:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
@@ -67,6 +67,6 @@ def _parents() -> list[dict[str, object]]:
                 exe = file.read().strip().decode("utf-8", "backslashreplace")
         except OSError:
             break
-        found.append({"pid": pid, "start": int(fields[19]), "exe": exe})
+        parents.append({"pid": pid, "start": int(fields[19]), "exe": exe})
         pid = int(fields[1])
-    return found
+    return parents

@@ -239,7 +239,7 @@ class Exchange:
 
     def _tell(self, stage: str, ended_by: str | None = None) -> None:
         # The request's head is not repeated with the response: it is most of an exchange's size in a capture.
-        told = self._response if stage == "response" else self._request + self._response
+        head = self._response if stage == "response" else self._request + self._response
         rest = members(
             times=self._times,
             request_size=self._sent.size if self._sent is not None and not self.is_asking else None,
@@ -253,15 +253,15 @@ class Exchange:
             metadata=self.metadata,
         )
         place = b',"conn":%d,"exchange":%d,"stage":"%b"' % (self.conn, self.number, stage.encode())
-        self.conversation.entries.append(Entry("exchange", place + told + rest))
+        self.conversation.entries.append(Entry("exchange", place + head + rest))
 
     def _hashes(self) -> dict[str, object] | None:
         bodies = {"request": self._sent, "response": self._received}
-        found: dict[str, object] = {}
+        hashes: dict[str, object] = {}
         for name, body in bodies.items():
             if body is not None and (unstored := body.unstored()):
-                found[name] = unstored
-        return found or None
+                hashes[name] = unstored
+        return hashes or None
 
 
 class BodyRecorder:
@@ -336,23 +336,23 @@ class BodyRecorder:
         From a stream, it processes all that can be decoded; from other bodies, nothing of a piece that is damaged or
         expands out of proportion.
         """
-        made = bytearray()
+        output = bytearray()
         try:
             for decoded in coding.slices(payload):
                 for content in portions(decoded) if self.is_stream else ():
                     self._take(content)
                     yield
                 if not self.is_stream:
-                    made += decoded
+                    output += decoded
                     yield
         except Undecodable:
-            made.clear()
+            output.clear()
             self._decoder = None
             self._is_opaque = self._is_broken = True
             if not self._parts:
                 self._let_go()
-        for at in range(0, len(made), MAX_RAW):
-            self._take(bytes(made[at : at + MAX_RAW]))
+        for at in range(0, len(output), MAX_RAW):
+            self._take(bytes(output[at : at + MAX_RAW]))
             yield
 
     def _take(self, payload: bytes) -> None:
@@ -392,8 +392,8 @@ class BodyRecorder:
         if self._events is not None:
             for event in self._events.end():
                 self._record_event(event)
-            told = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
-            self._place("stream", event="ended", **told, ended_by=ended_by)
+            stream = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
+            self._place("stream", event="ended", **stream, ended_by=ended_by)
         elif self._parts:
             if self._held:
                 self._place_part(bytes(self._held))
@@ -508,8 +508,8 @@ def _is_message(body: bytes) -> bool:
 
 
 def _last_event_id(head: http1.Head) -> str | None:
-    found = head.headers.values_of(b"last-event-id")
-    return _text(found[0]) if found else None
+    ids = head.headers.values_of(b"last-event-id")
+    return _text(ids[0]) if ids else None
 
 
 def _origin(address: str) -> str:

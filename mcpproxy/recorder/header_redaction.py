@@ -60,12 +60,12 @@ class FieldRedactor:
 
     def _make(self, field: tuple[bytes, bytes]) -> bytes:
         name, value = field
-        made = dumps([_text(name), self._value(name.lower(), value)])
+        stored = dumps([_text(name), self._value(name.lower(), value)])
         if len(value) <= REMEMBERED_BYTES:
             if len(self._made) >= REMEMBERED:
                 self._made.clear()
-            self._made[field] = made
-        return made
+            self._made[field] = stored
+        return stored
 
     def _value(self, name: bytes, value: bytes) -> str:
         if not value or name in _KEPT or name.startswith(_KEPT_FAMILIES):
@@ -76,8 +76,8 @@ class FieldRedactor:
             return _text(value) if value == b"null" else self._clean(value)
         if name in _CHALLENGES and _OPEN_CHALLENGE(value):
             return _text(_QUOTED(self._cleaned_if_address, value))
-        if name in _CREDENTIALS and (found := _SCHEME(value)):
-            return _text(found[0]) + self._hash(value[found.end() :])
+        if name in _CREDENTIALS and (scheme := _SCHEME(value)):
+            return _text(scheme[0]) + self._hash(value[scheme.end() :])
         return self._hash(value)
 
     def _cleaned(self, match: re.Match[bytes]) -> bytes:

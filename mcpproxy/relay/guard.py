@@ -120,9 +120,9 @@ def _stand_guard(read_end: int, survivor: Survivor | None) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _keep_only(sorted({read_end} if survivor is None else {read_end, survivor.fd}))
     server: Process | None = None
-    heard = b""
+    received = b""
     while data := os.read(read_end, 4096):
-        *messages, heard = (heard + data).split(b"\n")
+        *messages, received = (received + data).split(b"\n")
         for message in messages:
             word, _, value = message.decode().partition(" ")
             if word == _SERVER:

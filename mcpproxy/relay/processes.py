@@ -69,7 +69,7 @@ def _is_proc_ours() -> bool:
 
 def _table_from_proc() -> dict[int, tuple[int, str]]:
     known = ((int(name), _stat(int(name))) for name in os.listdir(PROC) if name.isdigit())
-    return {pid: found for pid, found in known if found is not None}
+    return {pid: entry for pid, entry in known if entry is not None}
 
 
 def _stat(pid: int) -> tuple[int, str] | None:
@@ -101,13 +101,13 @@ def tree(*roots: Process) -> list[Process]:
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    found = dict.fromkeys(root.pid for root in roots if table.get(root.pid, (0, ""))[1] == root.start)
-    waiting = list(found)
+    pids = dict.fromkeys(root.pid for root in roots if table.get(root.pid, (0, ""))[1] == root.start)
+    waiting = list(pids)
     while waiting:
-        new = [pid for pid in children.get(waiting.pop(0), ()) if pid not in found and pid not in (1, os.getpid())]
-        found.update(dict.fromkeys(new))
+        new = [pid for pid in children.get(waiting.pop(0), ()) if pid not in pids and pid not in (1, os.getpid())]
+        pids.update(dict.fromkeys(new))
         waiting += new
-    return [Process(pid, table[pid][1]) for pid in found]
+    return [Process(pid, table[pid][1]) for pid in pids]
 
 
 def alive(processes: list[Process]) -> list[Process]:

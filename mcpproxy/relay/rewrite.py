@@ -31,8 +31,8 @@ class Origin:
 
     def length_in(self, address: bytes) -> int:
         """How many bytes at the start of an address name this origin; 0 if it names another origin, or none."""
-        found = self._starts.match(address)
-        return found.end() if found else 0
+        match = self._starts.match(address)
+        return match.end() if match else 0
 
 
 class Rewriter:

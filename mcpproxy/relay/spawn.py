@@ -139,7 +139,7 @@ def spawn(
     Raises:
         SpawnError: it cannot be run.
     """
-    told, tell = os.pipe()
+    report, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -149,7 +149,7 @@ def spawn(
         finally:
             os._exit(CANNOT_RUN)
     os.close(tell)
-    with open(told, "rb", buffering=0) as pipe:
+    with open(report, "rb", buffering=0) as pipe:
         answer = pipe.read()
     if not answer:
         return pid

@@ -389,16 +389,16 @@ def _reap(wanted: int) -> int | None:
 
     Returns None while it is alive.
     """
-    found = None
+    status_of_wanted = None
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return found
+            return status_of_wanted
         if pid == 0:
-            return found
+            return status_of_wanted
         if pid == wanted:
-            found = status
+            status_of_wanted = status
 
 
 def _waiting_bytes(fd: int) -> int:

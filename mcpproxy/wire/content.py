@@ -139,10 +139,10 @@ class Decoder:
             Undecodable: in this call and all later ones; the output of this call is lost.
         """
         self._check()
-        made = BytesIO()  # it returns its buffer without a copy
+        output = BytesIO()  # it returns its buffer without a copy
         for decoded in self.slices(data):
-            made.write(decoded)
-        return made.getvalue()
+            output.write(decoded)
+        return output.getvalue()
 
     def slices(self, data: bytes) -> Iterator[bytes]:
         """The same in slices, decoded on demand; take them all before feeding more.
@@ -323,12 +323,12 @@ class _SteppedZstd:
         return bytes(self._zstd.unused_data) + self._waiting
 
     def more(self, data: bytes) -> bytes:
-        data, at, made = self._waiting + data, 0, bytearray()
-        while at < len(data) and len(made) < _SLICE and not self._zstd.eof:
-            made += self._zstd.decompress(data[at : at + _STEP])
+        data, at, output = self._waiting + data, 0, bytearray()
+        while at < len(data) and len(output) < _SLICE and not self._zstd.eof:
+            output += self._zstd.decompress(data[at : at + _STEP])
             at += _STEP
         self._waiting = data[at:]
-        return bytes(made)
+        return bytes(output)
 
 
 _GZIP: Final = _Coding(partial(_Zlib, zlib.MAX_WBITS | 16), (zlib.error,), again=b"\x1f")

@@ -49,8 +49,8 @@ class Fields(tuple[tuple[bytes, bytes], ...]):  # noqa: SLOT001 - a tuple subcla
     @property
     def media_type(self) -> bytes:
         """The media type of the content, in lower case, without parameters; empty if there is none."""
-        found = self.named.get(b"content-type")
-        return found[0].partition(b";")[0].strip().lower() if found else b""
+        values = self.named.get(b"content-type")
+        return values[0].partition(b";")[0].strip().lower() if values else b""
 
 
 class Body(NamedTuple):
@@ -112,11 +112,11 @@ class Lines:
             pending.clear()
             return line, at + 1
         room = limit + 2 - len(pending)
-        found = _BREAK(data, at, at + room)
-        stop = found.start() if found else min(at + room, len(data))
+        line_end = _BREAK(data, at, at + room)
+        stop = line_end.start() if line_end else min(at + room, len(data))
         if len(pending) + stop - at > limit:
             raise too_long()
-        if not found or (stop + 1 == len(data) and data[stop] == 0x0D):
+        if not line_end or (stop + 1 == len(data) and data[stop] == 0x0D):
             pending += data[at:]
             return None, len(data)
         if data[stop] == 0x0A:

@@ -105,12 +105,12 @@ class RequestSplitter:
         try:
             while at < len(data) and not self._refused:
                 at = self._step(data, at)
-        except Malformed as found:
+        except Malformed as error:
             self._refused = True
             method = self._head[0].partition(b" ")[0] if self._head else b""
             self._begin()
             self._lines.pending.clear()
-            self._events.append(Refusal(found.status, found.reason, method))
+            self._events.append(Refusal(error.status, error.reason, method))
         events, self._events = self._events, []  # an idle connection holds no body
         return events
 
@@ -221,8 +221,8 @@ def forwarded(head: Head, host: bytes) -> bytes:
         request_line, *lines = wire.split(b"\r\n")[:-2]
         kept = [line for line in lines if line.partition(b":")[0].lower() not in _OF_ONE_HOP]
         wire = b"\r\n".join((request_line, *kept, b"", b""))
-    if found := _HOST_LINE(wire):
-        wire = wire[: found.end()] + host + wire[found.end() + len(named[b"host"][0]) :]
+    if host_line := _HOST_LINE(wire):
+        wire = wire[: host_line.end()] + host + wire[host_line.end() + len(named[b"host"][0]) :]
     return wire
 
 

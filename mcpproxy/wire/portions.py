@@ -20,9 +20,9 @@ def portion(data: bytes, at: int = 0) -> int:
     while at < end:
         # Steps grow while there are few line ends, as the portion may be short and the data after it long.
         stop = min(at + size, end)
-        found = data.count(b"\n", at, stop) + data.count(b"\r", at, stop)
-        if lines + found <= PORTION_LINES:
-            lines += found
+        line_ends = data.count(b"\n", at, stop) + data.count(b"\r", at, stop)
+        if lines + line_ends <= PORTION_LINES:
+            lines += line_ends
             at = stop
             size *= 2
         elif size > _BLOCK:

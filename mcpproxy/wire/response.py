@@ -218,13 +218,13 @@ class ResponseTap:
 
     def _in_chunks(self, data: bytes, at: int) -> int:
         assert self._chunks
-        found: list[Body | End] = []
+        events: list[Body | End] = []
         try:
-            at = self._chunks.feed(data, at, found.append)
+            at = self._chunks.feed(data, at, events.append)
         except Malformed as bad:
             raise _Unfollowable(f"a response in chunks cannot be read: {bad.reason}") from None
         finally:
-            for event in found:
+            for event in events:
                 if isinstance(event, Body) and event.payload:
                     self._events.append(ResponseBody(event.payload))
                 elif isinstance(event, End):
