@@ -180,8 +180,8 @@ def _matcher(value: _Value) -> Callable[[str], bool]:
     # trying anything twice.
     first, *rest = (re.escape(piece).replace(r"\?", ".") for piece in re.sub(r"\*+", "*", text).split("*"))
     middles = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
-    found = re.compile(first + middles + (f".*{rest[-1]}" if rest else ""), re.DOTALL).fullmatch
-    return lambda name: found(name) is not None
+    matches = re.compile(first + middles + (f".*{rest[-1]}" if rest else ""), re.DOTALL).fullmatch
+    return lambda name: matches(name) is not None
 
 
 def _names(attribute: str) -> Key:
@@ -232,11 +232,11 @@ def _numbers(attribute: str, wanted: str, units: Mapping[str, int]) -> Key:
     get: Callable[[Facts], int | None] = attrgetter(attribute)
 
     def read(value: _Value) -> Test:
-        found = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
-        if found is None or found[2] not in units or ("." in found[1] and len(units) == 1):
+        quantity = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
+        if quantity is None or quantity[2] not in units or ("." in quantity[1] and len(units) == 1):
             raise _Unreadable(f"expected {wanted}")
-        whole, _, fraction = found[1].partition(".")
-        amount, parts = int(whole + fraction) * units[found[2]], 10 ** len(fraction)
+        whole, _, fraction = quantity[1].partition(".")
+        amount, parts = int(whole + fraction) * units[quantity[2]], 10 ** len(fraction)
         # Python compares an int with a float exactly.
         bound = amount / parts if amount % parts else amount // parts
         compare = _OPERATORS[value.operator]
@@ -260,10 +260,10 @@ _FRAMES: Final = re.compile(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
 
 def _frame(value: _Value) -> Test:
     """A number, which compares, or a range from first to last."""
-    found = None if value.is_quoted else _FRAMES.fullmatch(value.text)
-    if found is None or (found[2] is not None and value.operator not in (":", "=")):
+    numbers = None if value.is_quoted else _FRAMES.fullmatch(value.text)
+    if numbers is None or (numbers[2] is not None and value.operator not in (":", "=")):
         raise _Unreadable("expected the number of a frame such as 38, or two such as 30..40 behind a colon")
-    first, last = int(found[1]), int(found[2] or found[1])
+    first, last = int(numbers[1]), int(numbers[2] or numbers[1])
     if value.operator in (":", "="):
         return lambda facts: (own := facts.frames) is not None and own[0] <= last and first <= own[1]
     compare = _OPERATORS[value.operator]
@@ -452,8 +452,8 @@ class _Parser:
 
     def _take(self, pattern: re.Pattern[str]) -> str:
         """Consume the next match of a pattern that may be empty."""
-        found = pattern.match(self._text, self._at)
-        taken = found[0] if found else ""
+        match = pattern.match(self._text, self._at)
+        taken = match[0] if match else ""
         self._at += len(taken)
         return taken
 
@@ -486,16 +486,16 @@ class _Parser:
         self._keys.setdefault("text", at)
         return _Part(lambda facts: wanted in facts.raw, self._text[at : self._at])
 
-    def _keyed(self, found: re.Match[str]) -> _Part:
-        name, operator = found.groups()
+    def _keyed(self, match: re.Match[str]) -> _Part:
+        name, operator = match.groups()
         key = KEYS.get(name)
         if key is None:
-            self._fail(_unknown(name), found.start())
+            self._fail(_unknown(name), match.start())
         if operator == "!=":
-            self._fail(f"expected `not` before the term, as in: not {name}:…", found.start(2))
+            self._fail(f"expected `not` before the term, as in: not {name}:…", match.start(2))
         if operator not in (":", "=") and not key.is_ordered:
-            self._fail(f"expected `:`, as `{name}` knows no more and less", found.start(2))
-        self._at = at = found.end()
+            self._fail(f"expected `:`, as `{name}` knows no more and less", match.start(2))
+        self._at = at = match.end()
         is_quoted = self._text.startswith('"', at)
         text = self._quoted() if is_quoted else self._take(_WORD)
         if not is_quoted and (not text or text[0] in "!:=<>"):
@@ -504,7 +504,7 @@ class _Parser:
             test = key.test(_Value(operator, text, is_quoted))
         except _Unreadable as error:
             self._fail(str(error), at)
-        self._keys.setdefault(f"has:{text}" if name == "has" else name, found.start())
+        self._keys.setdefault(f"has:{text}" if name == "has" else name, match.start())
         return _Part(test, f"{name}{':' if operator == '=' else operator}{self._text[at : self._at]}")
 
 
@@ -523,8 +523,8 @@ def _all_of(tests: list[Test]) -> Test:
         return lambda facts: first(facts) and second(facts)
 
     def test(facts: Facts) -> bool:
-        for one in tests:  # noqa: SIM110 - a generator would cost more than the tests
-            if not one(facts):
+        for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
+            if not test(facts):
                 return False
         return True
 
@@ -537,8 +537,8 @@ def _any_of(tests: list[Test]) -> Test:
         return lambda facts: first(facts) or second(facts)
 
     def test(facts: Facts) -> bool:
-        for one in tests:  # noqa: SIM110 - a generator would cost more than the tests
-            if one(facts):
+        for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
+            if test(facts):
                 return True
         return False
 

@@ -102,20 +102,20 @@ class Summarizer:
 
     def feed(self, item: Record | Damage) -> None:
         """Take the next item of the capture."""
-        found = self._assembler.feed(item)
-        if found is None:
+        entry = self._assembler.feed(item)
+        if entry is None:
             return
-        if isinstance(found, Frame):
+        if isinstance(entry, Frame):
             self.frames += 1
-            self._count(found.t_ns)
-        elif isinstance(found, Record) and found.rec in ("process", "close"):
-            status, signal = found.members.get("status"), found.members.get("signal")
+            self._count(entry.t_ns)
+        elif isinstance(entry, Record) and entry.rec in ("process", "close"):
+            status, signal = entry.members.get("status"), entry.members.get("signal")
             self._status = status if type(status) is int else self._status
             self._signal = signal if isinstance(signal, str) else self._signal
-        told = self.fold.feed(found)
-        if isinstance(found, Record) and found.rec == "exchange":
-            self.abandoned += len(self.fold.abandoned_by(found))
-        for seen in told:
+        messages = self.fold.feed(entry)
+        if isinstance(entry, Record) and entry.rec == "exchange":
+            self.abandoned += len(self.fold.abandoned_by(entry))
+        for seen in messages:
             exchange = seen.exchange
             self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None
             if exchange is not None:
@@ -161,7 +161,7 @@ class Summarizer:
     def _count(self, t_ns: int) -> None:
         while t_ns >= BUCKETS * self._bucket_ns:
             pairs = zip(self._traffic[::2], self._traffic[1::2], strict=True)
-            self._traffic = [one + two for one, two in pairs] + [0] * (BUCKETS // 2)
+            self._traffic = [first + second for first, second in pairs] + [0] * (BUCKETS // 2)
             self._bucket_ns *= 2
         self._traffic[t_ns // self._bucket_ns] += 1
 
@@ -192,19 +192,19 @@ def summarise(path: Path | str) -> Summary:
         NotACapture, NewerFormat: as `Capture`.
     """
     path = Path(path)
-    found = cached(path)
-    if found is not None:
-        return found
-    live, made = is_live(segments(path)[-1]), Summarizer()
+    cached_summary = cached(path)
+    if cached_summary is not None:
+        return cached_summary
+    live, summarizer = is_live(segments(path)[-1]), Summarizer()
     key = None if live else key_of(path)
     with Tail(path) as tail:
         while not tail.has_ended:
             items = tail.step(STEP)
             for item in items:
-                made.feed(item)
+                summarizer.feed(item)
             if not items and tail.is_at_end:
                 break
-    summary = made.summary(live=live)
+    summary = summarizer.summary(live=live)
     if key is not None:
         keep(path, key, summary)
     return summary
@@ -245,19 +245,19 @@ def keep(path: Path, key: str, summary: Summary) -> bool:
 
 def put(file: Path, value: object) -> bool:
     """Write a cache file under a temporary name, and rename it; whether that succeeded."""
-    made: str | None = None
+    temporary: str | None = None
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if refusal(file.parent.stat()):
             return False
-        fd, made = tempfile.mkstemp(prefix=".making-", dir=file.parent)
+        fd, temporary = tempfile.mkstemp(prefix=".making-", dir=file.parent)
         with open(fd, "w", encoding="utf-8", errors="replace") as opened:
             json.dump(value, opened)
-        os.replace(made, file)
+        os.replace(temporary, file)
     except (OSError, UnicodeError):
-        if made is not None:
+        if temporary is not None:
             with suppress(OSError):
-                os.unlink(made)
+                os.unlink(temporary)
         return False
     _trim(file)
     return True
@@ -267,13 +267,13 @@ def key_of(path: Path) -> str | None:
     """Everything that a summary depends on; None if the files cannot be examined, or are being written."""
     files = []
     try:
-        found = segments(path)
-        for segment in found:
+        files_ = segments(path)
+        for segment in files_:
             status = segment.stat()
             files.append(f"{segment.name}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
     except OSError:
         return None
-    return None if is_live(found[-1]) else "\n".join((version(), *files))
+    return None if is_live(files_[-1]) else "\n".join((version(), *files))
 
 
 @cache
@@ -325,7 +325,7 @@ def _trim(kept: Path) -> None:
     with suppress(OSError):
         names = [entry for entry in os.scandir(kept.parent) if entry.name.endswith(kept.suffix)]
         if len(names) > KEPT + KEPT // 10:
-            for entry in sorted(names, key=lambda one: one.stat().st_mtime_ns)[: len(names) - KEPT]:
+            for entry in sorted(names, key=lambda entry: entry.stat().st_mtime_ns)[: len(names) - KEPT]:
                 os.unlink(entry.path)
 
 

@@ -155,17 +155,17 @@ def _split(frame: Frame) -> Iterator[Message]:
     """The messages of a line that holds several; their index is the position on the line."""
     try:
         text = frame.raw.decode("utf-8-sig")
-        found: list[object] = []
+        values: list[object] = []
         at = 0
-        while at < len(text) and len(found) < MOST_ON_A_LINE:
+        while at < len(text) and len(values) < MOST_ON_A_LINE:
             item, at = _DECODER.raw_decode(text, at)
-            found.append(item)
+            values.append(item)
             space = _SPACE.match(text, at)
             at = space.end() if space else at
     except (ValueError, RecursionError):
         yield Invalid((frame,), None, sender(frame), _SEVERAL)
         return
-    for index, item in enumerate(found):
+    for index, item in enumerate(values):
         yield message_of(frame, index, item)
 
 

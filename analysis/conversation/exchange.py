@@ -346,13 +346,13 @@ class RequestTable:
 
     def answered(self, key: Key) -> int | None:
         """Number of the frame of the last request under a key, if that has been answered."""
-        found = self._answered.get(key)
-        return None if found is None else found[0]
+        answered = self._answered.get(key)
+        return None if answered is None else answered[0]
 
     def answered_ns(self, key: Key) -> int | None:
         """The stamp of its response, likewise."""
-        found = self._answered.get(key)
-        return None if found is None else found[1]
+        answered = self._answered.get(key)
+        return None if answered is None else answered[1]
 
     def forget(self) -> None:
         """Note lost frames, perhaps with responses and requests: open requests may be answered, any id may be used.
@@ -388,7 +388,7 @@ class RequestTable:
 
     def waiting(self) -> list[Waiting]:
         """All requests that wait, or waited when records were lost, in the order in which they were sent."""
-        later = (one for queue in self._later.values() for one in queue)
+        later = (exchange for queue in self._later.values() for exchange in queue)
         return sorted([*self._given_up, *self._open.values(), *later], key=_order)
 
     def oldest(self, count: int) -> list[Waiting]:

@@ -136,19 +136,19 @@ class Fold:
         """The entries that had to be forgotten because there were too many at once; empty if none were."""
         chains, tasks, subscriptions = self.threads.chains, self.threads.tasks, self.threads.subscriptions
         requests = sum(table.evicted for table in self.tables.values())
-        found = []
+        tables = []
         if requests:
             most = OPEN_HTTP_LIMIT if self.transport == "http" else OPEN_LIMIT
             limit = f"more than {most:,}, or {OPEN_BYTES >> 20} MiB, were open at once"
-            found.append(Forgotten("requests", requests, limit, "answers to them read as unknown"))
+            tables.append(Forgotten("requests", requests, limit, "answers to them read as unknown"))
         if self.exchanges.forgotten:
             limit = f"more than {LASTING_KEPT:,} were open at once"
             effect = "what comes in them reads as if it were of others"
-            found.append(Forgotten("exchanges of HTTP", self.exchanges.forgotten, limit, effect))
+            tables.append(Forgotten("exchanges of HTTP", self.exchanges.forgotten, limit, effect))
         if self.routing.forgotten:
             limit = f"there are more than {SESSIONS_KEPT:,}"
             effect = "what only their end shows is not told of these"
-            found.append(Forgotten("sessions", self.routing.forgotten, limit, effect))
+            tables.append(Forgotten("sessions", self.routing.forgotten, limit, effect))
         for what, count, most in (
             ("calls of several rounds", chains.forgotten, CHAINS_KEPT),
             ("tasks", tasks.forgotten, TASKS_KEPT),
@@ -156,8 +156,8 @@ class Fold:
         ):
             if count:
                 limit = f"more than {most:,}, or 8 MiB, were remembered at once"
-                found.append(Forgotten(what, count, limit, "what goes on with them reads as new"))
-        return found
+                tables.append(Forgotten(what, count, limit, "what goes on with them reads as new"))
+        return tables
 
     def feed(self, item: object) -> tuple[Seen, ...]:
         """Take the next item of a capture.
@@ -175,10 +175,10 @@ class Fold:
             if item.event_id is not None and item.exchange is not None:
                 http = self.exchanges.of(item.exchange)
                 self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
-            found = self._assembly.feed(item)
-            if isinstance(found, tuple) and len(found) == 1:
-                return (self._see(found[0]),)  # the usual case
-            return tuple([self._see(message) for message in found])
+            assembled = self._assembly.feed(item)
+            if isinstance(assembled, tuple) and len(assembled) == 1:
+                return (self._see(assembled[0]),)  # the usual case
+            return tuple([self._see(message) for message in assembled])
         if isinstance(item, Record):
             if item.skipped:
                 self.lose(item.skipped)
@@ -194,12 +194,16 @@ class Fold:
     def finish(self) -> tuple[Exchange, ...]:
         """The exchanges without a response at the end, in the order of their requests. Changes nothing."""
         left = [waiting for table in self.tables.values() for waiting in table.waiting()]
-        left.sort(key=lambda one: one.request.seq)
+        left.sort(key=lambda exchange: exchange.request.seq)
         return tuple(self.threads.chains.unanswered(self._closed(waiting, None)) for waiting in left)
 
     def abandoned_by(self, record: Record) -> list[Exchange]:
         """The requests that the last record shows as abandoned: their client closed the response (2026-07-28)."""
-        return [one for one in self.let_go if one.cancelled_seq == record.seq and one.abandoned_ns is not None]
+        return [
+            exchange
+            for exchange in self.let_go
+            if exchange.cancelled_seq == record.seq and exchange.abandoned_ns is not None
+        ]
 
     def is_waiting_in(self, exchange: int) -> bool:
         """Whether a client request that an HTTP exchange carried has no response yet."""

@@ -54,7 +54,7 @@ def guess(response: Response, session: "Session", http: HttpExchange | None, pos
     waiting, is_cut = _open(response, session, posted if is_in_exchange else None)
     if not waiting:
         return None
-    meant = next((one for one in waiting if one.probable_answer is None), waiting[0])
+    meant = next((exchange for exchange in waiting if exchange.probable_answer is None), waiting[0])
     id_ = response.id
     answer = ProbableAnswer(response.seq, None if id_ is None or id_.type == "null" else _cut(id_.text))
     meant.probable_answer = meant.probable_answer or answer
@@ -87,14 +87,14 @@ def _open(response: Response, session: "Session", posted: Sequence[Key] | None) 
     if posted is None:
         looked_at, is_cut = table.oldest(LOOKED_AT), len(table) > LOOKED_AT
     else:
-        looked_at = [one for key in islice(posted, LOOKED_AT) if (one := table.get(key)) is not None]
+        looked_at = [exchange for key in islice(posted, LOOKED_AT) if (exchange := table.get(key)) is not None]
         is_cut = len(posted) > LOOKED_AT
-    found = [
-        one
-        for one in looked_at
-        if one.session is session and one.cancelled_ns is None and one.request.method not in ENDLESS
+    candidates = [
+        exchange
+        for exchange in looked_at
+        if exchange.session is session and exchange.cancelled_ns is None and exchange.request.method not in ENDLESS
     ]
-    return sorted(found, key=lambda one: (one.request.seq, one.request.index or 0)), is_cut
+    return sorted(candidates, key=lambda exchange: (exchange.request.seq, exchange.request.index or 0)), is_cut
 
 
 def _name(request: Request) -> list[str]:

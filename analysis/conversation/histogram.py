@@ -50,13 +50,13 @@ class Histogram:
             return [None] * len(parts)
         keys = sorted(self._counts)
         ends = list(accumulate(self._counts[key] for key in keys))
-        found: list[int | None] = []
+        values: list[int | None] = []
         for part in parts:
             place = part * (self.count - 1)
             below = self._ranked(int(place), keys, ends)
             above = self._ranked(min(int(place) + 1, self.count - 1), keys, ends)
-            found.append(below + int((above - below) * (place - int(place))))
-        return found
+            values.append(below + int((above - below) * (place - int(place))))
+        return values
 
     def _ranked(self, rank: int, keys: list[int], ends: list[int]) -> int:
         """The duration of this rank, as its bucket represents it."""
@@ -68,7 +68,7 @@ class Histogram:
 
     def octaves(self) -> dict[int, int]:
         """Counts by power of two: under n, durations from 2^(n-1) to below 2^n nanoseconds."""
-        made: Counter[int] = Counter()
+        octaves: Counter[int] = Counter()
         for key, count in self._counts.items():
-            made[(key >> 32) + (key & 0xFFFFFFFF).bit_length()] += count
-        return dict(sorted(made.items()))
+            octaves[(key >> 32) + (key & 0xFFFFFFFF).bit_length()] += count
+        return dict(sorted(octaves.items()))

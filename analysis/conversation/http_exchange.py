@@ -235,8 +235,8 @@ class HttpExchange:
             self.over = self.over or at
 
     def _announce(self, endpoints: object, at: Mark | None) -> None:
-        told = endpoints if isinstance(endpoints, list) else []
-        self.endpoints = tuple(one for one in told[:2] if isinstance(one, str))
+        announced = endpoints if isinstance(endpoints, list) else []
+        self.endpoints = tuple(address for address in announced[:2] if isinstance(address, str))
         if self.endpoints:
             self.announced = self.announced or at
         if len(self.endpoints) > 1:
@@ -259,10 +259,10 @@ class HttpExchange:
         session.
         """
         if self.sent:
-            said = self.sent[0]
-            if said.method == "initialize" and self.received and self.received[0].request is said.message:
-                said = self.received[0]
-            return said.rank, said.era
+            opening = self.sent[0]
+            if opening.method == "initialize" and self.received and self.received[0].request is opening.message:
+                opening = self.received[0]
+            return opening.rank, opening.era
         rank = rank_of(self.fields.get(VERSION_FIELD))
         if rank is None and session is not None:
             rank = rank_of(session.handshake)
@@ -275,10 +275,10 @@ class HttpExchange:
         Any revision may be agreed on, and sent in the header, on the older transport, too.
         """
         if self._is_streamable is None:
-            found = self._looks_streamable()
+            looks_so = self._looks_streamable()
             if self.answered is None or self.method != "POST":
-                return found  # later records may show otherwise
-            self._is_streamable = found
+                return looks_so  # later records may show otherwise
+            self._is_streamable = looks_so
         return self._is_streamable
 
     def _looks_streamable(self) -> bool:
@@ -357,9 +357,9 @@ class HttpExchange:
     @property
     def resumes(self) -> "HttpExchange | None":
         """The exchange that it resumes; None if there is none, or it has been forgotten."""
-        found = None if self.resumed is None else self._others.known(self.resumed)
+        stream = None if self.resumed is None else self._others.known(self.resumed)
         # A forgotten number may have been reused, if only by a malicious peer that wants to cause an endless loop.
-        return found if found is not None and found.order < self.order else None
+        return stream if stream is not None and stream.order < self.order else None
 
     @property
     def session_id(self) -> str | None:
@@ -439,21 +439,21 @@ class HttpExchanges:
         number = members.get("exchange")
         if type(number) is not int:
             return None
-        found = self.of(number)
-        is_asked, is_news, key = found.asked is not None, found.answered is None, found.uri_key
-        found.take(members, at)
-        if not is_asked and found.asked is not None:
-            self.session_ids.asked(found)
-        if found.uri_key != key and found.uri_key is not None and found.method == "GET":
+        exchange = self.of(number)
+        is_asked, is_news, key = exchange.asked is not None, exchange.answered is None, exchange.uri_key
+        exchange.take(members, at)
+        if not is_asked and exchange.asked is not None:
+            self.session_ids.asked(exchange)
+        if exchange.uri_key != key and exchange.uri_key is not None and exchange.method == "GET":
             self.has_legacy = True
-            self.announced.keep(found.uri_key, found)
-        if is_news and found.answered is not None:
-            self._answered(found)
-        if found.ended_by is not None and self._lasting.pop(number, None) is not None:
-            self._forget(self._ended.keep(number, found))
+            self.announced.keep(exchange.uri_key, exchange)
+        if is_news and exchange.answered is not None:
+            self._answered(exchange)
+        if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
+            self._forget(self._ended.keep(number, exchange))
             while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
                 self._forget(self._ended.popitem(last=False)[1])
-        return found
+        return exchange
 
     def _answered(self, http: HttpExchange) -> None:
         self.session_ids.answered(http)
@@ -463,12 +463,12 @@ class HttpExchanges:
 
     def of(self, number: int) -> HttpExchange:
         """The exchange with this number; a new one if it is unknown."""
-        found = self.known(number)
-        if found is None:
+        exchange = self.known(number)
+        if exchange is None:
             self._count += 1
-            found = HttpExchange(number, self, self._count)
-            self._forget(self._lasting.keep(number, found))
-        return found
+            exchange = HttpExchange(number, self, self._count)
+            self._forget(self._lasting.keep(number, exchange))
+        return exchange
 
     def known(self, number: int) -> HttpExchange | None:
         """The exchange with this number; None if it is unknown or forgotten."""
@@ -487,8 +487,10 @@ def _fields(headers: object) -> dict[str, str]:
 def _values(headers: object, name: str) -> tuple[str, ...]:
     """All values of a field."""
     pairs = headers if isinstance(headers, list) else []
-    found = (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
-    return tuple(two for one, two in found if isinstance(one, str) and isinstance(two, str) and one.lower() == name)
+    valid = (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
+    return tuple(
+        value for field, value in valid if isinstance(field, str) and isinstance(value, str) and field.lower() == name
+    )
 
 
 def _doubled(headers: object, distinct: int) -> frozenset[str]:

@@ -155,37 +155,37 @@ class Chains:
             return None
         self._leave(chain)
         client_ns = max(0, request.t_ns - chain.interim.response.t_ns)
-        made = Round(chain, chain.round_count + 1, request.seq, request.t_ns, client_ns, by)
+        retry = Round(chain, chain.round_count + 1, request.seq, request.t_ns, client_ns, by)
         chain.round_count += 1
         chain.client_ns += client_ns
         chain.outcome = None
         if len(chain.rounds) < ROUNDS:
-            chain.rounds.append(made)
-        self.retries[request.seq, request.index] = made
+            chain.rounds.append(retry)
+        self.retries[request.seq, request.index] = retry
         if len(self.retries) > self._limit:
             self.retries.popitem(last=False)
             self.forgotten += 1
-        return made
+        return retry
 
     def unanswered(self, exchange: Exchange) -> Exchange:
         """An exchange without a response, with its round if it is part of a chain. Changes nothing."""
-        made = self.retries.get((exchange.request.seq, exchange.request.index)) if self.retries else None
-        return exchange if made is None else replace(exchange, round=made)
+        retry = self.retries.get((exchange.request.seq, exchange.request.index)) if self.retries else None
+        return exchange if retry is None else replace(exchange, round=retry)
 
     def answered(self, exchange: Exchange, session: "Session") -> Exchange:
         """Take the response to a client request: return the exchange, with its round if it is part of a chain."""
         request, response = exchange.request, exchange.response
-        made = self.retries.pop((request.seq, request.index), None) if self.retries else None
-        if made is not None:
-            self._release(made.chain)
-        if response is None or (made is None and exchange.outcome is not _INPUT_REQUIRED):
+        round_ = self.retries.pop((request.seq, request.index), None) if self.retries else None
+        if round_ is not None:
+            self._release(round_.chain)
+        if response is None or (round_ is None and exchange.outcome is not _INPUT_REQUIRED):
             return exchange
-        if made is None:
+        if round_ is None:
             self.count += 1
-            made = Chain(self.count, session, request).rounds[0]
-        chain = made.chain
+            round_ = Chain(self.count, session, request).rounds[0]
+        chain = round_.chain
         chain.outcome = exchange.outcome
-        exchange = replace(exchange, round=made)
+        exchange = replace(exchange, round=round_)
         if exchange.outcome is _INPUT_REQUIRED:
             self._hold(chain, exchange)
         else:
@@ -194,13 +194,13 @@ class Chains:
 
     def failed(self, request: Request) -> None:
         """Note that a request can no longer be answered: if it was a retry, the client may send it again."""
-        made = self.retries.pop((request.seq, request.index), None) if self.retries else None
-        if made is None or made.chain.interim is None:
+        retry = self.retries.pop((request.seq, request.index), None) if self.retries else None
+        if retry is None or retry.chain.interim is None:
             return
-        chain = made.chain
+        chain = retry.chain
         chain.round_count -= 1
-        chain.client_ns -= made.client_ns or 0
-        if chain.rounds[-1] is made:
+        chain.client_ns -= retry.client_ns or 0
+        if chain.rounds[-1] is retry:
             chain.rounds.pop()
         self._wait(chain)
 
@@ -265,32 +265,34 @@ class Chains:
 
 def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, Evidence | None]:
     """The chain, among those with the same method and target, that a retry continues, and the evidence."""
-    given, responses, own = params.get("requestState"), params.get("inputResponses"), fingerprint(params)
-    state = id_of(given) if isinstance(given, str) else None
+    request_state, responses, own = params.get("requestState"), params.get("inputResponses"), fingerprint(params)
+    state = id_of(request_state) if isinstance(request_state, str) else None
     keys = set(islice(responses, KEYS)) if isinstance(responses, dict) else set()
     if state is not None:
-        alike = [one for one in waiting if one.state == state]
+        alike = [chain for chain in waiting if chain.state == state]
         if alike:
             return _one_of(alike, own, keys), "state"
-    alike = [one for one in waiting if not one.asked.keys().isdisjoint(keys)]
+    alike = [chain for chain in waiting if not chain.asked.keys().isdisjoint(keys)]
     if state is None:
         # Prefer the chain for which this is a correct retry over one whose state was left out.
-        alike = [one for one in alike if one.state is None] or alike
+        alike = [chain for chain in alike if chain.state is None] or alike
     else:
         # An unknown state may come from an interim result that is not in the capture.
-        alike = [one for one in alike if own is not None and one.params == own]
+        alike = [chain for chain in alike if own is not None and chain.params == own]
     if alike:
         return _one_of(alike, own, keys), "keys"
-    alike = [one for one in waiting if own is not None and one.params == own and (one.state is None or state is None)]
+    alike = [
+        chain for chain in waiting if own is not None and chain.params == own and (chain.state is None or state is None)
+    ]
     return _one_of(alike, own, set()), "params"
 
 
 def _one_of(alike: list[Chain], own: bytes | None, keys: set[str]) -> Chain | None:
     """The intended chain among several; None if it is ambiguous."""
     if len(alike) > 1 and own is not None:
-        alike = [one for one in alike if one.params == own] or alike
+        alike = [chain for chain in alike if chain.params == own] or alike
     if len(alike) > 1:
-        alike = [one for one in alike if not one.asked.keys().isdisjoint(keys)] or alike
+        alike = [chain for chain in alike if not chain.asked.keys().isdisjoint(keys)] or alike
     if not alike:
         return None
     *others, newest = alike

@@ -103,25 +103,25 @@ class Routing:
         probed = self._probed(message, http) if is_opening and not key else None
         remembered = self._remembered(message, http, is_modern=is_modern)
         if probed is not None:
-            made = probed
-            made.delimited = "session"
+            session = probed
+            session.delimited = "session"
         elif is_opening or remembered is None or message.t_ns - remembered[1] > IDLE_NS:
             # Without a session id, the conversation may have begun before the recording.
-            made = self._new(message.t_ns, observed_start=(is_opening or is_modern) and self.observed_start)
-            made.delimited = "session" if is_opening or key else "peer"
+            session = self._new(message.t_ns, observed_start=(is_opening or is_modern) and self.observed_start)
+            session.delimited = "session" if is_opening or key else "peer"
             if key and not is_modern:
-                self._by_key.keep(key, made)
+                self._by_key.keep(key, session)
         else:
-            made = remembered[0]
+            session = remembered[0]
         if is_modern:
             # A request that omits the name is taken to come from the client that gave it.
             for name in {_name(message), ""}:
-                self._by_client.keep((http.client, "modern", name), (made, message.t_ns))
+                self._by_client.keep((http.client, "modern", name), (session, message.t_ns))
         elif not key:
-            self._by_client.keep((http.client, "handshake", ""), (made, message.t_ns))
+            self._by_client.keep((http.client, "handshake", ""), (session, message.t_ns))
         for place in (http.conn, http.client):
             self._latest.keep(place, ref(http))
-        return made
+        return session
 
     def _probed(self, message: Message, http: HttpExchange) -> Session | None:
         """The session of the refused probe that an `initialize` follows; None if that is not certain enough."""
@@ -130,13 +130,13 @@ class Routing:
         for place in (http.conn, http.client):
             latest = self._latest.get(place)
             probe = latest() if latest is not None else None
-            found = probe.session if probe is not None else None
-            if probe is None or found is None or probe.client != http.client or not _is_refused(probe, found):
+            session = probe.session if probe is not None else None
+            if probe is None or session is None or probe.client != http.client or not _is_refused(probe, session):
                 continue
-            is_unnamed = name is None or found.client is None
-            is_same = place == http.conn if is_unnamed else name == found.client
-            if is_same and message.t_ns - found.last_ns <= IDLE_NS:
-                return found
+            is_unnamed = name is None or session.client is None
+            is_same = place == http.conn if is_unnamed else name == session.client
+            if is_same and message.t_ns - session.last_ns <= IDLE_NS:
+                return session
         return None
 
     def _remembered(self, message: Message, http: HttpExchange, *, is_modern: bool) -> tuple[Session, int] | None:
@@ -149,8 +149,8 @@ class Routing:
 
     def _modern(self, client: str, name: str = "") -> tuple[Session, int] | None:
         """The modern-era session of a client; a client that fell back to a handshake begins a new one."""
-        found = self._by_client.get((client, "modern", name))
-        return None if found is None or found[0].epoch > 0 else found
+        remembered = self._by_client.get((client, "modern", name))
+        return None if remembered is None or remembered[0].epoch > 0 else remembered
 
     def _last_of(self, client: str) -> tuple[Session, int] | None:
         """The session of a client of either era: the one with the latest message."""
@@ -174,18 +174,18 @@ class Routing:
             self._by_client.pop((http.client, "handshake", ""), None)
         if http.uri_key and http.method == "GET" and (opened is None or http.uri_key not in self._by_key):
             # Each stream is a separate session; some servers announce the same address on all of them.
-            made = opened or self._new(t_ns, observed_start=self.observed_start)
-            made.delimited, made.is_legacy = "session", True
-            self._by_key.keep(http.uri_key, made)
-            http.session = made
+            session = opened or self._new(t_ns, observed_start=self.observed_start)
+            session.delimited, session.is_legacy = "session", True
+            self._by_key.keep(http.uri_key, session)
+            http.session = session
 
     def _new(self, t_ns: int, *, observed_start: bool) -> Session:
         self.count += 1
-        made = Session(self.count, self.transport, self._tables, t_ns, self._threads, self._used)
-        made.observed_start = observed_start
-        made.lost_seq = 0 if self._has_lost else -1
-        self._sessions.keep(made.number, made)
-        return made
+        session = Session(self.count, self.transport, self._tables, t_ns, self._threads, self._used)
+        session.observed_start = observed_start
+        session.lost_seq = 0 if self._has_lost else -1
+        self._sessions.keep(session.number, session)
+        return session
 
 
 def _is_refused(probe: HttpExchange, session: Session) -> bool:
@@ -197,5 +197,5 @@ def _is_refused(probe: HttpExchange, session: Session) -> bool:
 def _name(message: Message) -> str:
     """The name that a client gives in a request of the modern era; empty if it gives none."""
     info = message.meta.get(CLIENT_INFO) if isinstance(message, Request) else None
-    told = (info.get("name"), info.get("version")) if isinstance(info, dict) else ()
-    return "\n".join(one[:_LONGEST] for one in told if isinstance(one, str))
+    parts = (info.get("name"), info.get("version")) if isinstance(info, dict) else ()
+    return "\n".join(part[:_LONGEST] for part in parts if isinstance(part, str))

@@ -51,7 +51,7 @@ class SessionId:
 
     def had_died(self, at: "Mark") -> bool:
         """Whether it had died by the time of a record."""
-        return any(one is not None and one.seq < at.seq for one in (self.gone, self.deleted))
+        return any(end is not None and end.seq < at.seq for end in (self.gone, self.deleted))
 
 
 class SessionIds:
@@ -136,6 +136,6 @@ class SessionIds:
             known.deleted = known.deleted or http.answered
 
     def _made(self, id_: str) -> SessionId:
-        made = SessionId()
-        self._known.keep(id_, made)
-        return made
+        session_id = SessionId()
+        self._known.keep(id_, session_id)
+        return session_id

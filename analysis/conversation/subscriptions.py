@@ -240,7 +240,9 @@ class Subscriptions:
 
     def is_listening(self, session: "Session") -> bool:
         """Whether any of the last few `subscriptions/listen` of a session is open."""
-        return any(one.is_open for one in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST))
+        return any(
+            listening.is_open for listening in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST)
+        )
 
     # ---- what happens
 
@@ -273,16 +275,16 @@ class Subscriptions:
             if listening is not None and listening.answered_ns is None:
                 listening.answered_ns, listening.is_refused = response.t_ns, response.is_error
             return listening
-        found = self._awaited(request)
-        if found is None:
+        subscription = self._awaited(request)
+        if subscription is None:
             return None
         if request.method == "resources/subscribe":
-            self._granted(found, response)
+            self._granted(subscription, response)
         elif response.is_error:
-            found.leaving_ns = None  # as far as we can tell it goes on
-        elif found.is_open:
-            self._end(found, response.t_ns)
-        return found
+            subscription.leaving_ns = None  # as far as we can tell it goes on
+        elif subscription.is_open:
+            self._end(subscription, response.t_ns)
+        return subscription
 
     def updated(self, notification: Notification, session: "Session") -> ResourceSubscription | None:
         """Take a resource update; return the subscription to the resource, or to one that it is part of.
@@ -295,38 +297,38 @@ class Subscriptions:
         if by_uri is None or not isinstance(uri, str):
             return None
         covering = self._open_uris[session.number].covering(uri)
-        found = by_uri.get(uri if covering is None else covering)
-        if found is not None:
-            found.updates += 1
-        return found
+        subscription = by_uri.get(uri if covering is None else covering)
+        if subscription is not None:
+            subscription.updates += 1
+        return subscription
 
     def heard(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
         """Take a server message and its `_meta`; return the `subscriptions/listen` to which it belongs."""
-        found = self._of_message(message, meta, session)
-        if found is None or isinstance(message, Response):
-            return found
-        found.messages += 1
+        listening = self._of_message(message, meta, session)
+        if listening is None or isinstance(message, Response):
+            return listening
+        listening.messages += 1
         if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
-            found.acknowledgements += 1
-            if found.acknowledged is None:
+            listening.acknowledgements += 1
+            if listening.acknowledged is None:
                 params = message.params
-                found.acknowledged = _filter(params.get("notifications") if isinstance(params, dict) else None)
-                found.acknowledged_ns = message.t_ns
-                found.size += _size(message)
+                listening.acknowledged = _filter(params.get("notifications") if isinstance(params, dict) else None)
+                listening.acknowledged_ns = message.t_ns
+                listening.size += _size(message)
                 self._bytes += _size(message)
                 self._bound()
-        return found
+        return listening
 
     def cancelled(self, request: Request, by: Notification, session: "Session") -> Listening | None:
         """Take a cancellation of a request; return the subscription that it ends, if any."""
         if request.method != LISTEN:
             return None
-        found = self._of_request(request, session)
-        if found is not None and by.sender == "client" and found.cancelled_by_client_ns is None:
-            found.cancelled_by_client_ns = by.t_ns
-        elif found is not None and by.sender == "server" and found.cancelled_by_server_ns is None:
-            found.cancelled_by_server_ns = by.t_ns
-        return found
+        listening = self._of_request(request, session)
+        if listening is not None and by.sender == "client" and listening.cancelled_by_client_ns is None:
+            listening.cancelled_by_client_ns = by.t_ns
+        elif listening is not None and by.sender == "server" and listening.cancelled_by_server_ns is None:
+            listening.cancelled_by_server_ns = by.t_ns
+        return listening
 
     def stream_ended(self, http: "HttpExchange", t_ns: int) -> None:
         """End the subscriptions of an HTTP exchange that has ended, except on the older transport."""
@@ -339,11 +341,11 @@ class Subscriptions:
     ) -> ResourceSubscription:
         if earlier is not None:
             self._drop(earlier)
-        made = ResourceSubscription(session, uri, request)
-        self._by_uri.setdefault(session.number, {})[uri] = made
+        subscription = ResourceSubscription(session, uri, request)
+        self._by_uri.setdefault(session.number, {})[uri] = subscription
         self._open_uris.setdefault(session.number, Uris()).add(uri)
-        self._hold(made)
-        return made
+        self._hold(subscription)
+        return subscription
 
     def _granted(self, subscription: ResourceSubscription, response: Response) -> None:
         """Take the response to a subscribe request. Of several for one URI, one success is enough."""
@@ -375,16 +377,16 @@ class Subscriptions:
         earlier = self._by_key.get(session.number, {}).get(key)
         if earlier is not None:
             self._drop(earlier)
-        made = Listening(session, key, request)
-        self._by_key.setdefault(session.number, {})[key] = made
+        listening = Listening(session, key, request)
+        self._by_key.setdefault(session.number, {})[key] = listening
         if key.exchange is not None:
-            self._by_exchange.setdefault(key.exchange, []).append(made)
-        self._hold(made)
-        return made
+            self._by_exchange.setdefault(key.exchange, []).append(listening)
+        self._hold(listening)
+        return listening
 
     def _of_request(self, request: Request, session: "Session") -> Listening | None:
-        found = self._by_key.get(session.number, {}).get(_key(request))
-        return found if found is not None and found.seq == request.seq else None
+        listening = self._by_key.get(session.number, {}).get(_key(request))
+        return listening if listening is not None and listening.seq == request.seq else None
 
     def _of_message(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
         exchange = message.frames[0].exchange
@@ -393,8 +395,10 @@ class Subscriptions:
             # Everything comes on one stream, and only the id distinguishes subscriptions.
             if by_key is None or SUBSCRIPTION_ID not in meta:
                 return None
-            named = subscription_id(message, meta)
-            return next((one for one in islice(reversed(by_key.values()), LATEST) if one.id == named), None)
+            own_id = subscription_id(message, meta)
+            return next(
+                (listening for listening in islice(reversed(by_key.values()), LATEST) if listening.id == own_id), None
+            )
         if exchange is not None:
             here = self._by_exchange.get(exchange, ())
             if len(here) < 2 or by_key is None:
@@ -416,13 +420,13 @@ class Subscriptions:
             self._asked_bytes -= oldest.size
 
     def _awaited(self, request: Request) -> ResourceSubscription | None:
-        found = self._asked.pop((request.seq, request.index), None)
-        self._asked_bytes -= 0 if found is None else found.size
-        return found
+        subscription = self._asked.pop((request.seq, request.index), None)
+        self._asked_bytes -= 0 if subscription is None else subscription.size
+        return subscription
 
-    def _hold(self, made: Subscription) -> None:
-        self._all[made] = None
-        self._bytes += made.size
+    def _hold(self, subscription: Subscription) -> None:
+        self._all[subscription] = None
+        self._bytes += subscription.size
         self._bound()
 
     def _bound(self) -> None:
@@ -454,8 +458,8 @@ def _key(request: Request) -> Key:
     return Key(request.frames[0].exchange, request.id)
 
 
-def _filter(told: object) -> Filter:
-    members = told if isinstance(told, dict) else {}
+def _filter(notifications: object) -> Filter:
+    members = notifications if isinstance(notifications, dict) else {}
     return Filter(
         frozenset(name for name in CHANGES.values() if members.get(name) is True),
         Uris(_texts(members.get("resourceSubscriptions"))),
@@ -463,8 +467,8 @@ def _filter(told: object) -> Filter:
     )
 
 
-def _texts(told: object) -> Iterator[str]:
-    return (one for one in told if isinstance(one, str)) if isinstance(told, list) else iter(())
+def _texts(values: object) -> Iterator[str]:
+    return (value for value in values if isinstance(value, str)) if isinstance(values, list) else iter(())
 
 
 def subscription_id(message: Said, meta: dict[str, Any]) -> Id:

@@ -112,17 +112,17 @@ class Task:
         """Whether its executor has reported anything about it; otherwise it was only requested."""
         return self.seq is not None or self.status is not None
 
-    def reported(self, told: dict[str, Any], message: Message) -> None:
+    def reported(self, report: dict[str, Any], message: Message) -> None:
         """Take a status report of its executor."""
-        status = told.get("status")
+        status = report.get("status")
         if isinstance(status, str):
             self._stands(status[:LONGEST], message)
         for name in ("pollInterval", "pollIntervalMs"):
-            if _is_number(told.get(name)):
-                self.poll_ms = told[name]
+            if _is_number(report.get(name)):
+                self.poll_ms = report[name]
         for name in ("ttl", "ttlMs"):
-            if name in told and (told[name] is None or _is_number(told[name])):
-                self.ttl_ms = told[name]
+            if name in report and (report[name] is None or _is_number(report[name])):
+                self.ttl_ms = report[name]
 
     def _stands(self, status: str, message: Message) -> None:
         if status == self.status:
@@ -170,11 +170,11 @@ class Tasks:
         if not isinstance(id_, str):
             return None
         key = id_of(id_)
-        found = self._tasks.get((session.number, executor, key))
-        if found is None and executor == "server":
+        task = self._tasks.get((session.number, executor, key))
+        if task is None and executor == "server":
             created = self._created.get(key, ())
             return created[0] if len(created) == 1 else None
-        return found
+        return task
 
     def asking(self, session: "Session", executor: Side) -> list[Task]:
         """Tasks of a side in a session that wait for input, as last reported."""
@@ -243,25 +243,25 @@ class Tasks:
 
     def related(self, message: Message, meta: dict[str, Any], session: "Session") -> Task | None:
         """The task that a message belongs to, according to its `_meta`."""
-        told = meta.get(RELATED)
-        if not isinstance(told, dict):
+        related = meta.get(RELATED)
+        if not isinstance(related, dict):
             return None
         sides: tuple[Side, ...] = ("server", "client")
-        found = [task for side in sides if (task := self.get(session, side, told.get("taskId"))) is not None]
-        if len(found) != 1:
+        tasks = [task for side in sides if (task := self.get(session, side, related.get("taskId"))) is not None]
+        if len(tasks) != 1:
             return None
         if isinstance(message, Request):
-            self.parts[message.seq, message.index] = found[0]
+            self.parts[message.seq, message.index] = tasks[0]
             if len(self.parts) > self._limit:
                 self.parts.popitem(last=False)
-        return found[0]
+        return tasks[0]
 
     def part_of(self, request: Request) -> Task | None:
         """The task that an answered request was part of. Its response is, too, whether it says so or not."""
         return self.parts.pop((request.seq, request.index), None)
 
-    def _report(self, task: Task, told: dict[str, Any], message: Message) -> None:
-        task.reported(told, message)
+    def _report(self, task: Task, report: dict[str, Any], message: Message) -> None:
+        task.reported(report, message)
         key = task.session.number, task.executor
         if task.status == "input_required":
             self._asking.setdefault(key, {})[task.id] = task
@@ -277,11 +277,11 @@ class Tasks:
 
     def _listed(self, result: Any, response: Response, session: "Session") -> None:
         several = result.get("tasks") if isinstance(result, dict) else None
-        for told in islice(several, LISTED) if isinstance(several, list) else ():
-            if isinstance(told, dict):
-                task = self._named(session, response.sender, told.get("taskId"))
+        for report in islice(several, LISTED) if isinstance(several, list) else ():
+            if isinstance(report, dict):
+                task = self._named(session, response.sender, report.get("taskId"))
                 if task is not None:
-                    self._report(task, told, response)
+                    self._report(task, report, response)
 
     def _create(self, request: Request, response: Response, session: "Session") -> Task | None:
         """The task in a response: under `task` in 2025-11-25, later with its members in the result itself."""
@@ -289,8 +289,8 @@ class Tasks:
         if response.is_error or not isinstance(result, dict):
             return None
         inner = result.get("task")
-        told = inner if isinstance(inner, dict) else result
-        id_ = told.get("taskId")
+        report = inner if isinstance(inner, dict) else result
+        id_ = report.get("taskId")
         if not isinstance(id_, str):
             return None
         key = session.number, response.sender, id_of(id_)
@@ -305,28 +305,28 @@ class Tasks:
         if response.sender == "server":
             self._created.setdefault(task.id, []).append(task)
         self._bound()
-        self._report(task, told, response)
+        self._report(task, report, response)
         return task
 
     # ---- memory
 
     def _named(self, session: "Session", executor: Side, id_: object) -> Task | None:
         """The task with an id, created if it is unknown; None if the id is invalid or ambiguous."""
-        found = self.get(session, executor, id_)
-        if found is None and isinstance(id_, str):
+        task = self.get(session, executor, id_)
+        if task is None and isinstance(id_, str):
             key = id_of(id_)
             if len(self._created.get(key, ())) > 1 and executor == "server":
                 return None
-            found = self._add((session.number, executor, key), session)
+            task = self._add((session.number, executor, key), session)
             self._bound()
-        return found
+        return task
 
     def _add(self, key: tuple[int, Side, Id], session: "Session") -> Task:
         if key in self._tasks:
             self._drop(key)
         self.count += 1
-        made = self._tasks[key] = Task(key[2], session, key[1])
-        return made
+        task = self._tasks[key] = Task(key[2], session, key[1])
+        return task
 
     def _bound(self) -> None:
         while len(self._tasks) > 1 and (len(self._tasks) > self._limit or self._bytes > self._bytes_limit):
@@ -349,8 +349,8 @@ class Tasks:
 def has_stub(response: Response) -> bool:
     """Whether a result reports a created task, as in 2025-11-25, although none may have been requested."""
     result: Any = response.result
-    told = result.get("task") if isinstance(result, dict) else None
-    return isinstance(told, dict) and isinstance(told.get("taskId"), str) and isinstance(told.get("status"), str)
+    stub = result.get("task") if isinstance(result, dict) else None
+    return isinstance(stub, dict) and isinstance(stub.get("taskId"), str) and isinstance(stub.get("status"), str)
 
 
 def _is_about(result: dict[str, Any], task: Task) -> bool:

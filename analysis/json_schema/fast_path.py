@@ -98,10 +98,10 @@ class _Plain:
             return _anything
         if not isinstance(schema, dict):
             raise _Unplain
-        asked = [made for name, value in schema.items() if (made := self._keyword(name, value, schema)) is not None]
-        if not asked:
+        proofs = [proof for name, value in schema.items() if (proof := self._keyword(name, value, schema)) is not None]
+        if not proofs:
             return _anything
-        return asked[0] if len(asked) == 1 else _all_of(asked)
+        return proofs[0] if len(proofs) == 1 else _all_of(proofs)
 
     def _keyword(self, name: str, value: Any, schema: dict[str, Any]) -> Proof | None:
         """The proof for a keyword; None if it requires nothing, or another keyword covers it."""
@@ -120,7 +120,7 @@ class _Plain:
         if name in ("anyOf", "allOf"):
             if not isinstance(value, list) or not value:
                 raise _Unplain
-            arms = [self._proof(one) for one in value]
+            arms = [self._proof(arm) for arm in value]
             return _any_of(arms) if name == "anyOf" else _all_of(arms)
         if name == "$ref":
             return self._reference(value)
@@ -130,9 +130,9 @@ class _Plain:
         required, more = schema.get("required", []), schema.get("additionalProperties", True)
         if not isinstance(members, dict) or not isinstance(required, list) or "patternProperties" in schema:
             raise _Unplain
-        if not all(isinstance(one, str) for one in required):
+        if not all(isinstance(name, str) for name in required):
             raise _Unplain
-        known = {name: self._proof(one) for name, one in members.items()}
+        known = {name: self._proof(member) for name, member in members.items()}
         others = None if more is False else self._proof(more)
         return _members(known, tuple(required), others)
 
@@ -168,9 +168,9 @@ def _anything(_value: Any, _effort: Effort) -> bool:
 
 def _type(value: Any) -> Proof:
     names = value if isinstance(value, list) else [value]
-    if not names or not all(isinstance(one, str) and one in _TYPES for one in names):
+    if not names or not all(isinstance(name, str) and name in _TYPES for name in names):
         raise _Unplain
-    right: frozenset[type] = frozenset().union(*(_TYPES[one] for one in names))
+    right: frozenset[type] = frozenset().union(*(_TYPES[name] for name in names))
     return _OfType(right)
 
 
@@ -178,29 +178,29 @@ def _enum(values: Any) -> Proof:
     if not isinstance(values, list):
         raise _Unplain
     # 1, 1.0 and True are equal in Python and not in JSON.
-    right = {(type(one), one) for one in values if type(one) in _SCALARS}
+    right = {(type(value), value) for value in values if type(value) in _SCALARS}
     return lambda value, _effort: type(value) in _SCALARS and (type(value), value) in right
 
 
 def _items(proof: Proof) -> Proof:
-    def asked(value: Any, effort: Effort) -> bool:
+    def prove(value: Any, effort: Effort) -> bool:
         if type(value) is not list:
             return True
         effort.left -= len(value)
         if effort.left <= 0:
             return False
-        for one in value:  # noqa: SIM110 - `all` takes twice as long
-            if not proof(one, effort):
+        for item in value:  # noqa: SIM110 - `all` takes twice as long
+            if not proof(item, effort):
                 return False
         return True
 
-    return asked
+    return prove
 
 
 def _members(known: dict[str, Proof], required: tuple[str, ...], others: Proof | None) -> Proof:
     types = {name: proof.right for name, proof in known.items() if isinstance(proof, _OfType)}
 
-    def asked(value: Any, effort: Effort) -> bool:
+    def prove(value: Any, effort: Effort) -> bool:
         if type(value) is not dict:
             return True
         effort.left -= len(value) + 1
@@ -209,32 +209,32 @@ def _members(known: dict[str, Proof], required: tuple[str, ...], others: Proof |
         for name in required:
             if name not in value:
                 return False
-        for name, one in value.items():
+        for name, member in value.items():
             if name in types:
-                if type(one) in types[name]:
+                if type(member) in types[name]:
                     continue
                 return False
             proof = known.get(name, others)
-            if proof is None or not proof(one, effort):
+            if proof is None or not proof(member, effort):
                 return False
         return True
 
-    return asked
+    return prove
 
 
-def _all_of(asked: list[Proof]) -> Proof:
-    if len(asked) == 2:
-        first, second = asked
+def _all_of(proofs: list[Proof]) -> Proof:
+    if len(proofs) == 2:
+        first, second = proofs
         return lambda value, effort: first(value, effort) and second(value, effort)
-    return lambda value, effort: all(one(value, effort) for one in asked)
+    return lambda value, effort: all(proof(value, effort) for proof in proofs)
 
 
 def _any_of(arms: list[Proof]) -> Proof:
-    def asked(value: Any, effort: Effort) -> bool:
+    def prove(value: Any, effort: Effort) -> bool:
         effort.left -= len(arms)
-        return effort.left > 0 and any(one(value, effort) for one in arms)
+        return effort.left > 0 and any(arm(value, effort) for arm in arms)
 
-    return asked
+    return prove
 
 
 def _limit(name: str, most: Any) -> Proof:

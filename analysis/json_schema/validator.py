@@ -102,14 +102,14 @@ class Schema:
             return None
         if text in self._answers:
             return self._answers[text]
-        found = self._ask(text)
+        refusal = self._ask(text)
         if len(text) <= SHORT and len(self._answers) < ANSWERS:
-            self._answers[text] = found
-        return found
+            self._answers[text] = refusal
+        return refusal
 
     def _ask(self, value: bytes) -> Refusal | None:
         """A fault in every dialect that it may use; an empty value asks about the schema itself."""
-        found = None
+        refusal = None
         for draft in self.drafts:
             if self._spent_us > PATIENCE_US:
                 return None
@@ -121,8 +121,8 @@ class Schema:
             self._spent_us += spent_us
             if fits is not False:
                 return None
-            found = Refusal(pointer[:_LONGEST], text)
-        return found
+            refusal = Refusal(pointer[:_LONGEST], text)
+        return refusal
 
 
 WORKER: Final = Worker()
@@ -156,11 +156,11 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
     if known is not None:
         _schemas.move_to_end(key)
         return known
-    made = _schemas[key] = Schema(value, text, _drafts(value, is_old))
+    schema_ = _schemas[key] = Schema(value, text, _drafts(value, is_old))
     _bytes += len(text)
     while len(_schemas) > 1 and (len(_schemas) > KEPT or _bytes > KEPT_BYTES):
         _bytes -= len(_schemas.popitem(last=False)[1].text)
-    return made
+    return schema_
 
 
 def dialect(schema: object) -> Draft | None:

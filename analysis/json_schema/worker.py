@@ -122,13 +122,13 @@ class _Child:
             if not self._room.poll(PATIENCE_S * 1000):
                 raise TimeoutError
             rest = rest[os.write(self._questions, rest[: 1 << 16]) :]
-        heard = b""
-        while not heard.endswith(b"\n"):
+        answer = b""
+        while not answer.endswith(b"\n"):
             piece = os.read(self._answers, 1 << 16) if self._word.poll(PATIENCE_S * 1000) else b""
-            if not piece or len(heard) > MOST:
+            if not piece or len(answer) > MOST:
                 raise BrokenPipeError
-            heard += piece
-        return orjson.loads(heard)
+            answer += piece
+        return orjson.loads(answer)
 
 
 # ---- in the child
@@ -146,11 +146,11 @@ def main() -> NoReturn:
     _lock_up()
     while head := questions.readline():
         draft, schema, value = head.split()
-        asked = questions.read(int(schema)), questions.read(int(value))
+        texts = questions.read(int(schema)), questions.read(int(value))
         signal.setitimer(signal.ITIMER_PROF, BUDGET_S)
-        told = judge.answer(draft.decode(), *asked)
+        answer = judge.answer(draft.decode(), *texts)
         left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
-        os.write(answers, orjson.dumps([int((BUDGET_S - left) * 1e6), *told]) + b"\n")
+        os.write(answers, orjson.dumps([int((BUDGET_S - left) * 1e6), *answer]) + b"\n")
     os._exit(0)
 
 

@@ -30,13 +30,13 @@ def problems_of(seen: Seen) -> list[Problem]:
     part = _part(method, is_result=is_result)
     value = seen.body.get("result" if is_result else "params", MISSING)
     params = asked.params if is_result and asked is not None else None
-    found = problems(part, method, ranks[0], value, params)
+    problems_ = problems(part, method, ranks[0], value, params)
     for other in ranks[1:]:
-        if not found:
+        if not problems_:
             break
-        refused = {(one.pointer, one.kind) for one in problems(part, method, other, value, params)}
-        found = [one for one in found if (one.pointer, one.kind) in refused]
-    return found
+        refused = {(problem.pointer, problem.kind) for problem in problems(part, method, other, value, params)}
+        problems_ = [problem for problem in problems_ if (problem.pointer, problem.kind) in refused]
+    return problems_
 
 
 def proof_for(seen: Seen, known: frozenset[str] = frozenset()) -> Callable[[Any], bool] | None:

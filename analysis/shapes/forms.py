@@ -165,22 +165,22 @@ class List(Form):
             look.left -= len(value)
             return
         plain = self.item.plain
-        for index, one in enumerate(value):
+        for index, item in enumerate(value):
             look.left -= 1
             if look.left < 0:
                 return
-            if type(one) not in plain:
-                self.item.look(one, (path, index), look)
+            if type(item) not in plain:
+                self.item.look(item, (path, index), look)
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if not isinstance(value, list):
             return value
         kept = []
-        for one in value:
+        for item in value:
             if budget.left <= 0:
                 break
             budget.left -= 1
-            kept.append(one if self.item is None else self.item.cut(one, budget))
+            kept.append(item if self.item is None else self.item.cut(item, budget))
         return kept
 
     def is_meant(self, step: str | int) -> bool:
@@ -212,22 +212,22 @@ class Map(Form):
         if self.item is None or not isinstance(value, dict):
             return
         plain = self.item.plain
-        for name, one in value.items():
+        for name, member in value.items():
             look.left -= 1
             if look.left < 0:
                 return
-            if type(one) not in plain:
-                self.item.look(one, (path, name), look)
+            if type(member) not in plain:
+                self.item.look(member, (path, name), look)
 
     def cut(self, value: Any, budget: Budget) -> Any:
         if self.item is None or not isinstance(value, dict):
             return value
         kept = {}
-        for name, one in value.items():
+        for name, member in value.items():
             if budget.left <= 0:
                 break
             budget.left -= 1
-            kept[name] = self.item.cut(one, budget)
+            kept[name] = self.item.cut(member, budget)
         return kept
 
     def is_meant(self, step: str | int) -> bool:
@@ -277,7 +277,7 @@ class Object(Form):
         if not isinstance(form, Object):
             return self
         inner, outer = copy(form), copy(self)
-        inner.open = {name: one for name, one in form.open.items() if name not in known}
+        inner.open = {name: member for name, member in form.open.items() if name not in known}
         outer.open = {**self.open, name: (inner, plain)}
         return outer
 
@@ -365,7 +365,7 @@ class Alternatives(Form):
         elif not isinstance(value, dict) or self.tag is None:
             look.tell(path, f"{name_of(path)} should be {self.words}", "shape")
         elif self.tag in value:
-            known = _listed([f'"{one}"' for one in self.tagged])
+            known = _listed([f'"{tag}"' for tag in self.tagged])
             look.tell((path, self.tag), f"{self.tag} should be {known}", "shape")
         else:
             look.tell((path, self.tag), f"{self.tag} is missing", "shape")

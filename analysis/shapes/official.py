@@ -85,20 +85,20 @@ def _tasks() -> dict[tuple[str, str], Any]:
         "ttl": (int | None, ...),
         "pollInterval": (int | None, None),
     }
-    one: Any = make("Task", **task)
-    named = make("TaskParams", taskId=(str, ...), **meta)
+    task_type: Any = make("Task", **task)
+    by_id = make("TaskParams", taskId=(str, ...), **meta)
     state = make("TaskState", **task, **meta)
     page = make("ListTasksParams", cursor=(str | None, None), **meta)
-    listed = make("ListTasksResult", tasks=(list[one], ...), nextCursor=(str | None, None), **meta)
+    task_list = make("ListTasksResult", tasks=(list[task_type], ...), nextCursor=(str | None, None), **meta)
     return {
-        ("params", "tasks/get"): named,
-        ("params", "tasks/result"): named,
-        ("params", "tasks/cancel"): named,
+        ("params", "tasks/get"): by_id,
+        ("params", "tasks/result"): by_id,
+        ("params", "tasks/cancel"): by_id,
         ("params", "tasks/list"): page,
         ("result", "tasks/get"): state,
         ("result", "tasks/cancel"): state,
-        ("result", "tasks/list"): listed,
-        ("result", "task"): make("CreateTaskResult", task=(one, ...), **meta),
+        ("result", "tasks/list"): task_list,
+        ("result", "task"): make("CreateTaskResult", task=(task_type, ...), **meta),
         ("notification", "notifications/tasks/status"): state,
     }
 
@@ -133,9 +133,9 @@ def _bodies() -> list[Body]:
     names["notification"] |= {method for part, method in _tasks() if part == "notification"}
     names["result"] |= {method for part, method in _tasks() if part == "result" and method != "task"}
     ranks = range(len(REVISIONS))
-    found = [Body(part, method, rank) for part, all_ in names.items() for method in all_ for rank in ranks]
-    found += [Body("result", method, MODERN, "input_required") for method in INTERIM]
-    return found + [Body("result", method, TASKS, "task") for method in names["result"]]
+    bodies = [Body(part, method, rank) for part, methods in names.items() for method in methods for rank in ranks]
+    bodies += [Body("result", method, MODERN, "input_required") for method in INTERIM]
+    return bodies + [Body("result", method, TASKS, "task") for method in names["result"]]
 
 
 _WORDS: Final[dict[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean", Any: "any"}
@@ -184,8 +184,8 @@ def _declared(annotation: Any, era: str, objects: dict[str, dict[str, Any]], kno
 
 def _range(metadata: list[Any]) -> dict[str, float]:
     """The least and greatest number that a declaration allows; a separate rule checks the length of lists."""
-    lows = [one.ge for one in metadata if hasattr(one, "ge")]
-    highs = [one.le for one in metadata if hasattr(one, "le")]
+    lows = [bound.ge for bound in metadata if hasattr(bound, "ge")]
+    highs = [bound.le for bound in metadata if hasattr(bound, "le")]
     return {**({"least": max(lows)} if lows else {}), **({"most": min(highs)} if highs else {})}
 
 

@@ -60,13 +60,13 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
         return _absent(body)
     if not isinstance(value, dict):
         return []  # the envelope's matter
-    found = _problems(body, value, at)
-    if rank >= MODERN and part == "result" and found and "resultType" not in value:
+    problems_ = _problems(body, value, at)
+    if rank >= MODERN and part == "result" and problems_ and "resultType" not in value:
         # An older server answers without it, and need not meet requirements that are new in this revision.
         older = body_of(part, method, MODERN - 1, value, request_params)
-        known = {one.pointer for one in _problems(older, value, at)} if older is not None else None
-        found = [one for one in found if known is None or one.pointer in known]
-    return found
+        known = {problem.pointer for problem in _problems(older, value, at)} if older is not None else None
+        problems_ = [problem for problem in problems_ if known is None or problem.pointer in known]
+    return problems_
 
 
 def usual_proof(
@@ -125,17 +125,17 @@ def _refused(error: Any, form: "Form", value: object, look: "Look") -> Iterator[
     """What the era's types refuse in members that the revision has; one problem per place not yet reported."""
     if not hasattr(error, "errors"):
         return
-    told = {one.pointer for one in look.found}
+    reported = {problem.pointer for problem in look.found}
     for refusal in error.errors(include_input=False, include_url=False, include_context=False):
         place = _place(form, value, refusal["loc"], refusal["type"])
         if place is None:
             continue
         path, text = place
         pointer = pointer_of(look.at, path)
-        if pointer not in told:
-            told.add(pointer)
+        if pointer not in reported:
+            reported.add(pointer)
             yield Problem(pointer, text)
-        if len(told) > MOST:
+        if len(reported) > MOST:
             return
 
 
