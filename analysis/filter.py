@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
 from analysis.conversation.exchange import Exchange, Outcome, outcome_of
 from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of, id_of_token
 from analysis.conversation.session import Seen
-from analysis.rules.catalogue import today
+from analysis.rules.renamed import current_id
 from captures.frame import Direction, Frame, Kind
 from captures.record import Record, raw_bytes
 
@@ -195,7 +195,7 @@ def _names(attribute: str) -> Key:
 
 
 def _rule(value: _Value) -> Test:
-    match = _matcher(value._replace(text=today(value.text)))
+    match = _matcher(value._replace(text=current_id(value.text)))
     return lambda facts: any(match(rule) for rule in facts.rules)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final
 
-from analysis.rules.catalogue import today
 from analysis.rules.finding import GUESS
+from analysis.rules.renamed import current_id
 
 MOST: Final = 1_000_000
 """The most fingerprints in one baseline."""
@@ -86,4 +86,4 @@ def _entry(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
     rule, method, pointer, message = (text if isinstance(text, str) else None for text in texts)
     if rule is None or method is None or pointer is None or message is None:
         raise BaselineError(f"line {number}: expected a finding, with `rule` and `message`")
-    return fingerprint(today(rule), method, pointer, message), values
+    return fingerprint(current_id(rule), method, pointer, message), values

@@ -75,7 +75,7 @@ class Span(NamedTuple):
         return self == ALL
 
     def __str__(self) -> str:
-        """The span as the catalogue writes it."""
+        """The span as pages of rules write it."""
         newest = len(REVISIONS) - 1
         if self == ALL:
             return "all"

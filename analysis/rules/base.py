@@ -1,7 +1,7 @@
 """The base class of all rules. Each rule is one class for something that is forbidden, discouraged or worth knowing.
 
-A rule consists of its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are its row in the
-catalogue, and one or two hooks, which check one question. Attributes say where and when it applies, its level in each
+A rule consists of its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are the facts on that
+page, and one or two hooks, which check one question. Attributes say where and when it applies, its level in each
 revision, what it must have seen, and which other findings it replaces; the checker applies them, never a hook.
 
     class UnknownResponse(Rule):
@@ -29,7 +29,7 @@ from analysis.conversation.http_exchange import HttpExchange, Mark
 from analysis.conversation.message import Side
 from analysis.conversation.session import Seen, Session, State
 from analysis.protocol.revisions import ALL, Era, Span
-from analysis.rules.finding import Blames, Finding, Level
+from analysis.rules.finding import Blames, Finding, Impact, Level
 from captures.record import Record
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Rule:
     """One rule. Override the hooks that it needs; each yields findings made by `finding`."""
 
     id: ClassVar[str]
-    """Its id in the catalogue, `group/name`."""
+    """`group/name`. It is never reused; `renamed` has the old ids."""
     who: ClassVar[Who] = "either"
     """Who can break it."""
     versions: ClassVar[Span] = ALL
@@ -72,6 +72,8 @@ class Rule:
     level: ClassVar[Level] = ERROR
     levels: ClassVar[Mapping[Span, Level]] = {}
     """Revisions in which it has another level."""
+    impact: ClassVar[Impact | None] = None
+    """What a violation breaks; None for what violations of its group usually break (`registry.GROUPS`)."""
     needs_start: ClassVar[bool] = False
     """[S]: silent if the start of the session was not observed."""
     at_end: ClassVar[bool] = False

@@ -8,7 +8,7 @@ from analysis.conversation.message import Invalid, Notification, Response, Side,
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.jsonrpc.answers import is_hard_to_read
 from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
@@ -30,7 +30,7 @@ class _Except(Span):
         return rank is not None and not self.first <= rank <= self.last
 
     def __str__(self) -> str:
-        """As the catalogue writes it."""
+        """As pages of rules write it."""
         return f"{ALL} except {Span(*self)}".removesuffix(" only")
 
 
@@ -234,6 +234,7 @@ class EmptyResponse(RefusalRule):
 
     id = "batch/empty-response"
     versions = _BATCHES
+    impact = Impact.COST
     replaces = ("jsonrpc/notification-answered",)
     source = "JSON-RPC 2.0 §6"
     text = "an array of notifications is answered"

@@ -9,7 +9,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule, Who
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.walks import LISTS, walks_of
 
@@ -81,6 +81,7 @@ class InvalidHints(_Cacheable):
     """
 
     id = "cache/invalid-hints"
+    impact = Impact.COST
     replaces = ("schema/*",)
 
     def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
@@ -108,6 +109,7 @@ class HintsOnInterim(Rule):
     who = "server"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.WRONG
     sender = "server"
     era = "modern"
     results = frozenset({"interim"})
@@ -162,6 +164,7 @@ class ScopeDiffersBetweenPages(_Cacheable):
     """
 
     id = "cache/scope-differs-between-pages"
+    impact = Impact.SECURITY
     methods = _PAGED
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -185,6 +188,7 @@ class PublicWithAuthorization(_Cacheable):
 
     id = "cache/public-with-authorization"
     level = NOTE
+    impact = Impact.SECURITY
     needs_http = True
     once = True
 
@@ -207,6 +211,7 @@ class ChangedWhileFresh(_Cacheable):
 
     id = "cache/changed-while-fresh"
     level = NOTE
+    impact = Impact.WRONG
     needs_time = True
     methods = _CACHEABLE | frozenset(_CHANGES)
 
@@ -235,6 +240,7 @@ class RefetchedWhileFresh(_Cacheable):
     id = "cache/refetched-while-fresh"
     who = "client"
     level = NOTE
+    impact = Impact.COST
     needs_time = True
     once = True
     sender = None

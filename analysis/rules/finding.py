@@ -30,6 +30,31 @@ class Level(IntEnum):
         return self.name.lower()
 
 
+class Impact(IntEnum):
+    """What a violation breaks for the users of client and server; impacts can be compared.
+
+    It ranks findings of different rules, so that a lost connection comes before a missing hint. A level only says how
+    clearly something is forbidden; it orders findings of the same impact.
+    """
+
+    HINT = 1
+    """Nothing immediate: a peer or user gets less information than would help."""
+    COST = 2
+    """A peer or user waits, or pays, for nothing."""
+    WRONG = 3
+    """Something false is shown, believed or acted on."""
+    MESSAGE = 4
+    """A message or an answer is lost, or refused."""
+    SECURITY = 5
+    """Someone gains access to data or actions that are not theirs."""
+    CONNECTION = 6
+    """Client and server cannot connect, or lose their connection."""
+
+    def __str__(self) -> str:
+        """In lower case, as JSON writes it."""
+        return self.name.lower()
+
+
 class Finding(NamedTuple):
     """One thing that a rule found."""
 

@@ -11,7 +11,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding, with_guess
+from analysis.rules.finding import Finding, Impact, with_guess
 from captures.limits import SAFE
 
 _LONGEST: Final = 60
@@ -116,6 +116,7 @@ class DuplicateInFlight(Rule):
     """
 
     id = "id/duplicate-in-flight"
+    impact = Impact.WRONG
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
@@ -145,6 +146,7 @@ class DuplicateRequest(Rule):
 
     id = "id/duplicate-request"
     versions = HANDSHAKE_ERA
+    impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
@@ -226,6 +228,7 @@ class DuplicateResponse(Rule):
     """
 
     id = "id/duplicate-response"
+    impact = Impact.WRONG
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
@@ -260,6 +263,7 @@ class EchoedFrame(Rule):
     """
 
     id = "id/echoed-frame"
+    impact = Impact.CONNECTION
     replaces = ("method/wrong-direction", "lifecycle/*", "modern/server-request", "id/*", "schema/*")
     source = "2024-11-05 basic/transports (stdio)"
 

@@ -13,7 +13,7 @@ from analysis.conversation.message import Invalid
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.sse.delivery import NOT_JSON, is_older
 from analysis.rules.support.exchanges import POST, STREAM, SUCCESS, OverHttp
 from analysis.rules.support.message_text import reason
@@ -62,6 +62,7 @@ class NoEndpointFirst(_OfStream):
     """
 
     id = "legacy-sse/no-endpoint-first"
+    impact = Impact.CONNECTION
 
     def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if not http.received or http.session_id is not None or http.asked is None:
@@ -88,6 +89,7 @@ class EndpointInvalid(_OfStream):
     """
 
     id = "legacy-sse/endpoint-invalid"
+    impact = Impact.CONNECTION
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.announced is None or not http.endpoints:

@@ -9,7 +9,7 @@ from analysis.conversation.session import PROTOCOL_VERSION, Seen, Session, State
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import Everywhere, code_of, listed, modern_initialize, short
 
 _INITIALIZED: Final = "notifications/initialized"
@@ -220,6 +220,7 @@ class InitializedMissing(_Handshake):
     begins = frozenset({"init-answered"})
     who = "client"
     versions = HANDSHAKE_ERA
+    impact = Impact.CONNECTION
     needs_start = True
     source = _LIFECYCLE
 
@@ -268,6 +269,7 @@ class DuplicateInitialized(_Handshake):
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
+    impact = Impact.WRONG
     methods = frozenset({"initialize", _INITIALIZED})
     source = _LIFECYCLE
 
@@ -302,6 +304,7 @@ class RepeatedInitialize(Rule):
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
+    impact = Impact.WRONG
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 
@@ -358,6 +361,7 @@ class ServerFrameBeforeInitialize(Rule):
     who = "server"
     versions = Everywhere(*HANDSHAKE_ERA)
     level = WARNING
+    impact = Impact.CONNECTION
     needs_start = True
     source = _LIFECYCLE
 
@@ -397,6 +401,7 @@ class InitializeFailed(Rule):
     who = "server"
     versions = HANDSHAKE_ERA
     level = NOTE
+    impact = Impact.CONNECTION
     methods = frozenset({"initialize"})
     source = _LIFECYCLE
 

@@ -10,7 +10,7 @@ from analysis.conversation.session import META, Seen
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, speaks_modern
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -210,6 +210,7 @@ class Secret(Rule):
     id = "logging/secret"
     who = "server"
     level = WARNING
+    impact = Impact.SECURITY
     methods = frozenset({_MESSAGE})
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
@@ -237,6 +238,7 @@ class InvalidLevelAccepted(Rule):
     id = "logging/invalid-level-accepted"
     who = "server"
     level = WARNING
+    impact = Impact.WRONG
     source = "2024-11-05 server/utilities/logging; 2026-07-28 server/utilities/logging"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
@@ -270,6 +272,7 @@ class Flood(Rule):
     id = "logging/flood"
     who = "server"
     level = NOTE
+    impact = Impact.COST
     needs_time = True
     once = True
     methods = frozenset({_MESSAGE})

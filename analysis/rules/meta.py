@@ -11,7 +11,7 @@ from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, since
 from analysis.rules.base import NOTE, WARNING, Metas, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.repeats import LISTS, Words
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.meta_places import MOST, TOLD, USUAL, has_places, icons, part_of, places
@@ -84,6 +84,7 @@ class NotObject(_Meta):
     """
 
     id = "meta/not-object"
+    impact = Impact.MESSAGE
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
@@ -193,6 +194,7 @@ class IconScheme(_Anywhere):
     who = "server"
     versions = since("2025-11-25")
     level = WARNING
+    impact = Impact.SECURITY
     word = b'"icons"'
     source = "2025-11-25 basic/index"
 
@@ -251,6 +253,7 @@ class AnnotationTime(_Anywhere):
     id = "meta/annotation-time"
     versions = since("2025-06-18")
     level = WARNING
+    impact = Impact.WRONG
     word = b'"lastModified"'
     source = "2025-06-18 server/resources"
 

@@ -10,7 +10,7 @@ from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.repeats import Words
 from analysis.rules.support.eras import (
     UNSUPPORTED_VERSION,
@@ -151,6 +151,7 @@ class MissingClientInfo(Rule):
     who = "client"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.HINT
     once = True
     sender = "client"
     era = "modern"
@@ -182,6 +183,7 @@ class IncompleteAccepted(_Accepted):
     id = "modern/incomplete-accepted"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.WRONG
     source = _INDEX
 
     def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
@@ -204,6 +206,7 @@ class IncompleteWrongCode(_Accepted):
     id = "modern/incomplete-wrong-code"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.WRONG
     source = _INDEX
 
     def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
@@ -290,6 +293,7 @@ class MissingServerInfo(Rule):
     who = "server"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.HINT
     once = True
     source = _INDEX
     sender = "server"
@@ -371,6 +375,7 @@ class MissingCapabilityErrorShape(Rule):
     id = "modern/missing-capability-error-shape"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.WRONG
     source = "2026-07-28 basic/index, schema MissingRequiredClientCapabilityError"
     sender = "server"
     era = "modern"

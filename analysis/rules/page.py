@@ -9,7 +9,7 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, Span
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.error.codes import CAPABILITY, HEADERS, NOT_FOUND, PARAMS, VERSION, code_of, shown
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.walks import CHANGES, LISTS, Page, walks_of
 
 _LISTS: Final = frozenset(LISTS)
@@ -76,6 +76,7 @@ class ForeignCursor(_Walking):
 
     id = "page/foreign-cursor"
     who = "client"
+    impact = Impact.WRONG
     source = "2024-11-05 server/utilities/pagination"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -98,6 +99,7 @@ class Loop(_Walking):
     id = "page/loop"
     who = "server"
     level = WARNING
+    impact = Impact.COST
     source = "2024-11-05 server/utilities/pagination"
 
     def look(self, seen: Seen, page: Page) -> Iterable[Finding]:
@@ -120,6 +122,7 @@ class DuplicateItem(_Walking):
     id = "page/duplicate-item"
     who = "server"
     level = NOTE
+    impact = Impact.WRONG
     methods = _LISTS | frozenset(CHANGES)
     source = "2024-11-05 server/utilities/pagination"
 
@@ -154,6 +157,7 @@ class EmptyCursor(_Walking):
     id = "page/empty-cursor"
     who = "server"
     level = NOTE
+    impact = Impact.WRONG
     source = "2026-07-28 server/utilities/pagination"
 
     def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - it is about the result alone
@@ -176,6 +180,7 @@ class NextCursorElsewhere(Rule):
     id = "page/next-cursor-elsewhere"
     who = "server"
     level = NOTE
+    impact = Impact.WRONG
     members = frozenset({"nextCursor"})
     source = "2024-11-05 server/utilities/pagination"
 
@@ -200,6 +205,7 @@ class BadCursorCode(_Walking):
     id = "page/bad-cursor-code"
     who = "server"
     level = WARNING
+    impact = Impact.WRONG
     source = "2024-11-05 server/utilities/pagination"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:

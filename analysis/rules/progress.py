@@ -9,7 +9,7 @@ from analysis.conversation.message import Id, Request, Side, converted, other_si
 from analysis.conversation.session import Seen
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.tokens import WORD, Token, is_of_session, tokens_of
 
@@ -89,6 +89,7 @@ class UnknownToken(_OfToken):
     """
 
     id = "progress/unknown-token"
+    impact = Impact.MESSAGE
     needs_start = True
     word = WORD
 
@@ -165,6 +166,7 @@ class AfterCancel(_OfToken):
 
     id = "progress/after-cancel"
     level = NOTE
+    impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
 
     def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
@@ -272,6 +274,7 @@ class Flood(Rule):
 
     id = "progress/flood"
     level = NOTE
+    impact = Impact.COST
     needs_time = True
     once = True
     methods = frozenset({PROGRESS})
@@ -310,6 +313,7 @@ class WrongStream(_OfToken):
     id = "progress/wrong-stream"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.MESSAGE
     era = "modern"
     needs_http = True
     source = "2026-07-28 basic/transports/streamable-http"

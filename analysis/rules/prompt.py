@@ -9,7 +9,7 @@ from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import params_of
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import prompts_of
 from analysis.rules.support.meta_places import places
@@ -137,6 +137,7 @@ class MissingArgumentAccepted(_Listed):
     id = "prompt/missing-argument-accepted"
     who = "server"
     level = NOTE
+    impact = Impact.WRONG
     source = "2024-11-05 server/prompts"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -162,6 +163,7 @@ class UnknownArgument(_Listed):
     id = "prompt/unknown-argument"
     who = "client"
     level = NOTE
+    impact = Impact.WRONG
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
@@ -190,6 +192,7 @@ class IncompleteResource(Rule):
 
     id = "prompt/incomplete-resource"
     who = "server"
+    impact = Impact.WRONG
     replaces = ("schema/*",)
     methods = frozenset({"prompts/get"})
     sender = "server"

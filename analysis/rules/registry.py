@@ -1,4 +1,4 @@
-"""The registry: every implemented rule, found by walking the groups of this package.
+"""The registry: every rule, found by walking the groups of this package.
 
 A group is a module of this package, or a package of modules if it has many rules.
 """
@@ -13,15 +13,50 @@ from types import ModuleType
 from typing import Final
 
 from analysis.rules.base import Rule
+from analysis.rules.finding import Impact, Level
 
-GROUPS: Final = (
-    *("framing", "jsonrpc", "id", "batch", "lifecycle", "version", "modern", "meta"),
-    *("capability", "method", "schema", "error", "progress", "cancel", "timeout", "subscribe", "listen"),
-    *("tasks", "ext-tasks", "mrtr", "page", "cache", "tool"),
-    *("resource", "prompt", "completion", "logging", "sampling", "roots"),
-    *("elicitation", "deprecated", "http", "sse", "legacy-sse", "auth", "shutdown"),
-)
-"""The implemented groups, in the order of the catalogue."""
+GROUPS: Final = {
+    "framing": Impact.MESSAGE,
+    "jsonrpc": Impact.MESSAGE,
+    "id": Impact.MESSAGE,
+    "batch": Impact.MESSAGE,
+    "lifecycle": Impact.MESSAGE,
+    "version": Impact.CONNECTION,
+    "modern": Impact.MESSAGE,
+    "meta": Impact.HINT,
+    "capability": Impact.MESSAGE,
+    "method": Impact.MESSAGE,
+    "schema": Impact.MESSAGE,
+    "error": Impact.WRONG,
+    "progress": Impact.WRONG,
+    "cancel": Impact.COST,
+    "timeout": Impact.MESSAGE,
+    "subscribe": Impact.COST,
+    "listen": Impact.MESSAGE,
+    "tasks": Impact.WRONG,
+    "ext-tasks": Impact.MESSAGE,
+    "mrtr": Impact.MESSAGE,
+    "page": Impact.MESSAGE,
+    "cache": Impact.HINT,
+    "tool": Impact.MESSAGE,
+    "resource": Impact.WRONG,
+    "prompt": Impact.MESSAGE,
+    "completion": Impact.WRONG,
+    "logging": Impact.COST,
+    "sampling": Impact.MESSAGE,
+    "roots": Impact.WRONG,
+    "elicitation": Impact.MESSAGE,
+    "deprecated": Impact.HINT,
+    "http": Impact.MESSAGE,
+    "sse": Impact.MESSAGE,
+    "legacy-sse": Impact.MESSAGE,
+    "auth": Impact.CONNECTION,
+    "shutdown": Impact.COST,
+}
+"""The groups in the order in which rules are listed, and what errors and warnings of each usually break.
+
+The order leads from bytes to meaning to transports, so it cannot be derived from names.
+"""
 
 
 def group_of(rule_id: str) -> str:
@@ -39,18 +74,13 @@ def _modules(group: str) -> list[ModuleType]:
     first = module_of(group)
     if not hasattr(first, "__path__"):
         return [first]
-    return [import_module(f"{first.__name__}.{found.name}") for found in iter_modules(first.__path__)]
+    return [import_module(f"{first.__name__}.{module.name}") for module in iter_modules(first.__path__)]
 
 
 @cache
 def rules() -> dict[str, type[Rule]]:
-    """Every implemented rule, by its id, in the order of the catalogue's groups."""
-    found: dict[str, type[Rule]] = {}
-    for group in GROUPS:
-        for module in _modules(group):
-            for rule in _classes(module):
-                found[rule.id] = rule
-    return found
+    """Every rule, by its id, in the order of the groups."""
+    return {rule.id: rule for group in GROUPS for module in _modules(group) for rule in _classes(module)}
 
 
 def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
@@ -61,16 +91,25 @@ def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
     """
     needed = {id_ for id_ in rules() if picks(id_)}
     waiting = set(rules()) - needed
-    while found := {id_ for id_ in waiting if any(_fits(id_, needed))}:
-        needed |= found
-        waiting -= found
+    while more := {id_ for id_ in waiting if any(_fits(id_, needed))}:
+        needed |= more
+        waiting -= more
     return [rule for id_, rule in rules().items() if id_ in needed]
+
+
+def impact(rule_id: str, level: Level) -> Impact:
+    """What a finding breaks, by the id of its rule and its level; the lowest impact for an unknown rule."""
+    rule = rules().get(rule_id)
+    if rule is not None and rule.impact is not None:
+        return rule.impact
+    # What would break as an error is legal as a note: peers have to cope with it.
+    return Impact.HINT if level == Level.NOTE else GROUPS.get(group_of(rule_id), Impact.HINT)
 
 
 def _fits(id_: str, needed: set[str]) -> Iterator[bool]:
     """For each pattern of a rule, whether it replaces any of some other rules."""
     for pattern in rules()[id_].replaces:
-        yield pattern in needed or ("*" in pattern and any(fnmatchcase(one, pattern) for one in needed))
+        yield pattern in needed or ("*" in pattern and any(fnmatchcase(other, pattern) for other in needed))
 
 
 def _classes(module: ModuleType) -> Iterator[type[Rule]]:

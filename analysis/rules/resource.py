@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.session import Seen
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.repeats import Words
 from analysis.rules.support.eras import member
 from analysis.rules.support.listings import resources_of, templates_of
@@ -87,6 +87,7 @@ class Template(_OfServer):
 
     id = "resource/template"
     level = WARNING
+    impact = Impact.MESSAGE
     methods = frozenset({_TEMPLATES})
     source = "2024-11-05 server/resources"
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.asked import Reply
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
@@ -61,6 +61,7 @@ class Duplicate(_Roots):
 
     id = "roots/duplicate"
     level = NOTE
+    impact = Impact.COST
 
     def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
         known: set[str] = set()
@@ -99,6 +100,7 @@ class ChangedSilently(Rule):
     id = "roots/changed-silently"
     who = "client"
     versions = HANDSHAKE_ERA
+    impact = Impact.SECURITY
     methods = frozenset({_LIST, _CHANGED})
     sender = "client"
     source = "2024-11-05 client/roots"

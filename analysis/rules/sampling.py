@@ -7,7 +7,7 @@ from analysis.conversation.session import Seen
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import code_of
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.asked import Question, Reply
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
@@ -204,6 +204,7 @@ class ResultRole(_Reply):
 
     id = "sampling/result-role"
     level = WARNING
+    impact = Impact.WRONG
     source = "2024-11-05 client/sampling"
 
     def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:

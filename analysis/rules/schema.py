@@ -9,7 +9,7 @@ from analysis.conversation.message import Number, Response
 from analysis.conversation.session import Seen
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.tokens import WORD
 from analysis.shapes.bodies import method_of, part_of
 from analysis.shapes.declarations import Part
@@ -115,6 +115,7 @@ class LaxScalar(_Shapes):
     """
 
     id = "schema/lax-scalar"
+    impact = Impact.WRONG
     kinds = frozenset({"scalar"})
     replaces = ("schema/invalid-*",)
     source = "schema of the revision in force"
@@ -133,6 +134,7 @@ class Uri(_Shapes):
 
     id = "schema/uri"
     level = WARNING
+    impact = Impact.WRONG
     kinds = frozenset({"uri", "resource-uri"})
     source = "2025-06-18 server/resources; schema of the revision in force"
 
@@ -152,6 +154,7 @@ class Base64(_Shapes):
     """
 
     id = "schema/base64"
+    impact = Impact.WRONG
     kinds = frozenset({"base64"})
     source = "2024-11-05 server/resources, server/prompts, schema"
 
@@ -169,6 +172,7 @@ class TextAndBlob(_Shapes):
     id = "schema/text-and-blob"
     who = "server"
     level = WARNING
+    impact = Impact.WRONG
     kinds = frozenset({"both"})
     source = "2024-11-05 server/resources"
 
@@ -229,6 +233,7 @@ class PingResultNotEmpty(Rule):
 
     id = "schema/ping-result-not-empty"
     versions = HANDSHAKE_ERA
+    impact = Impact.HINT
     methods = frozenset({"ping"})
     source = "2024-11-05 basic/utilities/ping"
 
@@ -249,6 +254,7 @@ class CompletionValues(Rule):
 
     id = "schema/completion-values"
     who = "server"
+    impact = Impact.WRONG
     methods = frozenset({"completion/complete"})
     source = "2024-11-05 server/utilities/completion"
 

@@ -8,7 +8,7 @@ from analysis.conversation.message import Invalid
 from analysis.conversation.session import Seen, Session, era_in_force
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.pipes import GRACE_NS, Pipes, pipes_of
 from captures.record import Record
 
@@ -69,6 +69,7 @@ class ServerDied(_AtServersEnd):
 
     id = "shutdown/server-died"
     who = "server"
+    impact = Impact.CONNECTION
     source = "2024-11-05 basic/lifecycle; 2026-07-28 basic/transports/stdio"
 
     def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
@@ -97,6 +98,7 @@ class ServerLeft(_AtServersEnd):
     id = "shutdown/server-left"
     who = "server"
     level = NOTE
+    impact = Impact.CONNECTION
     source = "2024-11-05 basic/lifecycle"
 
     def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
@@ -189,6 +191,7 @@ class KilledFirst(Rule):
     id = "shutdown/killed-first"
     who = "client"
     level = WARNING
+    impact = Impact.MESSAGE
     source = "2024-11-05 basic/lifecycle"
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
@@ -255,6 +258,7 @@ class RequestWhileClosing(Rule):
     id = "shutdown/request-while-closing"
     who = "client"
     level = NOTE
+    impact = Impact.COST
     at_end = True
     source = "2024-11-05 basic/lifecycle"
 

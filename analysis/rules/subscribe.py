@@ -7,7 +7,7 @@ from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import UPDATED, ResourceSubscription
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule, Who
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import is_replay
 from analysis.rules.support.eras import member
 
@@ -111,6 +111,7 @@ class UnsubscribeUnknown(Rule):
     who = "client"
     versions = HANDSHAKE_ERA
     level = NOTE
+    impact = Impact.COST
     needs_start = True
     methods = frozenset({"resources/unsubscribe"})
     sender = "client"

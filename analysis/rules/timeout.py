@@ -11,7 +11,7 @@ from analysis.conversation.message import Id, Request, Side, id_of, other_side
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import HANDSHAKE_ERA, since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Ending, Rule
-from analysis.rules.finding import Finding, with_guess
+from analysis.rules.finding import Finding, Impact, with_guess
 from analysis.rules.support.pipes import pipes_of
 from analysis.rules.support.tokens import WORD
 from captures.record import Record
@@ -125,6 +125,7 @@ class InitializeUnanswered(_AtEnd):
     id = "timeout/initialize-unanswered"
     who = "server"
     versions = HANDSHAKE_ERA
+    impact = Impact.CONNECTION
     replaces = ("timeout/unanswered",)
     source = "2024-11-05 basic/lifecycle"
 
@@ -157,6 +158,7 @@ class PingUnanswered(_AtEnd):
     id = "timeout/ping-unanswered"
     level = WARNING
     versions = HANDSHAKE_ERA
+    impact = Impact.CONNECTION
     needs_time = True
     methods = frozenset({"ping"})
     replaces = ("timeout/unanswered",)
@@ -215,6 +217,7 @@ class Slow(Rule):
 
     id = "timeout/slow"
     level = NOTE
+    impact = Impact.COST
     needs_time = True
     source = "2025-03-26 basic/lifecycle"
 
@@ -286,6 +289,7 @@ class AbandonedRequest(Rule):
 
     id = "timeout/abandoned-request"
     level = NOTE
+    impact = Impact.MESSAGE
     needs_time = True
     source = "2025-03-26 basic/lifecycle"
 
@@ -320,6 +324,7 @@ class NeverCancelled(_AtEnd):
     id = "timeout/never-cancelled"
     level = NOTE
     versions = since("2025-03-26")
+    impact = Impact.COST
     needs_time = True
     source = "2025-03-26 basic/lifecycle"
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from analysis.checking.baseline import Baseline
 from analysis.checking.profile import Costs
 from analysis.filter import Filter, FilterError, parse
-from analysis.rules.catalogue import catalogue, today
 from analysis.rules.finding import Level
 from analysis.rules.registry import rules, rules_for
+from analysis.rules.renamed import current_id
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
@@ -30,7 +30,7 @@ from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
 from mcpproxy.cli.diagnostics import Exit, fail, say, say_table
 from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.following import Followed
-from mcpproxy.cli.rule import is_pattern, no_rule
+from mcpproxy.cli.rule import no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
 from mcpproxy.examination.examine import Examination, Wanted
@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Check captures, or traces."""
     options = parser().parse_args(arguments)
-    options.rule, options.ignore = ([*map(today, given or ())] for given in (options.rule, options.ignore))
+    options.rule, options.ignore = ([*map(current_id, given or ())] for given in (options.rule, options.ignore))
     problem = _wrong_choice(options)
     if problem is not None:
         return fail(problem)
@@ -124,17 +124,10 @@ def _filter(text: str) -> Filter:
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
-    """What is wrong with the rules that are wanted, if anything: to look for what is not built would find nothing."""
+    """What is wrong with --rule and --ignore, if anything."""
     for pattern in (*(options.rule or ()), *(options.ignore or ())):
-        if not any(fnmatchcase(rule, pattern) for rule in catalogue()):
-            return no_rule(pattern)
-    for pattern in options.rule or ():
         if not any(fnmatchcase(rule, pattern) for rule in rules()):
-            what = "fits only rules that are" if is_pattern(pattern) else "is"
-            return (
-                f"{sanitise(pattern, 100)} {what} in the catalogue and not built yet, so nothing can be found; "
-                "see `mcpproxy rule --missing`"
-            )
+            return no_rule(pattern)
     return None
 
 

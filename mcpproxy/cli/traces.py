@@ -12,10 +12,9 @@ from typing import Any, BinaryIO, NamedTuple
 from orjson import loads
 
 from analysis.checking.checker import Checker
-from analysis.checking.impact import impact
-from analysis.rules.catalogue import catalogue, today
 from analysis.rules.finding import Finding, Level
-from analysis.rules.registry import rules
+from analysis.rules.registry import impact, rules
+from analysis.rules.renamed import current_id
 from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.cli.diagnostics import Exit, fail, say
@@ -130,8 +129,8 @@ def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
         rule, frame = (row.get("rule"), row.get("frame")) if isinstance(row, dict) else (None, None)
         if not isinstance(rule, str) or type(frame) is not int:
             raise _Malformed(f"expected a list of objects with `rule` and `frame` in `{member}`")
-        rule = today(rule)
-        if rule not in catalogue():
+        rule = current_id(rule)
+        if rule not in rules():
             raise _Malformed(f"expected the id of a rule in `{member}`: {no_rule(rule)}")
         due[rule, frame] += picks(rule)
     return +due
@@ -149,7 +148,7 @@ def _faults(missed: Due, unexpected: list[_Told]) -> Iterator[str]:
     """What is wrong with a case."""
     for (rule, frame), count in sorted(missed.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
         times = f" ×{count}" if count > 1 else ""
-        yield f"missed      frame {frame}  {rule}{times}{'' if rule in rules() else ', not built yet'}"
+        yield f"missed      frame {frame}  {rule}{times}"
     for one in reversed(unexpected):
         finding = one.finding
         where = "at the end" if one.frame is None else f"frame {one.frame}"

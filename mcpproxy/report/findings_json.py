@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from analysis.checking.impact import impact
+from analysis.rules.registry import impact
 from mcpproxy.examination.result import Found, Report
 from mcpproxy.report.output import json_line
 from mcpproxy.report.units import utc

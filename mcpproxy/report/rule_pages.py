@@ -13,12 +13,20 @@ from typing import Final
 
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
-from analysis.rules.catalogue import MARKS, Row, catalogue
 from analysis.rules.registry import group_of, module_of, rules
 from mcpproxy.report.text import Span, Style, count_text
 from mcpproxy.report.wrapping import wrapped
 
 WHO: Final = {"either": "client or server", "client": "client", "server": "server"}
+MARKS: Final = {
+    "S": ("needs_start", "silent where the start of the session was not observed"),
+    "E": ("at_end", "decided when the session or the capture ends"),
+    "T": ("needs_time", "needs the stamps of real time"),
+    "H": ("needs_http", "holds over HTTP alone"),
+    "L": ("needs_lists", "needs a complete list that the server has sent"),
+    "O": ("once", "reported the first time for each sender and session, then counted"),
+}
+"""Short signs for attributes of rules: letter → attribute, meaning."""
 _HEADING: Final = re.compile(r"\*\*(?P<name>[^*]+)\.\*\* ?")
 _ASIDE: Final = re.compile(r" \([^)]*\)")
 _RFC: Final = re.compile(r"RFC (?P<number>\d+) §(?P<section>[\d.]+)")
@@ -35,18 +43,31 @@ _INDEX: Final = "README.md"
 _NOTICE: Final = "This page is made from the rules themselves."
 
 
-def row_of(rule: type[Rule]) -> Row:
-    """The catalogue row of a rule's class."""
-    marks = (
-        ("S", rule.needs_start),
-        ("E", rule.at_end),
-        ("T", rule.needs_time),
-        ("H", rule.needs_http),
-        ("L", rule.needs_lists),
-        ("O", rule.once),
-    )
-    level = ", ".join([str(rule.level), *(f"{level} {span}" for span, level in rule.levels.items())])
-    return Row(rule.id, rule.who, str(rule.versions), level, "".join(mark for mark, has in marks if has))
+def marks(rule: type[Rule]) -> str:
+    """The letters of `MARKS` that hold for a rule."""
+    return "".join(letter for letter, (attribute, _) in MARKS.items() if getattr(rule, attribute))
+
+
+def levels(rule: type[Rule]) -> str:
+    """Its level, then the revisions in which it has another: `error, warning ≤2025-03-26`."""
+    return ", ".join([str(rule.level), *(f"{level} {span}" for span, level in rule.levels.items())])
+
+
+def applies(rule: type[Rule], revision: str) -> bool:
+    """Whether a rule applies to a published revision."""
+    return rule.versions.holds(REVISIONS.index(revision), None)
+
+
+def has_level(rule: type[Rule], level: str, revision: str | None) -> bool:
+    """Whether it has a level in a revision; without one, in any."""
+    if revision is not None:
+        return level_in(rule, revision) == level
+    return level in map(str, (rule.level, *rule.levels.values()))
+
+
+def level_in(rule: type[Rule], revision: str) -> str:
+    """Its level in a published revision."""
+    return str(rule.level_at(REVISIONS.index(revision)))
 
 
 def page(rule: type[Rule]) -> str:
@@ -67,22 +88,13 @@ def sections(rule: type[Rule]) -> Iterator[tuple[str, str]]:
         yield (heading["name"], text[heading.end() :]) if heading else ("", text)
 
 
-def level_in(row: Row, revision: str) -> str:
-    """How bad it is in a published revision: a row names one level, and then where it has others."""
-    usual, *others = row.level.split(", ")
-    for other in others:
-        level, _, spans = other.partition(" ")
-        # A date by itself is that revision alone.
-        exact = (f"{span} only" if span in REVISIONS else span for span in spans.split(" and "))
-        if any(row._replace(versions=span).holds(revision) for span in exact):
-            return level
-    return usual
-
-
 def facts(rule: type[Rule]) -> list[tuple[str, str]]:
     """The facts in its attributes, in words."""
     return [
-        *_row_facts(row_of(rule)),
+        ("level", levels(rule)),
+        ("broken by", WHO[rule.who]),
+        ("revisions", str(rule.versions)),
+        *(("", MARKS[letter][1]) for letter in marks(rule)),
         *([("replaces", ", ".join(rule.replaces))] if rule.replaces else []),
         *([("source", rule.source)] if rule.source else []),
     ]
@@ -124,15 +136,6 @@ def _address(revision: str, page: str) -> str:
     return f"{_SPECIFICATION}/{revision}/schema{name and '#' + name}"
 
 
-def _row_facts(row: Row) -> list[tuple[str, str]]:
-    return [
-        ("level", row.level),
-        ("broken by", WHO[row.who]),
-        ("revisions", row.versions),
-        *(("", MARKS[mark]) for mark in row.marks),
-    ]
-
-
 def as_text(rule: type[Rule], style: Style, width: int) -> Iterator[str]:
     """The page for a terminal, line by line."""
     yield style.paint([Span(rule.id, "accent")])
@@ -147,15 +150,6 @@ def as_text(rule: type[Rule], style: Style, width: int) -> Iterator[str]:
     yield from _facts_as_text(facts(rule), style, width)
     # Never broken: a terminal makes a link only of a whole address.
     yield from (f"  {address}" for address in addresses(rule.source))
-
-
-def row_as_text(row: Row, style: Style, width: int) -> Iterator[str]:
-    """The same for a rule that is not implemented: only its row in the catalogue."""
-    yield style.paint([Span(row.id, "accent")])
-    yield ""
-    yield from wrapped("In the catalogue, and not built yet: nothing of it is found.", width)
-    yield ""
-    yield from _facts_as_text(_row_facts(row), style, width)
 
 
 def _facts_as_text(facts: list[tuple[str, str]], style: Style, width: int) -> Iterator[str]:
@@ -174,12 +168,11 @@ def reference() -> dict[str, str]:
 
 
 def _index(groups: dict[str, list[type[Rule]]]) -> str:
-    built = sum(map(len, groups.values()))
     lines = [
         "# Rules",
         "",
-        f"What `mcpproxy check` finds: {count_text(built, 'rule')}, of {len(catalogue())} in the catalogue. {_NOTICE}",
-        "`mcpproxy rule` lists them, `mcpproxy rule ID` shows one, `mcpproxy rule --missing` lists all not yet built.",
+        f"What `mcpproxy check` finds: {count_text(len(rules()), 'rule')}. {_NOTICE}",
+        "`mcpproxy rule` lists them, `mcpproxy rule ID` shows one.",
         "",
         "| group | is about | rules |",
         "|---|---|---|",
@@ -190,7 +183,7 @@ def _index(groups: dict[str, list[type[Rule]]]) -> str:
         "",
         "| mark | means |",
         "|---|---|",
-        *(f"| {mark} | {text} |" for mark, text in MARKS.items()),
+        *(f"| {letter} | {meaning} |" for letter, (_, meaning) in MARKS.items()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -205,14 +198,13 @@ def _group_page(group: str, own: list[type[Rule]]) -> str:
     lines = [f"# Rules: {group}", "", f"{about(group)[:1].upper()}{about(group)[1:]}. {_NOTICE}"]
     lines += ["", "| rule | level | broken by | revisions | marks |", "|---|---|---|---|---|"]
     for rule in own:
-        row = row_of(rule)
         anchor = re.sub(r"[^\w-]", "", rule.id)
-        lines.append(f"| [{rule.id}](#{anchor}) | {row.level} | {WHO[row.who]} | {row.versions} | {row.marks} |")
+        cells = (f"[{rule.id}](#{anchor})", levels(rule), WHO[rule.who], str(rule.versions), marks(rule))
+        lines.append(f"| {' | '.join(cells)} |")
     for rule in own:
         lines += ["", f"## {rule.id}", "", page(rule)]
-        told = [f"`{name}`" for name in rule.replaces]
-        if told:
-            lines += ["", f"Told instead of {', '.join(told)}."]
+        if rule.replaces:
+            lines += ["", f"Reported instead of {', '.join(f'`{name}`' for name in rule.replaces)}."]
         if rule.source:
             links = " ".join(f"<{address}>" for address in addresses(rule.source))
             lines += ["", f"Source: {rule.source} {links}".rstrip()]

@@ -10,7 +10,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN, Span, since
 from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.auth_exchanges import (
     RESOURCE,
     SINCE_2025_06_18,
@@ -121,6 +121,7 @@ class ScopeMissing(AtEndpoint):
     who = "server"
     versions = since("2025-11-25")
     level = WARNING
+    impact = Impact.WRONG
     once = True
     statuses = _REFUSED
     source = "2025-11-25 basic/authorization"
@@ -146,6 +147,7 @@ class OfflineAccess(Learning):
     who = "server"
     versions: ClassVar[Span] = Everywhere(*since("2026-07-28"))
     level = WARNING
+    impact = Impact.WRONG
     source = "2026-07-28 basic/authorization"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
@@ -183,6 +185,7 @@ class InsufficientScopeShape(AtEndpoint):
     who = "server"
     versions = since("2025-11-25")
     level = WARNING
+    impact = Impact.MESSAGE
     statuses = frozenset({403})
     source = "2025-11-25 basic/authorization"
 

@@ -9,7 +9,7 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import Span, only, since
 from analysis.rules.auth.challenge import document_of
 from analysis.rules.base import ERROR, NOTE, WARNING
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.auth_exchanges import RESOURCE, SINCE_2025_06_18, Learning
 from analysis.rules.support.eras import Everywhere
 from analysis.rules.support.origins import is_inside, is_local, is_own
@@ -105,6 +105,7 @@ class OauthRequest(Learning):
     id = "auth/oauth-request"
     who = "client"
     versions: ClassVar[Span] = Everywhere(*since("2025-03-26"))
+    impact = Impact.SECURITY
     source = "2025-03-26 basic/authorization; 2025-06-18 basic/authorization"
     asked: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
 

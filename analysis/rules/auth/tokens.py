@@ -12,7 +12,7 @@ from analysis.conversation.multi_round import target_of
 from analysis.conversation.session import CLIENT_INFO, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.auth_exchanges import AtEndpoint, scheme_of
 from analysis.rules.support.eras import member
 from analysis.rules.support.exchanges import SUCCESS
@@ -44,6 +44,7 @@ class TokenInQuery(AtEndpoint):
     id = "auth/token-in-query"
     who = "client"
     versions = since("2025-03-26")
+    impact = Impact.SECURITY
     source = _PAGE
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -95,6 +96,7 @@ class Dropped(AtEndpoint):
     id = "auth/dropped"
     who = "client"
     versions = since("2025-03-26")
+    impact = Impact.MESSAGE
     source = _PAGE
 
     def __init__(self) -> None:
@@ -146,6 +148,7 @@ class RetryLoop(AtEndpoint):
     who = "client"
     versions = since("2025-11-25")
     level = WARNING
+    impact = Impact.COST
     source = "2025-11-25 basic/authorization"
 
     def __init__(self) -> None:
@@ -191,6 +194,7 @@ class PlainHttp(AtEndpoint):
     id = "auth/plain-http"
     versions = since("2025-03-26")
     level = WARNING
+    impact = Impact.SECURITY
     once = True
     source = _PAGE
 

@@ -12,7 +12,7 @@ from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules.base import NOTE, Ending, Rule
 from analysis.rules.cancel.named import CANCELLED, KEPT, PAGE, named_id
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS, cancelled_seq
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.tokens import WORD, tokens_of
@@ -66,6 +66,7 @@ class ResponseAfterCancel(Rule):
     id = "cancel/response-after-cancel"
     versions = HANDSHAKE_ERA
     level = NOTE
+    impact = Impact.COST
     once = True
     source = PAGE
 
@@ -90,6 +91,7 @@ class MessageAfterCancel(Rule):
     id = "cancel/message-after-cancel"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.WRONG
     era = "modern"
     replaces = ("progress/after-cancel",)
     source = "2026-07-28 basic/transports/stdio; 2026-07-28 basic/transports/streamable-http"
@@ -184,6 +186,7 @@ class ByDisconnect(Rule):
     who = "client"
     versions = between("2025-03-26", "2025-11-25")
     level = NOTE
+    impact = Impact.COST
     needs_http = True
     at_end = True
     methods = frozenset({CANCELLED})

@@ -10,7 +10,7 @@ from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, only
 from analysis.rules.base import RACE_NS, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.tokens import is_of_session
 
@@ -154,6 +154,7 @@ class Initialize(Cancellation):
     id = "cancel/initialize"
     who = "client"
     versions = HANDSHAKE_ERA
+    impact = Impact.CONNECTION
     sender = "client"
     replaces = ("cancel/already-answered",)
 
@@ -220,6 +221,7 @@ class ByServer(Cancellation):
     id = "cancel/by-server"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.MESSAGE
     era = "modern"
     sender = "server"
     source = "2026-07-28 basic/patterns/cancellation"

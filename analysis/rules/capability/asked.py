@@ -10,7 +10,7 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
 from analysis.rules.base import RACE_NS, WARNING, Rule
 from analysis.rules.error.codes import code_of, params_of, text_of
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 
 _METHOD_NOT_FOUND: Final = -32601
 _SHOULD: Final = until("2025-03-26")
@@ -111,6 +111,7 @@ class UndeclaredCompletions(_Undeclared):
     id = "capability/undeclared-completions"
     versions = since("2025-03-26")
     levels: ClassVar[Mapping[Span, Level]] = {only("2025-03-26"): WARNING, MODERN_ERA: WARNING}
+    impact = Impact.COST
     methods = frozenset({"completion/complete"})
     source = "2025-03-26 server/utilities/completion"
 
@@ -157,6 +158,7 @@ class ServedUndeclared(Rule):
 
     id = "capability/served-undeclared"
     who = "server"
+    impact = Impact.WRONG
     sender = "server"
     methods = _ASKED
     source = "2024-11-05 server/tools, server/resources, server/prompts; 2025-03-26 server/utilities/completion"

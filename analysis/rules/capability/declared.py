@@ -9,7 +9,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN, MODERN_ERA, REVISIONS, Span, since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.repeats import Words
 from analysis.rules.support.eras import member, short
 
@@ -99,6 +99,7 @@ class NotAnObject(_Declaration):
     """
 
     id = "capability/not-an-object"
+    impact = Impact.CONNECTION
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
@@ -125,6 +126,7 @@ class FlagNotBoolean(_Declaration):
     """
 
     id = "capability/flag-not-boolean"
+    impact = Impact.WRONG
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
@@ -186,6 +188,7 @@ class ElicitationWithoutMode(_Declaration):
     id = "capability/elicitation-without-mode"
     who = "client"
     versions = since("2025-11-25")
+    impact = Impact.WRONG
     of = "client"
     source = "2025-11-25 client/elicitation"
 
@@ -211,6 +214,7 @@ class LegacyTasks(_Declaration):
     who = "server"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.HINT
     of = "server"
     methods = frozenset({"server/discover"})
     source = "2026-07-28 changelog (SEP-2663)"

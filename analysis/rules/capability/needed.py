@@ -8,7 +8,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, Seen, State
 from analysis.protocol.capabilities import lacks
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, between, only, since, until
 from analysis.rules.base import ERROR, WARNING, Rule
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
@@ -99,6 +99,7 @@ class UndeclaredSamplingTools(_Undeclared):
 
     id = "capability/undeclared-sampling-tools"
     versions = only("2025-11-25")
+    impact = Impact.WRONG
     methods = frozenset({"sampling/createMessage"})
     capabilities = frozenset({"sampling.tools"})
     source = "2025-11-25 client/sampling"
@@ -119,6 +120,7 @@ class UndeclaredSamplingContext(Rule):
     who = "server"
     versions = since("2025-11-25")
     level = WARNING
+    impact = Impact.WRONG
     sender = "server"
     members = frozenset({"inputRequests", "includeContext"})
     source = "2025-11-25 client/sampling"
@@ -196,6 +198,7 @@ class UndeclaredAccepted(Rule):
     id = "capability/undeclared-accepted"
     who = "client"
     versions = HANDSHAKE_ERA
+    impact = Impact.WRONG
     sender = "client"
     era = "handshake"
     states = SETTLED

@@ -11,7 +11,7 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, only
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.capability.asked import knows
 from analysis.rules.capability.needed import SETTLED
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 
 _HELD: Final = 100
 """Log messages before the capabilities that are remembered."""
@@ -81,6 +81,7 @@ class UndeclaredListChanged(_Told):
 
     id = "capability/undeclared-list-changed"
     level = WARNING
+    impact = Impact.WRONG
     methods = frozenset(
         {
             *("notifications/tools/list_changed", "notifications/prompts/list_changed"),
@@ -120,6 +121,7 @@ class UndeclaredRootsChanged(Rule):
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
+    impact = Impact.WRONG
     sender = "client"
     era = "handshake"
     states = SETTLED

@@ -8,7 +8,7 @@ from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, since
 from analysis.rules.base import NOTE, WARNING
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.asked import Question
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
@@ -132,6 +132,7 @@ class Sensitive(Form):
     id = "elicitation/sensitive"
     versions = since("2025-06-18")
     level = WARNING
+    impact = Impact.SECURITY
     source = PAGE
 
     def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
@@ -157,6 +158,7 @@ class ClickableUrl(Form):
     id = "elicitation/clickable-url"
     versions = since("2025-11-25")
     level = WARNING
+    impact = Impact.SECURITY
     source = "2025-11-25 client/elicitation"
 
     def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from analysis.json_schema.validator import schema_of
 from analysis.protocol.revisions import Span, only, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.elicitation.form import CREATE, PAGE, is_url
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.asked import Reply
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
@@ -81,6 +81,7 @@ class ContentUnexpected(_Reply):
 
     id = "elicitation/content-unexpected"
     levels: ClassVar[Mapping[Span, Level]] = {only("2025-06-18"): NOTE}
+    impact = Impact.SECURITY
     source = "2025-06-18 client/elicitation; 2025-11-25 schema ElicitResult"
 
     def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:

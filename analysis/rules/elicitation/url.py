@@ -9,7 +9,7 @@ from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.elicitation.form import Asked, is_url
 from analysis.rules.error.codes import URL_ELICITATION, code_of, data_of
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.origins import is_local
 
@@ -70,6 +70,7 @@ class UrlNotHttps(_Url):
 
     id = "elicitation/url-not-https"
     level = WARNING
+    impact = Impact.SECURITY
 
     def fault(self, url: SplitResult | None) -> str | None:
         if url is None or url.scheme.lower() == "https" or is_local(url.hostname or ""):
@@ -89,6 +90,7 @@ class UrlCredentials(_Url):
 
     id = "elicitation/url-credentials"
     level = WARNING
+    impact = Impact.SECURITY
 
     def fault(self, url: SplitResult | None) -> str | None:
         if url is None:
@@ -161,6 +163,7 @@ class DuplicateId(_Identified):
     """
 
     id = "elicitation/duplicate-id"
+    impact = Impact.WRONG
     source = "2025-11-25 schema ElicitRequestURLParams"
 
     def other(self, seen: Seen, before: int, pointer: str) -> Iterable[Finding]:

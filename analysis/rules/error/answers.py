@@ -21,7 +21,7 @@ from analysis.rules.error.codes import (
     shown,
     text_of,
 )
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 
 
 class PingRefused(Rule):
@@ -37,6 +37,7 @@ class PingRefused(Rule):
 
     id = "error/ping-refused"
     versions = HANDSHAKE_ERA
+    impact = Impact.CONNECTION
     methods = frozenset({"ping"})
     source = "2024-11-05 basic/utilities/ping"
 
@@ -108,6 +109,7 @@ class UnsupportedVersionData(Rule):
     who = "server"
     level = NOTE
     versions = HANDSHAKE_ERA
+    impact = Impact.CONNECTION
     methods = frozenset({"initialize"})
     source = "2024-11-05 basic/lifecycle"
 
@@ -134,6 +136,7 @@ class UnsupportedVersionShape(Rule):
     id = "error/unsupported-version-shape"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.CONNECTION
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
@@ -163,6 +166,7 @@ class UrlElicitationShape(Rule):
     id = "error/url-elicitation-shape"
     who = "server"
     versions = only("2025-11-25")
+    impact = Impact.MESSAGE
     source = "2025-11-25 client/elicitation"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
@@ -194,6 +198,7 @@ class UrlElicitationUnsupported(Rule):
     id = "error/url-elicitation-unsupported"
     who = "server"
     versions = only("2025-11-25")
+    impact = Impact.MESSAGE
     source = "2025-11-25 client/elicitation"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:

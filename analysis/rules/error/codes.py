@@ -8,7 +8,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION,
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Ending, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from captures.record import Record
 
 PARSE: Final = -32700
@@ -311,6 +311,7 @@ class Internal(Rule):
 
     id = "error/internal"
     level = NOTE
+    impact = Impact.MESSAGE
     source = "2024-11-05 schema CallToolResult"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:

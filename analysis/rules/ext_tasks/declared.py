@@ -10,7 +10,7 @@ from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Listening
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import RACE_NS, Rule
 from analysis.rules.error.codes import CAPABILITY, HEADERS, INVALID_REQUEST, PARAMS, PARSE, VERSION, code_of, shown
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 
 EXTENSION: Final = f"{META}tasks"
@@ -133,6 +133,7 @@ class UndeclaredServed(Rule):
     id = "ext-tasks/undeclared-served"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.WRONG
     methods = ABOUT | {LISTEN, ACKNOWLEDGED}
     era = "modern"
     source = SOURCE
@@ -187,6 +188,7 @@ class UnlistenedNotification(Rule):
     id = "ext-tasks/unlistened-notification"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.WRONG
     methods = frozenset({"notifications/tasks"})
     sender = "server"
     needs_start = True

@@ -12,7 +12,7 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
 from analysis.rules.ext_tasks.declared import SOURCE
 from analysis.rules.ext_tasks.told import TOLD, inputs_in
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import MOST
@@ -113,6 +113,7 @@ class KeyReused(_Keyed):
 
     id = "ext-tasks/key-reused"
     who = "server"
+    impact = Impact.WRONG
 
     def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:
         part = "/result" if seen.exchange is not None else "/params"

@@ -9,7 +9,7 @@ from analysis.conversation.session import Seen
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.ext_tasks.declared import ABOUT, SOURCE
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, short
 from analysis.rules.support.task_reports import Changed, PolledTooFast, told_in, wrong_code
 
@@ -112,6 +112,7 @@ class AcknowledgementNotEmpty(_Answer):
 
     id = "ext-tasks/acknowledgement-not-empty"
     level = WARNING
+    impact = Impact.WRONG
     methods = frozenset({"tasks/update", "tasks/cancel"})
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -136,6 +137,7 @@ class TerminalChanged(Changed):
     id = "ext-tasks/terminal-changed"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.WRONG
     methods = REPORTS
     sender = "server"
     source = SOURCE
@@ -154,6 +156,7 @@ class PollTooFast(PolledTooFast):
     id = "ext-tasks/poll-too-fast"
     who = "client"
     versions = MODERN_ERA
+    impact = Impact.COST
     source = SOURCE
 
 
@@ -168,6 +171,7 @@ class NotFoundCode(_Answer):
     """
 
     id = "ext-tasks/not-found-code"
+    impact = Impact.WRONG
     methods = frozenset({"tasks/get"})
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:

@@ -7,7 +7,7 @@ from typing import Final
 from analysis.conversation.message import Message
 from analysis.conversation.session import Seen
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, FrameRule, is_beside, is_value, reason
 
 _MIB: Final = 1 << 20
@@ -105,6 +105,7 @@ class StdoutNotJson(_NotJson):
 
     id = "framing/stdout-not-json"
     who = "server"
+    impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"
     stream = "stdout"
 
@@ -121,6 +122,7 @@ class StdinNotJson(_NotJson):
 
     id = "framing/stdin-not-json"
     who = "client"
+    impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"
     stream = "stdin"
 
@@ -137,6 +139,7 @@ class LspHeader(FrameRule):
     """
 
     id = "framing/lsp-header"
+    impact = Impact.CONNECTION
     source = "2024-11-05 basic/transports (stdio)"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
@@ -215,6 +218,7 @@ class BlankLine(FrameRule):
 
     id = "framing/blank-line"
     level = WARNING
+    impact = Impact.HINT
     once = True
     source = "2024-11-05 basic/transports (stdio)"
 
@@ -303,6 +307,7 @@ class OversizedMessage(FrameRule):
 
     id = "framing/oversized-message"
     level = NOTE
+    impact = Impact.MESSAGE
     source = "observed in SDKs; no limit in the specification"
 
     def look(self, seen: Seen) -> Iterator[Finding]:

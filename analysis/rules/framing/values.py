@@ -5,7 +5,7 @@ from typing import Final
 
 from analysis.conversation.session import Seen
 from analysis.rules.base import WARNING
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.message_text import FrameRule, cut, is_value, oddities, raw_of, reason
 from captures.exact import nesting
 from captures.limits import DEEP
@@ -26,6 +26,7 @@ class TooDeep(FrameRule):
 
     id = "framing/too-deep"
     level = WARNING
+    impact = Impact.CONNECTION
     source = "observed in parsers; no limit in the specification"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
@@ -47,6 +48,7 @@ class DuplicateKey(FrameRule):
 
     id = "framing/duplicate-key"
     level = WARNING
+    impact = Impact.WRONG
     source = "RFC 8259 §4"
 
     def look(self, seen: Seen) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import Everywhere, code_of, lacks, listed, member, short, speaks_modern
 from analysis.rules.support.exchanges import JSON, NOT_JUDGED, STREAM, SUCCESS, Answered, Learning, Over, is_body_lost
 
@@ -35,6 +35,7 @@ class ErrorStatus(Over):
     id = "http/error-status"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.WRONG
     media = JSON
     source = f"2026-07-28 basic/index; {_STREAMABLE}"
 
@@ -68,6 +69,7 @@ class NotFoundWithoutError(Over):
     who = "server"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.CONNECTION
     source = _STREAMABLE
 
     def __init__(self) -> None:
@@ -106,6 +108,7 @@ class SessionHeaderModern(Answered):
     id = "http/session-header-modern"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.WRONG
     source = _STREAMABLE
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -185,6 +188,7 @@ class BufferingHeader(Answered):
     who = "server"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.COST
     statuses = SUCCESS
     media = STREAM
     once = True

@@ -9,7 +9,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.http.streams import PROGRESS, WithTokens, told_of
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import SESSIONS
@@ -104,6 +104,7 @@ class Broadcast(Rule):
     id = "http/broadcast"
     who = "server"
     versions = SESSIONS
+    impact = Impact.WRONG
     needs_http = True
     sender = "server"
     replaces = ("id/duplicate-in-flight",)

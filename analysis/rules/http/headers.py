@@ -10,7 +10,7 @@ from analysis.conversation.message import Response
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import ALL, since
 from analysis.rules.base import NOTE, WARNING
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import Everywhere, member, short
 from analysis.rules.support.exchanges import (
     ANY,
@@ -174,6 +174,7 @@ class OriginAccepted(Answered):
     who = "server"
     versions = _STREAMABLE
     level = WARNING
+    impact = Impact.SECURITY
     asked = ANY
     statuses = SUCCESS
     once = True
@@ -202,6 +203,7 @@ class OriginStatus(Over):
     id = "http/origin-status"
     who = "server"
     versions = since("2025-11-25")
+    impact = Impact.CONNECTION
     asked = ANY
     source = "2025-11-25 basic/transports"
 
@@ -231,6 +233,7 @@ class Redirected(Answered):
     who = "server"
     versions = ALL
     level = NOTE
+    impact = Impact.MESSAGE
     asked = ANY
     statuses = _REDIRECTS
     source = "RFC 9110 §15.4"

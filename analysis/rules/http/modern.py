@@ -9,7 +9,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import REQUESTS
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules.base import NOTE, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import UNSUPPORTED_VERSION, code_of, listed, member, short, speaks_modern
 from analysis.rules.support.exchanges import NOT_JUDGED, Learning, Over, is_body_lost
 from analysis.rules.support.http_facts import (
@@ -152,6 +152,7 @@ class HeaderMismatchAccepted(Learning, Over):
     id = "http/header-mismatch-accepted"
     who = "server"
     versions = MODERN_ERA
+    impact = Impact.SECURITY
     source = _STREAMABLE
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
@@ -50,6 +50,7 @@ class SessionIdCharacters(_Given):
     """
 
     id = "http/session-id-characters"
+    impact = Impact.CONNECTION
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not _is_news(given, http) or (given and all("\x21" <= one <= "\x7e" for one in given)):
@@ -71,6 +72,7 @@ class SessionIdWeak(_Given):
 
     id = "http/session-id-weak"
     level = WARNING
+    impact = Impact.SECURITY
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         known = http.session_ids.of(given)
@@ -101,6 +103,7 @@ class SessionIdLate(_Given):
 
     id = "http/session-id-late"
     level = WARNING
+    impact = Impact.CONNECTION
     needs_start = True
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -124,6 +127,7 @@ class SessionIdChanged(_Given):
     """
 
     id = "http/session-id-changed"
+    impact = Impact.CONNECTION
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         asked = http.fields.get(FIELD)
@@ -146,6 +150,7 @@ class DeadSessionServed(Answered):
     id = "http/dead-session-served"
     who = "server"
     versions = SESSIONS
+    impact = Impact.WRONG
     asked = ANY
     source = _TRANSPORTS
 
@@ -175,6 +180,7 @@ class SessionNotDeleted(Rule):
     who = "client"
     versions = SESSIONS
     level = NOTE
+    impact = Impact.COST
     at_end = True
     needs_http = True
     source = _TRANSPORTS

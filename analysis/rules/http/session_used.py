@@ -9,7 +9,7 @@ from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD, SessionId
 from analysis.protocol.revisions import rank_of
 from analysis.rules.base import ERROR, RACE_NS, WARNING
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import Everywhere
 from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, Answered
 
@@ -83,6 +83,7 @@ class MissingSessionNot400(_Without):
     id = "http/missing-session-not-400"
     who = "server"
     level = WARNING
+    impact = Impact.CONNECTION
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         status = like.status or 0
@@ -112,6 +113,7 @@ class UnknownSessionId(Answered):
     who = "client"
     versions = SESSIONS
     level = WARNING
+    impact = Impact.CONNECTION
     asked = ANY
     needs_start = True
     source = _TRANSPORTS
@@ -163,6 +165,7 @@ class InitializeWithSessionId(Answered):
     id = "http/initialize-with-session-id"
     who = "client"
     versions = SESSIONS
+    impact = Impact.CONNECTION
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -188,6 +191,7 @@ class SessionReusedAfter404(Answered):
     id = "http/session-reused-after-404"
     who = "client"
     versions = SESSIONS
+    impact = Impact.CONNECTION
     asked = ANY
     source = _TRANSPORTS
 
@@ -215,6 +219,7 @@ class DeleteWithoutSession(Answered):
     id = "http/delete-without-session"
     who = "client"
     versions = Everywhere(*SESSIONS)
+    impact = Impact.COST
     asked = frozenset({"DELETE"})
     replaces = ("http/missing-session-header",)
     source = _TRANSPORTS

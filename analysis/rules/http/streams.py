@@ -10,7 +10,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.subscriptions import LISTEN, UPDATED
 from analysis.protocol.revisions import MODERN_ERA, Span, since
 from analysis.rules.base import ERROR, WARNING, Ending, Rule
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.http.status import is_open
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.exchanges import SESSIONS, STREAM, SUCCESS, OverHttp, requests_of
@@ -87,6 +87,7 @@ class StreamKeptOpen(OverHttp):
     who = "server"
     versions = _STREAMABLE
     level = WARNING
+    impact = Impact.COST
     needs_time = True
     once = True
     statuses = SUCCESS
@@ -198,6 +199,8 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
 
     id = "http/unrelated-on-post-stream"
     versions = SESSIONS
+    levels: ClassVar[dict[Span, Level]] = {}
+    impact = Impact.WRONG
     source = _TRANSPORTS
 
     sender = None

@@ -8,7 +8,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date, rank_of, since
 from analysis.rules.base import ERROR, WARNING
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import Everywhere, listed, short
 from analysis.rules.support.exchanges import ANY, NOT_JUDGED, Answered, Learning
 from analysis.rules.support.http_facts import body_version
@@ -34,6 +34,7 @@ class MissingProtocolVersionHeader(Answered):
     id = "http/missing-protocol-version-header"
     who = "client"
     versions = Everywhere(*_NAMED)
+    impact = Impact.WRONG
     asked = ANY
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
@@ -59,6 +60,7 @@ class ProtocolVersionMismatch(Answered):
     who = "client"
     versions = Everywhere(*_NAMED)
     levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}
+    impact = Impact.WRONG
     asked = ANY
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
@@ -92,6 +94,7 @@ class BadVersionAccepted(Learning, Answered):
     id = "http/bad-version-accepted"
     who = "server"
     versions = Everywhere(*_NAMED)
+    impact = Impact.WRONG
     asked = ANY
     taught_by = frozenset({"server/discover"})
     source = "2025-06-18 basic/transports"

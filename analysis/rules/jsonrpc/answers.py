@@ -8,7 +8,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response, Side, id_of
 from analysis.conversation.session import Seen, Session
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
-from analysis.rules.finding import Finding, with_guess
+from analysis.rules.finding import Finding, Impact, with_guess
 from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_asked_for, kind_of
 from captures.limits import MEMBERS
 
@@ -55,6 +55,7 @@ class ResultAndError(EnvelopeRule):
     """
 
     id = "jsonrpc/result-and-error"
+    impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
     def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
@@ -282,6 +283,7 @@ class ErrorCodeNotInteger(ErrorRule):
     """
 
     id = "jsonrpc/error-code-not-integer"
+    impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
 
     def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:
@@ -304,6 +306,7 @@ class ErrorMessageMissing(ErrorRule):
     """
 
     id = "jsonrpc/error-message-missing"
+    impact = Impact.WRONG
     source = "2025-03-26 basic/index"
 
     def look_into(self, seen: Seen, error: dict[str, Any]) -> Iterator[Finding]:

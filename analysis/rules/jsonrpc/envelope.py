@@ -8,7 +8,7 @@ from analysis.conversation.message import MISSING, Invalid, Notification, Respon
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.message_text import cut, is_beside, object_of
 
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
@@ -286,6 +286,7 @@ class NotificationAnswered(Rule):
     """
 
     id = "jsonrpc/notification-answered"
+    impact = Impact.COST
     needs_http = True
     source = "2025-03-26 basic/index"
 

@@ -7,7 +7,7 @@ from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Filter, Listening
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.listenings import Heard, OfListening, OfStream, is_named, is_sure
 
@@ -78,6 +78,7 @@ class DuplicateAcknowledgement(Heard):
 
     id = "listen/duplicate-acknowledgement"
     level = WARNING
+    impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
     def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
@@ -98,6 +99,7 @@ class AcknowledgedMore(Heard):
     """
 
     id = "listen/acknowledged-more"
+    impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
     def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
@@ -151,6 +153,7 @@ class EmptyFilter(Rule):
     who = "client"
     versions = MODERN_ERA
     level = NOTE
+    impact = Impact.COST
     methods = frozenset({LISTEN})
     sender = "client"
     source = "2026-07-28 basic/patterns/subscriptions"

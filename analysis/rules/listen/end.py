@@ -8,7 +8,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.subscriptions import LISTEN, SUBSCRIPTION_ID, Listening, subscription_id
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.listenings import Heard, OfListening, OfStream, is_named, is_sure
 
@@ -28,6 +28,7 @@ class AfterEnd(Heard):
     """
 
     id = "listen/after-end"
+    impact = Impact.WRONG
     word = b"subscriptionId"
 
     def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
@@ -95,6 +96,7 @@ class AbruptEnd(OfStream):
 
     id = "listen/abrupt-end"
     level = WARNING
+    impact = Impact.COST
     needs_http = True
     source = _PAGE
 

@@ -7,7 +7,7 @@ from analysis.conversation.message import Notification, converted
 from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import ACKNOWLEDGED, CHANGES, LISTEN, UPDATED, Listening, subscription_id
 from analysis.rules.base import WARNING
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listenings import Heard, OfListening, asked_in, is_change, is_listening, is_named
@@ -28,6 +28,7 @@ class UnrequestedType(Heard):
     """
 
     id = "listen/unrequested-type"
+    impact = Impact.WRONG
     methods = _CHANGES
 
     def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
@@ -50,6 +51,7 @@ class UnacknowledgedType(Heard):
 
     id = "listen/unacknowledged-type"
     level = WARNING
+    impact = Impact.WRONG
     methods = _CHANGES
 
     def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
@@ -74,6 +76,7 @@ class UnrequestedUri(Heard):
     """
 
     id = "listen/unrequested-uri"
+    impact = Impact.WRONG
     methods = frozenset({UPDATED})
     source = "2026-07-28 schema"
 

@@ -10,7 +10,7 @@ from analysis.protocol.capabilities import lacks
 from analysis.protocol.json_pointer import names, step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
 from analysis.rules.base import NOTE, ResultKind, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.inputs import METHODS, MOST, input_requests
 from analysis.shapes.forms import Problem
@@ -241,6 +241,7 @@ class ManyRounds(_Interim):
 
     id = "mrtr/many-rounds"
     level = NOTE
+    impact = Impact.COST
 
     def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
         made = seen.round

@@ -12,7 +12,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.inputs import METHODS, MOST
 from analysis.shapes.validation import problems
@@ -96,6 +96,7 @@ class StateNotEchoed(_Retry):
     """
 
     id = "mrtr/state-not-echoed"
+    impact = Impact.COST
 
     def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         given = params.get("requestState", "")
@@ -119,6 +120,7 @@ class StateInvented(_Retry):
     """
 
     id = "mrtr/state-invented"
+    impact = Impact.WRONG
 
     def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         if made.by != "keys" or made.chain.state is not None or not isinstance(params.get("requestState"), str):
@@ -142,6 +144,7 @@ class StateOnOtherRequest(Rule):
     id = "mrtr/state-on-other-request"
     who = "client"
     versions = MODERN_ERA
+    impact = Impact.SECURITY
     sender = "client"
     era = "modern"
     members = frozenset({"requestState"})
@@ -174,6 +177,7 @@ class ResponsesMissing(_Retry):
     """
 
     id = "mrtr/responses-missing"
+    impact = Impact.COST
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
     def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
@@ -251,6 +255,7 @@ class ParamsChanged(_Retry):
 
     id = "mrtr/params-changed"
     level = WARNING
+    impact = Impact.WRONG
 
     def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         before = made.chain.params

@@ -11,7 +11,7 @@ from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.exchanges import ANY, SESSIONS, STREAM, Answered, Over
 from captures.frame import Frame
 
@@ -69,6 +69,7 @@ class DuplicateEventId(_Repeated):
     """
 
     id = "sse/duplicate-event-id"
+    impact = Impact.WRONG
     kind = "changed"
     text = "an event has the id of another one of this session"
 
@@ -88,6 +89,7 @@ class ReplayWithoutRequest(_Repeated):
 
     id = "sse/replay-without-request"
     level = WARNING
+    impact = Impact.WRONG
     kind = "unasked"
     text = "an event comes again on a stream that was not opened with Last-Event-ID"
 
@@ -104,6 +106,7 @@ class ReplayFromOtherStream(_Repeated):
     """
 
     id = "sse/replay-from-other-stream"
+    impact = Impact.WRONG
     kind = "stray"
     text = "the stream replays an event of another stream"
 
@@ -120,6 +123,7 @@ class ReplayOfSeen(_Repeated):
 
     id = "sse/replay-of-seen"
     level = NOTE
+    impact = Impact.WRONG
     kind = "seen"
     text = "the replay has an event that the client had named, or one before it"
 
@@ -186,6 +190,7 @@ class ClosedWithoutRetry(Over):
     who = "server"
     versions = only("2025-11-25")
     level = WARNING
+    impact = Impact.COST
     asked: ClassVar[frozenset[str]] = ANY
     media = STREAM
     source = _POLLING
@@ -216,6 +221,7 @@ class RetryIgnored(Over):
     id = "sse/retry-ignored"
     who = "client"
     versions = only("2025-11-25")
+    impact = Impact.COST
     needs_time = True
     asked: ClassVar[frozenset[str]] = _GET
     media = STREAM

@@ -9,7 +9,7 @@ from analysis.conversation.session import Seen
 from analysis.conversation.tasks import Task
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.error.codes import PARAMS, code_of, shown, text_of
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.task_reports import CALLS, PAGE, TASKS, PolledTooFast, end_of, may_cross, wrong_code
 
@@ -130,6 +130,7 @@ class PollTooFast(PolledTooFast):
 
     id = "tasks/poll-too-fast"
     versions = TASKS
+    impact = Impact.COST
     source = PAGE
 
 

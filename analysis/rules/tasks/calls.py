@@ -10,7 +10,7 @@ from analysis.protocol.capabilities import has, lacks
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import INVALID_REQUEST, NOT_FOUND, code_of, shown
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import Entry, tools_of
 from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, Reports, Told
@@ -74,6 +74,7 @@ class ForbiddenTool(_Supported):
 
     id = "tasks/forbidden-tool"
     who = "client"
+    impact = Impact.MESSAGE
 
     def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - whatever the method
         return frozenset({"task"}) if hook == "request" else frozenset()
@@ -102,6 +103,7 @@ class RequiredTool(_Required):
 
     id = "tasks/required-tool"
     who = "client"
+    impact = Impact.MESSAGE
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         entry = self.needing(seen) if _KEY in seen.session.memory else None
@@ -163,6 +165,7 @@ class UnsupportedMethod(Rule):
     versions = TASKS
     members = frozenset({"task"})
     level = WARNING
+    impact = Impact.MESSAGE
     source = PAGE
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
@@ -187,6 +190,7 @@ class NotCreated(_Supported):
     """
 
     id = "tasks/not-created"
+    impact = Impact.MESSAGE
     methods = frozenset({LIST, CHANGED, *CALLS})
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
@@ -235,6 +239,7 @@ class CreatedUnasked(Rule):
 
     id = "tasks/created-unasked"
     versions = TASKS
+    impact = Impact.MESSAGE
     members = frozenset({"task"})
     replaces = ("schema/*",)
     source = PAGE

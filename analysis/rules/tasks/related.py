@@ -7,7 +7,7 @@ from analysis.conversation.message import Id, Notification, Request, Response, S
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.tasks import RELATED, has_stub
 from analysis.rules.base import WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, is_creating
 
@@ -33,6 +33,7 @@ class RelatedTaskUnknown(Rule):
     versions = TASKS
     members = frozenset({"_meta"})
     level = WARNING
+    impact = Impact.MESSAGE
     needs_start = True
     source = PAGE
 
@@ -111,6 +112,7 @@ class RelatedTaskRedundant(Rule):
     id = "tasks/related-task-redundant"
     versions = TASKS
     level = WARNING
+    impact = Impact.HINT
     methods = _ABOUT
     once = True
     source = PAGE

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from analysis.conversation.session import Seen
 from analysis.conversation.tasks import RELATED
 from analysis.rules.base import WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, Reports, Told
 from analysis.shapes.validation import problems
@@ -71,6 +71,7 @@ class ResultShape(_Result):
     """
 
     id = "tasks/result-shape"
+    impact = Impact.MESSAGE
     source = f"{PAGE}, schema"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -98,6 +99,7 @@ class ResultWithoutRelatedTask(_Result):
     """
 
     id = "tasks/result-without-related-task"
+    impact = Impact.HINT
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         request, result = seen.request, seen.body["result"]

@@ -11,7 +11,7 @@ from analysis.conversation.message import Id, Side, id_of
 from analysis.conversation.session import Seen
 from analysis.conversation.tasks import LISTED
 from analysis.rules.base import WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.task_reports import (
     CALLS,
@@ -59,6 +59,7 @@ class InvalidShape(Reports):
     """
 
     id = "tasks/invalid-shape"
+    impact = Impact.MESSAGE
     methods = REPORTS | {"tasks/result"}
     replaces = ("schema/*",)
     source = f"{PAGE}, schema"
@@ -140,6 +141,7 @@ class FailedWithoutMessage(Reports):
 
     id = "tasks/failed-without-message"
     level = WARNING
+    impact = Impact.HINT
     methods = frozenset({"tasks/get"})
 
     def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
@@ -214,6 +216,7 @@ class MissingFromList(Rule):
 
     id = "tasks/missing-from-list"
     versions = TASKS
+    impact = Impact.MESSAGE
     methods = frozenset({"tasks/list", "tasks/get"})
     source = PAGE
 

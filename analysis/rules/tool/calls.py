@@ -9,7 +9,7 @@ from analysis.conversation.exchange import Outcome
 from analysis.conversation.session import Seen
 from analysis.protocol.revisions import MODERN, between, since
 from analysis.rules.base import NOTE, WARNING
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, short
 from analysis.rules.support.listings import tools_of
 from analysis.rules.support.tool_known import RESULTS, STRUCTURED, Answered, Known, result_of
@@ -120,6 +120,7 @@ class StructuredInvalid(Known):
     id = "tool/structured-invalid"
     who = "server"
     versions = since("2025-06-18")
+    impact = Impact.WRONG
     about = RESULTS
     wanted = STRUCTURED
     source = "2025-06-18 server/tools"
@@ -179,6 +180,7 @@ class StructuredNotMirrored(Answered):
     id = "tool/structured-not-mirrored"
     versions = since("2025-06-18")
     level = WARNING
+    impact = Impact.WRONG
     once = True
     members = STRUCTURED
     source = "2025-06-18 server/tools"
@@ -264,6 +266,7 @@ class ResourceWithoutCapability(Answered):
     id = "tool/resource-without-capability"
     versions = since("2025-06-18")
     level = WARNING
+    impact = Impact.HINT
     once = True
     word = b'"resource"'
     source = "2025-06-18 server/tools"

@@ -7,7 +7,7 @@ from analysis.conversation.session import Seen
 from analysis.json_schema.validator import dialect
 from analysis.protocol.revisions import MODERN_ERA, Span, between, since, until
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.repeats import Words
 from analysis.rules.support.listings import Page, tools_of
 
@@ -150,6 +150,7 @@ class SchemaInvalid(Plain):
 
     id = "tool/schema-invalid"
     levels: ClassVar[Mapping[Span, Level]] = {until("2025-06-18"): WARNING}
+    impact = Impact.WRONG
     replaces = ("schema/*",)
     source = "2025-11-25 basic/index"
 
@@ -201,6 +202,7 @@ class ListOrder(Listed):
     id = "tool/list-order"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.COST
     once = True
     source = "2026-07-28 server/tools"
 

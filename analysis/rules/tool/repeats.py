@@ -8,7 +8,7 @@ from analysis.conversation.http_exchange import Mark
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.rules.base import NOTE, Ending, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.tool_known import CALL
@@ -39,6 +39,7 @@ class RepeatedCall(Rule):
     id = "tool/repeated-call"
     who = "client"
     level = NOTE
+    impact = Impact.COST
     at_end = True
     methods = frozenset({CALL, _CANCELLED})
     source = "2024-11-05 server/tools"

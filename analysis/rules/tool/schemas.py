@@ -8,7 +8,7 @@ from analysis.json_schema.validator import Schema
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.listings import Page
 from analysis.rules.support.tool_known import Known
 from analysis.rules.tool.lists import Plain, schemas_in
@@ -122,6 +122,7 @@ class SchemaExternalRef(Plain):
     id = "tool/schema-external-ref"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.SECURITY
     source = "2026-07-28 basic/index"
 
     def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
@@ -176,6 +177,7 @@ class HeaderAnnotationSensitive(Plain):
     id = "tool/header-annotation-sensitive"
     versions = MODERN_ERA
     level = WARNING
+    impact = Impact.SECURITY
     source = "2026-07-28 server/tools"
 
     def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from analysis.conversation.message import Request, Response
 from analysis.conversation.session import MODERN_CODES, Seen
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS
 from analysis.rules.base import NOTE, RACE_NS, UNTYPED, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.repeats import Words
 from analysis.rules.support.eras import (
     UNSUPPORTED_VERSION,
@@ -249,6 +249,7 @@ class UnsupportedNotRejected(Rule):
     id = "version/unsupported-not-rejected"
     who = "server"
     versions = Everywhere(*MODERN_ERA)
+    impact = Impact.WRONG
     era = "modern"
     source = _VERSIONING
 
@@ -331,6 +332,7 @@ class UnsupportedRequestedWrong(_Refusal):
     who = "server"
     versions = Everywhere(*MODERN_ERA)
     level = WARNING
+    impact = Impact.WRONG
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
     def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:

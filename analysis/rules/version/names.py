@@ -10,7 +10,7 @@ from analysis.conversation.session import PROTOCOL_VERSION, Seen
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import listed, member, modern_initialize, short, version_of
 
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
@@ -81,6 +81,7 @@ class Malformed(_Unpublished):
 
     id = "version/malformed"
     level = WARNING
+    impact = Impact.WRONG
     source = _LIFECYCLE
 
     def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
@@ -101,6 +102,7 @@ class ModernInHandshake(Rule):
 
     id = "version/modern-in-handshake"
     level = WARNING
+    impact = Impact.WRONG
     methods = frozenset({"initialize"})
     replaces = ("schema/*", "version/fallback-despite-modern", "version/mixed-on-connection")
     source = "2026-07-28 basic/versioning"

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from analysis.rules.catalogue import catalogue
 from analysis.rules.registry import rules
 from captures.file import CaptureFile
 from captures.frame import Direction
@@ -33,8 +32,6 @@ from tests.mcpproxy.report.findings import twisted
 
 IDS = ("--rule", "id/*")
 """What tests look at, so that no other rule changes what they see."""
-UNBUILT = [row.id for row in catalogue().values() if row.group not in {rule.partition("/")[0] for rule in rules()}]
-"""Rows of groups of which no rule is built."""
 CLOSE = ("close", members(ending="server", status=0, totals={}))
 
 
@@ -203,18 +200,6 @@ def test_a_pattern_that_fits_no_rule_is_a_mistake(capture: Path) -> None:
         assert b"no rule fits ids/*" in done.stderr
     done = mcpproxy("check", "--rule", "id", capture)
     assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* fits them all\n")
-
-
-if UNBUILT:  # today none: every group is built
-
-    def test_to_look_only_for_what_is_not_built_is_a_mistake(capture: Path) -> None:
-        group = UNBUILT[0].partition("/")[0]
-        for pattern, what in ((UNBUILT[0], "is"), (f"{group}/*", "fits only rules that are")):
-            done = mcpproxy("check", "--rule", "id/null", "--rule", pattern, capture)
-            told = f"{pattern} {what} in the catalogue and not built yet, so nothing can be found; "
-            assert (done.returncode, done.stdout) == (2, b"")
-            assert done.stderr.decode() == f"mcpproxy: {told}see `mcpproxy rule --missing`\n"
-        assert mcpproxy("check", "--rule", "*", "--ignore", f"{group}/*", capture).returncode == 1
 
 
 def test_a_choice_brings_nothing_back_that_another_rule_takes_away(tmp_path: Path) -> None:
@@ -654,13 +639,6 @@ def test_a_case_is_as_expected_or_not() -> None:
     assert b"missed       case\n  missed      frame 0  id/null\n0 of 1 case" in done.stdout
     done = mcpproxy("check", "--trace", "-", *IDS, stdin=trace(CALL, TWISTED, expect=[DUE, DUE]))
     assert done.returncode == 1
-
-
-if UNBUILT:  # today none: every group is built
-
-    def test_a_rule_that_is_not_built_is_missed_for_that() -> None:
-        done = mcpproxy("check", "--trace", "-", stdin=trace(CALL, expect=[{"rule": UNBUILT[0], "frame": 0}]))
-        assert f"frame 0  {UNBUILT[0]}, not built yet\n" in done.stdout.decode()
 
 
 def test_json_of_a_trace_names_case_and_frame() -> None:

@@ -8,14 +8,22 @@ from typing import Any
 import pytest
 
 from analysis.protocol.revisions import REVISIONS, era_of
-from analysis.rules.catalogue import MARKS, catalogue
 from analysis.rules.registry import rules
-from mcpproxy.report.rule_pages import addresses, facts, level_in, page, reference, row_of, sections, summary_of
+from mcpproxy.report.rule_pages import (
+    MARKS,
+    addresses,
+    applies,
+    facts,
+    level_in,
+    marks,
+    page,
+    reference,
+    sections,
+    summary_of,
+)
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
 
 ROOT = Path(__file__).parents[3]
-UNBUILT = [row.id for row in catalogue().values() if row.group not in {rule.partition("/")[0] for rule in rules()}]
-"""Rows of groups of which no rule is built."""
 
 
 def listed(*arguments: str) -> list[dict[str, Any]]:
@@ -64,55 +72,20 @@ def test_a_level_is_that_of_the_revision_where_one_is_asked_for() -> None:
 def test_the_level_in_a_revision_is_that_of_findings() -> None:
     for rule in rules().values():
         for rank, revision in enumerate(REVISIONS):
-            if row_of(rule).holds(revision):
-                assert level_in(row_of(rule), revision) == str(rule().level_at(rank, era_of(rank))), rule.id
+            if applies(rule, revision):
+                assert level_in(rule, revision) == str(rule().level_at(rank, era_of(rank))), rule.id
 
 
-@pytest.mark.parametrize(
-    ("text", "levels"),
-    [
-        ("error", "eeeee"),
-        ("error, warning 2024-11-05", "weeee"),
-        ("error, warning 2025-03-26 and ≥2026-07-28", "eweew"),
-        ("error, note ≤2025-06-18", "nnnee"),
-        ("warning, error 2025-03-26 to 2025-11-25", "weeew"),
-    ],
-)
-def test_a_row_of_the_catalogue_has_a_level_in_each_revision(text: str, levels: str) -> None:
-    row = next(iter(catalogue().values()))._replace(level=text)
-    assert "".join(level_in(row, revision)[0] for revision in REVISIONS) == levels
-
-
-def test_missing_is_what_the_catalogue_has_and_nobody_built() -> None:
-    done = mcpproxy("rule", "--missing", "--json")
-    missing = [json.loads(line) for line in done.stdout.splitlines()]
-    assert sorted([*(row["id"] for row in missing), *rules()]) == sorted(catalogue())
-    assert all(row["built"] is False for row in missing)
-    assert (b"no row of the catalogue" in done.stderr) == (not missing)
-
-
-def test_an_unknown_group_is_a_mistake_and_an_empty_one_is_not() -> None:
+def test_an_unknown_group_is_a_mistake() -> None:
     done = mcpproxy("rule", "--group", "ids")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"there is no group ids" in done.stderr
-    assert mcpproxy("rule", "--group", "id", "--missing").returncode == 0
-
-
-if UNBUILT:  # today none: every group is built
-
-    def test_where_nothing_is_listed_stderr_says_why() -> None:
-        (group,) = {rule.partition("/")[0] for rule in UNBUILT[:1]}
-        for words in (["--group", group], [f"{group}/*"]):
-            done = mcpproxy("rule", *words)
-            assert (done.returncode, done.stdout) == (0, b"")
-            hint = f"`mcpproxy rule --missing --group {group}`"
-            assert done.stderr.decode() == f"mcpproxy: no rule of the group {group} is built yet; {hint} lists them\n"
 
 
 def test_where_no_rule_fits_all_that_was_asked_for_stderr_says_so() -> None:
     done = mcpproxy("rule", "--json", "--group", "id", "--mark", "O")
     assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr.startswith(b"mcpproxy: no rule that is built fits all that was asked for; ")
+    assert done.stderr.startswith(b"mcpproxy: no rule fits all the options; ")
 
 
 def test_a_pattern_lists_the_rules_that_it_fits() -> None:
@@ -129,27 +102,6 @@ def test_a_pattern_lists_the_rules_that_it_fits() -> None:
 def test_a_group_is_no_rule_and_its_pattern_is_named() -> None:
     done = mcpproxy("rule", "id")
     assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* fits them all\n")
-
-
-if UNBUILT:  # today none: every group is built
-
-    def test_what_is_known_of_a_rule_that_is_missing() -> None:
-        row = catalogue()[UNBUILT[0]]
-        done = mcpproxy("rule", "--missing", row.id)
-        text = done.stdout.decode()
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert text.startswith(f"{row.id}\n\n")
-        assert "not built yet" in text
-        assert f"revisions   {row.versions}\n" in text
-        (told,) = listed("--missing", row.id)
-        assert (told["id"], told["built"]) == (row.id, False)
-        assert ids("--missing", f"{UNBUILT[0]}*")[0] == UNBUILT[0]
-
-
-def test_a_rule_that_is_built_is_not_missing() -> None:
-    done = mcpproxy("rule", "--missing", "id/null")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"id/null is not missing; see `mcpproxy rule id/null`" in done.stderr
 
 
 def test_a_page_says_what_why_how_and_instead() -> None:
@@ -176,14 +128,6 @@ def test_a_page_as_json() -> None:
     assert row["id"] == "id/type-changed"
     assert list(row["sections"]) == ["Why it matters", "On the wire", "Instead"]
     assert row["page"].startswith(row["summary"])
-
-
-if UNBUILT:  # today none: every group is built
-
-    def test_a_rule_that_is_not_built_is_told_apart_from_one_that_is_not() -> None:
-        done = mcpproxy("rule", UNBUILT[0])
-        assert done.returncode == 2
-        assert f"{UNBUILT[0]} is not built yet" in done.stderr.decode()
 
 
 def test_a_rule_that_there_is_not_is_named_harmlessly() -> None:
@@ -251,9 +195,29 @@ def test_every_source_can_be_looked_up() -> None:
 
 
 def test_marks_and_levels_of_a_page_are_those_of_the_class() -> None:
-    assert row_of(rules()["id/unknown-response"]).marks == "S"
-    assert ("", MARKS["S"]) in facts(rules()["id/unknown-response"])
+    assert marks(rules()["id/unknown-response"]) == "S"
+    assert ("", MARKS["S"][1]) in facts(rules()["id/unknown-response"])
     assert ("revisions", f"≤{REVISIONS[3]}") in facts(rules()["id/duplicate-request"])
+
+
+def test_every_rule_applies_to_some_revision_and_has_levels_in_those_alone() -> None:
+    for rule in rules().values():
+        assert any(applies(rule, revision) for revision in REVISIONS), rule.id
+        for span in rule.levels:
+            own = [revision for rank, revision in enumerate(REVISIONS) if span.holds(rank, None)]
+            assert any(applies(rule, revision) for revision in own), (rule.id, str(span))
+
+
+def test_revisions_to_which_a_rule_applies() -> None:
+    def ranks(rule: str) -> list[int]:
+        return [rank for rank, revision in enumerate(REVISIONS) if applies(rules()[rule], revision)]
+
+    assert ranks("framing/bom") == [0, 1, 2, 3, 4]
+    assert ranks("batch/not-supported-version") == [0, 2, 3, 4]
+    assert ranks("batch/mixed-kinds") == [1]
+    assert ranks("id/duplicate-request") == [0, 1, 2, 3]
+    assert ranks("modern/missing-meta") == [4]
+    assert ranks("cancel/by-disconnect") == [1, 2, 3]
 
 
 def test_the_reference_is_up_to_date() -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.checking.impact import Impact, impact
-from analysis.rules.finding import Level
-from analysis.rules.registry import rules
+from analysis.rules.finding import Impact, Level
+from analysis.rules.registry import impact, rules
 from mcpproxy.examination.result import Ended, Found, Totals
 from mcpproxy.report.findings import Text
 from mcpproxy.report.ranking import LINES, Ranking
