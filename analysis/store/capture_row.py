@@ -4,7 +4,7 @@ import shlex
 import time
 
 from analysis.conversation.fold import Fold
-from analysis.store.tables import Row
+from analysis.store.tables import Row, ordered
 from analysis.store.values import integer, text
 from captures.reader import Capture
 from captures.record import Record
@@ -66,32 +66,38 @@ class Account:
         ended = self._ended.members if self._ended is not None else {}
         close = self._close.members if self._close is not None else {}
         host_pid, host = _host(header.get("parents"))
+        last_ns = self.last_ns
+        if is_growing and fold.wall_ns:
+            last_ns = max(last_ns, time.time_ns() - fold.wall_ns)
         status = integer(ended.get("status", close.get("status")))
-        return (
-            text(header.get("name")),
-            text(str(capture.path.resolve()), None),
-            text(header.get("transport")),
-            _command(header.get("argv")),
-            text(header.get("upstream"), 4096),
-            integer(header.get("format")),
-            text(header.get("tool")),
-            integer(max(self.last_ns, time.time_ns() - fold.wall_ns) if is_growing and fold.wall_ns else self.last_ns),
-            header.get("observed_start") is True,
-            host_pid,
-            host,
-            integer(self._spawned_ns),
-            None if self._ended is None else integer(self._ended.t_ns),
-            text(fold.ending),
-            status if status is not None and abs(status) < 2**31 else None,
-            text(ended.get("signal", close.get("signal"))),
-            is_growing,
-            self.frames,
-            self.bytes,
-            fold.routing.count,
-            self.lost + max(0, self.last + 1 - self._first - self.records),
-            fold.unjudged,
-            self.damage,
-            sum(one.times for one in fold.forgotten),
+        return ordered(
+            "captures",
+            {
+                "name": text(header.get("name")),
+                "path": text(str(capture.path.resolve()), None),
+                "transport": text(header.get("transport")),
+                "command": _command(header.get("argv")),
+                "upstream": text(header.get("upstream"), 4096),
+                "format": integer(header.get("format")),
+                "tool_version": text(header.get("tool")),
+                "duration_ns": integer(last_ns),
+                "observed_start": header.get("observed_start") is True,
+                "host_pid": host_pid,
+                "host": host,
+                "spawned_ns": integer(self._spawned_ns),
+                "ended_ns": None if self._ended is None else integer(self._ended.t_ns),
+                "ending": text(fold.ending),
+                "exit_status": status if status is not None and abs(status) < 2**31 else None,
+                "exit_signal": text(ended.get("signal", close.get("signal"))),
+                "is_live": is_growing,
+                "frames": self.frames,
+                "bytes": self.bytes,
+                "sessions": fold.routing.count,
+                "lost": self.lost + max(0, self.last + 1 - self._first - self.records),
+                "unjudged": fold.unjudged,
+                "damage": self.damage,
+                "forgotten": sum(table.times for table in fold.forgotten),
+            },
         )
 
 

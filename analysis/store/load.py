@@ -27,7 +27,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
 from analysis.store.capture_row import Account
 from analysis.store.rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
-from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition
+from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
 from captures.errors import CaptureError
 from captures.file import is_live
@@ -145,20 +145,23 @@ def _findings(capture: Capture) -> "Iterator[Finding]":
 
 
 def _finding_row(finding: "Finding") -> Row:
-    return (
-        finding.rule,
-        finding.rule.partition("/")[0],
-        str(finding.level),
-        finding.blames,
-        finding.session,
-        integer(finding.frame),
-        finding.item,
-        list(finding.related),
-        text(finding.method) or None,
-        text(finding.message, None),
-        text(finding.pointer, None),
-        finding.source,
-        integer(finding.t_ns),
+    return ordered(
+        "findings",
+        {
+            "rule": finding.rule,
+            "group": finding.rule.partition("/")[0],
+            "level": str(finding.level),
+            "blames": finding.blames,
+            "session": finding.session,
+            "frame": integer(finding.frame),
+            "item": finding.item,
+            "related": list(finding.related),
+            "method": text(finding.method) or None,
+            "message": text(finding.message, None),
+            "pointer": text(finding.pointer, None),
+            "source": finding.source,
+            "t_ns": integer(finding.t_ns),
+        },
     )
 
 

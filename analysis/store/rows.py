@@ -4,7 +4,7 @@ All of it is bounded: by the limits of the fold itself, or by separate limits.
 """
 
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -14,7 +14,7 @@ from analysis.conversation.message import Id, Request, Response, Side, id_of
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import REVISIONS
 from analysis.store.definitions import Definition, definitions_in
-from analysis.store.tables import Row
+from analysis.store.tables import Row, ordered
 from analysis.store.values import CUT, integer, json_text, text
 from captures.record import Record
 
@@ -164,27 +164,34 @@ class Talk:
         """Its row."""
         session = self.session
         client, server = session.client, session.server
-        return (
-            session.number,
-            session.delimited,
-            session.transport,
-            _era(session),
-            text(session.revision),
-            text(session.asked),
-            None if server is None else text(server.name),
-            None if server is None else text(server.version),
-            None if client is None else text(client.name),
-            None if client is None else text(client.version),
-            session.state,
-            session.observed_start,
-            integer(session.opened_ns),
-            integer(self.ready_ns),
-            integer(self.last_ns),
-            self.frames,
-            self.requests,
-            None if session.client_capabilities is None else json_text(session.client_capabilities),
-            None if session.server_capabilities is None else json_text(session.server_capabilities),
+        return ordered(
+            "sessions",
+            {
+                "session": session.number,
+                "delimited": session.delimited,
+                "transport": session.transport,
+                "era": _era(session),
+                "revision": text(session.revision),
+                "asked": text(session.asked),
+                "server": None if server is None else text(server.name),
+                "server_version": None if server is None else text(server.version),
+                "client": None if client is None else text(client.name),
+                "client_version": None if client is None else text(client.version),
+                "state": session.state,
+                "observed_start": session.observed_start,
+                "opened_ns": integer(session.opened_ns),
+                "ready_ns": integer(self.ready_ns),
+                "last_ns": integer(self.last_ns),
+                "frames": self.frames,
+                "requests": self.requests,
+                "client_capabilities": _json(session.client_capabilities),
+                "server_capabilities": _json(session.server_capabilities),
+            },
         )
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json_text(value)
 
 
 def _era(session: Session) -> str | None:
@@ -221,28 +228,31 @@ class HttpRow:
         http = self.http
         kind = http.answer_fields.get("content-type")
         is_stream = self.is_stream or (kind or "").lower().startswith("text/event-stream")
-        return (
-            integer(http.number),
-            integer(http.conn),
-            text(http.peer) or None,
-            text(http.method) or None,
-            text(http.target, 4096) or None,
-            http.status if http.status is not None and abs(http.status) < 2**31 else None,
-            integer(self.started_ns),
-            integer(self.head_ns),
-            integer(self.first_byte_ns),
-            integer(self.ended_ns),
-            text(http.ended_by),
-            integer(http.request_size),
-            integer(http.response_size),
-            text(kind),
-            text(http.session_id),
-            text(http.fields.get(VERSION_FIELD)),
-            None if http.session is None else http.session.number,
-            is_stream,
-            self.events,
-            integer(http.resumed),
-            http.is_ours,
+        return ordered(
+            "http_exchanges",
+            {
+                "exchange": integer(http.number),
+                "conn": integer(http.conn),
+                "peer": text(http.peer) or None,
+                "method": text(http.method) or None,
+                "target": text(http.target, 4096) or None,
+                "status": http.status if http.status is not None and abs(http.status) < 2**31 else None,
+                "started_ns": integer(self.started_ns),
+                "head_ns": integer(self.head_ns),
+                "first_byte_ns": integer(self.first_byte_ns),
+                "ended_ns": integer(self.ended_ns),
+                "ended_by": text(http.ended_by),
+                "request_bytes": integer(http.request_size),
+                "response_bytes": integer(http.response_size),
+                "content_type": text(kind),
+                "session_id": text(http.session_id),
+                "revision": text(http.fields.get(VERSION_FIELD)),
+                "session": None if http.session is None else http.session.number,
+                "is_stream": is_stream,
+                "events": self.events,
+                "resumes": integer(http.resumed),
+                "by_proxy": http.is_ours,
+            },
         )
 
 
@@ -293,8 +303,17 @@ class Definitions:
             return
         if len(self._known) > MOST_DEFINITIONS:
             self._known.popitem(last=False)
-        told = definition.text, definition.size, definition.hash, integer(response.seq), integer(response.t_ns)
-        self._rows.append((*self._start, session, text(definition.name), text(definition.title), *told))
+        row = {
+            "session": session,
+            "name": text(definition.name),
+            "title": text(definition.title),
+            "definition": definition.text,
+            "bytes": definition.size,
+            "hash": definition.hash,
+            "listed": integer(response.seq),
+            "t_ns": integer(response.t_ns),
+        }
+        self._rows.append(self._start + ordered("tools", row))
 
 
 def id_text(request: Request) -> str | None:

@@ -1,4 +1,6 @@
-"""The tables for inserts: the values that come from Python, and the columns that SQL computes from them.
+"""The tables for inserts: which values come from Python, and which columns SQL computes from them.
+
+tables.sql declares the columns. What is not computed comes from Python, in the order of the columns there.
 
 Rows wait in lists and go to DuckDB in batches: by the appender into a temporary table of just the given values, and
 from there by one INSERT … SELECT, which turns nanoseconds into wall clock. Rows of many small captures share a batch.
@@ -8,7 +10,9 @@ transaction is not reused; one for each batch would first write much to the log.
 """
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
@@ -35,110 +39,75 @@ def definition() -> str:
 
 def creation() -> str:
     """The same without comments, which take ten times as long."""
-    return "\n".join(re.findall(r"^create table .*?^\);$", definition(), re.MULTILINE | re.DOTALL))
+    return "\n".join(table[0] for table in _CREATE.finditer(definition()))
 
 
-# By table: the given values with their types, behind the id of the capture and its wall clock, and the columns that are
-# computed from them. `clock(x)` stands for the wall clock at `x` nanoseconds after the capture opened.
-_GIVEN: Final[dict[str, tuple[str, str]]] = {
-    "frames": (
-        """
-        seq bigint, t_ns bigint, dir varchar, session integer, conn bigint, exchange bigint, unit varchar,
-        event_id varchar, kind varchar, id varchar, method varchar, name varchar, code bigint, problem
-        varchar, request bigint, is_json boolean, raw blob
-        """,
-        """
-        * exclude (wall, is_json), clock(t_ns) as time, octet_length(raw) as size, case when is_json and
-        json_valid(try(decode(raw))) then decode(raw) end as message
-        """,
-    ),
-    "exchanges": (
-        """
-        session integer, request bigint, item integer, response bigint, id varchar, method varchar, name
-        varchar, asked_by varchar, revision varchar, era varchar, outcome varchar, code bigint, error varchar,
-        started_ns bigint, ended_ns bigint, stall_ns bigint, waiting_ns bigint, request_bytes bigint,
-        response_bytes bigint, progress integer, cancelled_ns bigint, cancel_reason varchar, is_abandoned boolean,
-        probable_answer bigint, probable_answer_id varchar, in_flight integer, chain integer, round integer,
-        task varchar, exchange bigint
-        """,
-        """
-        * exclude (wall, stall_ns, waiting_ns), clock(started_ns) as time, stall_ns / 1e6 as stall_ms,
-        case when ended_ns is not null then greatest(0, ended_ns - started_ns) / 1e6 end as latency_ms,
-        case when ended_ns is not null then waiting_ns / 1e6 end as waiting_ms,
-        case when ended_ns is not null then greatest(0, ended_ns - started_ns - waiting_ns) / 1e6 end as server_ms
-        """,
-    ),
-    "sessions": (
-        """
-        session integer, delimited varchar, transport varchar, era varchar, revision varchar, asked varchar,
-        server varchar, server_version varchar, client varchar, client_version varchar, state varchar,
-        observed_start boolean, opened_ns bigint, ready_ns bigint, last_ns bigint, frames bigint, requests
-        bigint, client_capabilities varchar, server_capabilities varchar
-        """,
-        """
-        * exclude (wall), clock(opened_ns) as opened
-        """,
-    ),
-    "http_exchanges": (
-        """
-        exchange bigint, conn bigint, peer varchar, method varchar, target varchar, status integer, started_ns
-        bigint, head_ns bigint, first_byte_ns bigint, ended_ns bigint, ended_by varchar, request_bytes bigint,
-        response_bytes bigint, content_type varchar, session_id varchar, revision varchar, session integer,
-        is_stream boolean, events bigint, resumes bigint, by_proxy boolean
-        """,
-        """
-        * exclude (wall), clock(started_ns) as time
-        """,
-    ),
-    "tools": (
-        """
-        session integer, name varchar, title varchar, definition varchar, bytes bigint, hash varchar, listed
-        bigint, t_ns bigint
-        """,
-        """
-        * exclude (wall), round(bytes / 4)::bigint as tokens_estimate, clock(t_ns) as time
-        """,
-    ),
-    "stderr": (
-        """
-        seq bigint, t_ns bigint, line varchar, raw blob
-        """,
-        """
-        * exclude (wall), clock(t_ns) as time
-        """,
-    ),
-    "findings": (
-        """
-        rule varchar, "group" varchar, level varchar, blames varchar, session integer, frame bigint, item
-        integer, related bigint[], method varchar, message varchar, pointer varchar, source varchar, t_ns
-        bigint
-        """,
-        """
-        * exclude (wall), clock(t_ns) as time
-        """,
-    ),
-    "stalls": (
-        """
-        dir varchar, first bigint, last bigint, waited_ns bigint
-        """,
-        "",
-    ),
-    "captures": (
-        """
-        name varchar, path varchar, transport varchar, command varchar, upstream varchar, format integer,
-        tool_version varchar, duration_ns bigint, observed_start boolean, host_pid bigint, host varchar,
-        spawned_ns bigint, ended_ns bigint, ending varchar, exit_status integer, exit_signal varchar, is_live
-        boolean, frames bigint, bytes bigint, sessions bigint, lost bigint, unjudged bigint, damage bigint,
-        forgotten bigint
-        """,
-        """
-        * exclude (wall), clock(0) as opened
-        """,
-    ),
+# What SQL computes from other columns when a batch is inserted. `clock(x)` stands for the wall clock at `x` nanoseconds
+# after the capture opened.
+_COMPUTED: Final[dict[str, dict[str, str]]] = {
+    "captures": {"opened": "clock(0)"},
+    "sessions": {"opened": "clock(opened_ns)"},
+    "frames": {
+        "time": "clock(t_ns)",
+        "size": "octet_length(raw)",
+        "waited_ns": "null",  # see _STALLED
+        "message": "case when is_json and json_valid(try(decode(raw))) then decode(raw) end",
+    },
+    "exchanges": {
+        "time": "clock(started_ns)",
+        "latency_ms": "case when ended_ns is not null then greatest(0, ended_ns - started_ns) / 1e6 end",
+        "server_ms": "case when ended_ns is not null then greatest(0, ended_ns - started_ns - waiting_ns) / 1e6 end",
+        "stall_ms": "stall_ns / 1e6",
+        "waiting_ms": "case when ended_ns is not null then waiting_ns / 1e6 end",
+    },
+    "http_exchanges": {"time": "clock(started_ns)"},
+    "findings": {"time": "clock(t_ns)"},
+    "tools": {"tokens_estimate": "round(bytes / 4)::bigint", "time": "clock(t_ns)"},
+    "stderr": {"time": "clock(t_ns)"},
 }
+# Values that stand in rows in the place of a computed column, for its computation.
+_IN_PLACE_OF: Final = {
+    ("frames", "message"): ("is_json", "boolean"),
+    ("exchanges", "stall_ms"): ("stall_ns", "bigint"),
+    ("exchanges", "waiting_ms"): ("waiting_ns", "bigint"),
+}
+_STALLS: Final = {"dir": "varchar", "first": "bigint", "last": "bigint", "waited_ns": "bigint"}
 
-NAMES: Final = tuple(name for name, (_, computed) in _GIVEN.items() if computed)
+_CREATE: Final = re.compile(r"^create table (?P<name>\w+) \((?P<columns>.*?)^\);$", re.MULTILINE | re.DOTALL)
+_COLUMN: Final = re.compile(r"(?P<name>\w+|\"\w+\") (?P<type>[\w\[\]]+)(?: not null)?(?:,|$)")
+
+
+def _declared() -> dict[str, dict[str, str]]:
+    """The types of all columns in tables.sql, by table and name."""
+    texts = {table["name"]: " ".join(table["columns"].split()) for table in _CREATE.finditer(definition())}
+    return {name: {column["name"]: column["type"] for column in _COLUMN.finditer(text)} for name, text in texts.items()}
+
+
+def _given(table: str, columns: dict[str, str]) -> dict[str, str]:
+    """The types of the values of a row from Python: name → type, in the order of tables.sql, without the capture."""
+    values: dict[str, str] = {}
+    for name, type_ in columns.items():
+        if (table, name) in _IN_PLACE_OF:
+            own, own_type = _IN_PLACE_OF[table, name]
+            values[own] = own_type
+        elif name != "capture" and name not in _COMPUTED[table]:
+            values[name] = "varchar" if type_ == "json" else type_
+    return values
+
+
+_DECLARED: Final = _declared()
+_GIVEN: Final = {name: _given(name, columns) for name, columns in _DECLARED.items()} | {"stalls": _STALLS}
+NAMES: Final = tuple(_DECLARED)
 """The tables."""
+
+
+def ordered(table: str, values: Mapping[str, object]) -> Row:
+    """A row from its values by name, without the values at the beginning of every row of a capture.
+
+    Rows of frames and exchanges are built as tuples, in the order of tables.sql: they come by the million.
+    """
+    return tuple([values[name.strip('"')] for name in _GIVEN[table]])
+
 
 # A stall is recorded after the frames that it is about. If several match a frame, the last one to begin counts, so no
 # table of stalls can make this more than a merge of two sorted lists.
@@ -159,9 +128,9 @@ _STALLED: Final = """
 
 
 _COUNTED: Final = {"session", "ready_ns", "last_ns", "frames", "requests"}
-_SAID: Final = [name for part in _GIVEN["sessions"][0].split(",") if (name := part.split()[0]) not in _COUNTED]
+_STATED: Final = [name for name in _GIVEN["sessions"] if name not in _COUNTED]
 # Of what is no count, the last row knows most.
-_LAST: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_SAID, "opened"))
+_LAST: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_STATED, "opened"))
 _JOINED: Final = f"""
     create or replace temp table new_split as
     select
@@ -216,17 +185,17 @@ class Tables:
             self._batches = 0
 
     def _insert(self, name: str, rows: list[Row]) -> None:
-        given, computed = _GIVEN[name]
         if name not in self._made:
-            self._connection.execute(f"create or replace temp table new_{name} (capture varchar, wall bigint, {given})")
+            given = {"capture": "varchar", "wall": "bigint", **_GIVEN[name]}
+            columns = ", ".join(f"{column} {type_}" for column, type_ in given.items())
+            self._connection.execute(f"create or replace temp table new_{name} ({columns})")
             self._made.add(name)
         appender = self._connection.appender(f"temp.new_{name}")
         appender.append_rows(rows)
         appender.flush()
         del appender
-        if computed:
-            source = f"select {_clocked(computed)} from temp.new_{name}"  # noqa: S608 - all of it is ours
-            self._connection.execute(f"insert into {name} by name {source}")
+        if name in _DECLARED:
+            self._connection.execute(_insertion(name))
             self._connection.execute(f"truncate temp.new_{name}")
 
     def forget(self, capture: str) -> None:
@@ -254,6 +223,14 @@ class Tables:
         """Roll back after an error."""
         with suppress(duckdb.Error):
             self._connection.execute("rollback")
+
+
+@cache
+def _insertion(table: str) -> str:
+    """The statement that moves waiting rows into a table, and computes what is computed."""
+    computed = _COMPUTED[table]
+    cells = ", ".join(_clocked(computed[name]) if name in computed else name for name in _DECLARED[table])
+    return f"insert into {table} select {cells} from temp.new_{table}"  # noqa: S608 - all of it is ours
 
 
 def _clocked(computed: str) -> str:
