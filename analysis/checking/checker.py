@@ -18,18 +18,18 @@ from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from analysis.checking.profile import Costs
+from analysis.conversation.envelope import lacks
 from analysis.conversation.exchange import Exchange, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, is_as_written
+from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_metas
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS, REQUESTS, UNPREFIXED
 from analysis.rules.base import Ending, Later, ResultKind, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.registry import rules
 from analysis.rules.repeats import ENVELOPE, LISTS, Heard, words_of
-from analysis.rules.support.eras import lacks
-from analysis.rules.support.meta_places import META_WORD, plain_bytes, unusual_metas
 from analysis.shapes.bodies import problems_of, proof_for
 from captures.frame import Frame
 from captures.limits import MEMBERS

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from analysis.conversation.message import Request
+from analysis.conversation.meta_places import MOST, USUAL, has_places, icons, part_of, places
 from analysis.conversation.session import CLIENT_INFO, SERVER_INFO, Seen
 from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
@@ -14,8 +15,9 @@ from analysis.rules.base import NOTE, WARNING, Metas, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.repeats import LISTS, Words
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.meta_places import MOST, TOLD, USUAL, has_places, icons, part_of, places
 
+_REPORTED: Final = 10
+"""The most findings of a rule about one message that are reported individually."""
 _RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
 _SETTLED: Final = 3
 """Rank of the revision since which the second label of a prefix decides."""
@@ -53,13 +55,13 @@ class _Anywhere(Rule):
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return self.most(self.found(seen), TOLD)
+        return self.most(self.found(seen), _REPORTED)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self.most(self.found(seen), TOLD)
+        return self.most(self.found(seen), _REPORTED)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self.most(self.found(seen), TOLD)
+        return self.most(self.found(seen), _REPORTED)
 
     def found(self, seen: Seen) -> Iterator[Finding]:
         """What is wrong with a message."""
@@ -92,7 +94,7 @@ class NotObject(_Meta):
         odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if seen.era == "modern" and isinstance(seen.message, Request):
             odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # it lacks more than that
-        return self.most((self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd), TOLD)
+        return self.most((self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd), _REPORTED)
 
 
 class InvalidKey(_Meta):
@@ -113,7 +115,7 @@ class InvalidKey(_Meta):
 
     def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
         found = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.most((one for some in found for one in some), TOLD)
+        return self.most((one for some in found for one in some), _REPORTED)
 
     def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
@@ -139,7 +141,7 @@ class ReservedPrefix(_Meta):
 
     def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
         found = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.most((one for some in found for one in some), TOLD)
+        return self.most((one for some in found for one in some), _REPORTED)
 
     def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):

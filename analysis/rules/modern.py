@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from analysis.conversation.envelope import envelope, lacks
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
@@ -17,8 +18,6 @@ from analysis.rules.support.eras import (
     Everywhere,
     code_of,
     data_of,
-    envelope,
-    lacks,
     member,
     result_type,
     short,

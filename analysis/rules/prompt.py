@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any, Final
 
 from analysis.conversation.message import Request
+from analysis.conversation.meta_places import places
 from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import NOTE, WARNING, Rule
@@ -12,7 +13,6 @@ from analysis.rules.error.codes import params_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import prompts_of
-from analysis.rules.support.meta_places import places
 from analysis.rules.support.prompt_known import MOST, arguments_of, missing_arguments, prompt_of
 
 _CHANGED: Final = "notifications/prompts/list_changed"

@@ -18,7 +18,7 @@ _HELD: Final = 100
 _TASKS: Final = only("2025-11-25")
 
 
-class _Told(Rule):
+class _UndeclaredNotification(Rule):
     """A notification of the server that needs what it did not declare."""
 
     who = "server"
@@ -29,15 +29,15 @@ class _Told(Rule):
         method = _notified(seen)
         if told is None or method not in told.gaps:
             return ()
-        return [self.told(seen, method, told.seq)]
+        return [self.undeclared(seen, method, told.seq)]
 
-    def told(self, seen: Seen, method: str, declaration: int) -> Finding:
+    def undeclared(self, seen: Seen, method: str, declaration: int) -> Finding:
         """That it was not declared."""
         text = f"{method} is sent, and {METHODS[method].gate} was not declared"
         return self.finding(seen, text, pointer="/method", related=(declaration,))
 
 
-class UndeclaredLogMessages(_Told):
+class UndeclaredLogMessages(_UndeclaredNotification):
     """A server sends log messages and did not declare logging.
 
     **Why it matters.** The client has no place for them and never sets a level: they are lost, or shown as errors.
@@ -65,11 +65,11 @@ class UndeclaredLogMessages(_Told):
         told = seen.session.declared.get("handshake")
         if told is not None and "notifications/message" in told.gaps and seen.session.state in SETTLED:
             for one in held:
-                yield self.told(one, "notifications/message", told.seq)
+                yield self.undeclared(one, "notifications/message", told.seq)
         held.clear()
 
 
-class UndeclaredListChanged(_Told):
+class UndeclaredListChanged(_UndeclaredNotification):
     """A server tells that a list has changed, and did not declare that it would.
 
     **Why it matters.** A client that was told of no changes keeps the list that it has.
@@ -91,7 +91,7 @@ class UndeclaredListChanged(_Told):
     source = "2024-11-05 server/tools, server/resources"
 
 
-class UndeclaredResourceUpdates(_Told):
+class UndeclaredResourceUpdates(_UndeclaredNotification):
     """A server tells that a resource has changed, and did not declare subscriptions.
 
     **Why it matters.** Nobody can have subscribed, so nobody listens.

@@ -11,7 +11,7 @@ from analysis.rules.base import WARNING, Rule
 from analysis.rules.ext_tasks.declared import ABOUT, SOURCE
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, short
-from analysis.rules.support.task_reports import Changed, PolledTooFast, told_in, wrong_code
+from analysis.rules.support.task_reports import Changed, PolledTooFast, reports_in, wrong_code
 
 TOLD: Final = "notifications/tasks"
 REPORTS: Final = frozenset({"tools/call", "tasks/get", TOLD})
@@ -188,10 +188,10 @@ def inputs_in(seen: Seen) -> tuple[Any, dict[str, Any]] | None:
     """The task that a message tells of in detail, and what it asks for; None where it does not."""
     if not isinstance(seen.message, Notification) and seen.method != "tasks/get":
         return None
-    for told in told_in(seen):
-        asked = told.body.get("inputRequests", {})
-        if told.task is not None and isinstance(asked, dict) and isinstance(told.body.get("status"), str):
-            return told.task, asked
+    for report in reports_in(seen):
+        asked = report.body.get("inputRequests", {})
+        if report.task is not None and isinstance(asked, dict) and isinstance(report.body.get("status"), str):
+            return report.task, asked
     return None
 
 

@@ -3,12 +3,12 @@
 All functions accept any JSON in any place, and return None or nothing if a value is not what it should be.
 """
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from analysis.conversation.exchange import Outcome
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Message, Request, Response
-from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Seen
+from analysis.conversation.session import PROTOCOL_VERSION, Seen
 from analysis.protocol.revisions import MODERN, Era, Span, rank_of
 
 UNSUPPORTED_VERSION: Final = -32022
@@ -17,9 +17,6 @@ LISTED: Final = 1000
 LONGEST: Final = 60
 """The most characters of untrusted text in a finding's message."""
 
-Lack: TypeAlias = Literal["meta", "version", "capabilities"]
-"""The first thing missing from the envelope of a request."""
-
 
 class Everywhere(Span):
     """The revisions of a rule that looks across eras: it is asked about any message, and decides by itself."""
@@ -27,23 +24,6 @@ class Everywhere(Span):
     def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - whatever they are
         """Always: an `initialize` after a modern probe is of neither revision that the rule is about."""
         return True
-
-
-def envelope(request: Request) -> dict[str, Any] | None:
-    """`params._meta` of a request; None if it is not an object."""
-    params = request.body.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return meta if isinstance(meta, dict) else None
-
-
-def lacks(request: Request) -> Lack | None:
-    """What is missing from a modern request that every one must have; None if it is complete."""
-    meta = envelope(request)
-    if meta is None:
-        return "meta"
-    if not isinstance(meta.get(PROTOCOL_VERSION), str):
-        return "version"
-    return None if isinstance(meta.get(CLIENT_CAPABILITIES), dict) else "capabilities"
 
 
 def speaks_modern(seen: Seen) -> bool:

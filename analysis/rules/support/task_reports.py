@@ -37,7 +37,7 @@ _ONE: Final = frozenset({"taskId"})
 _LIST: Final = frozenset({"tasks"})
 
 
-class Told(NamedTuple):
+class TaskReport(NamedTuple):
     """What a message says of one task."""
 
     task: Task | None
@@ -49,12 +49,12 @@ class Told(NamedTuple):
     """Whether it creates the task."""
 
 
-def told_in(seen: Seen) -> Iterator[Told]:
+def reports_in(seen: Seen) -> Iterator[TaskReport]:
     """The reports about tasks in an executor's message."""
     message, task = seen.message, seen.task
     if isinstance(message, Notification):
         if isinstance(message.params, dict) and task is not None and task.executor == message.sender:
-            yield Told(task, message.params, "/params")
+            yield TaskReport(task, message.params, "/params")
         return
     request, result = seen.request, seen.body.get("result")
     if not isinstance(message, Response) or request is None or not isinstance(result, dict):
@@ -64,22 +64,22 @@ def told_in(seen: Seen) -> Iterator[Told]:
     elif request.method in ("tasks/get", "tasks/cancel"):
         id_ = result.get("taskId")
         if task is None or id_ is None or (isinstance(id_, str) and id_of(id_) == task.id):
-            yield Told(task, result, "/result")
+            yield TaskReport(task, result, "/result")
     elif request.method in REQUESTS or seen.exchange is None:
         return
     elif seen.era == "modern":
         if seen.exchange.outcome is _TASK:
-            yield Told(task, result, "/result", is_new=True)
+            yield TaskReport(task, result, "/result", is_new=True)
     elif isinstance(result.get("task"), dict) and (seen.exchange.outcome is _TASK or has_stub(message)):
-        yield Told(task, result["task"], "/result/task", is_new=True)
+        yield TaskReport(task, result["task"], "/result/task", is_new=True)
 
 
-def _listed(seen: Seen, result: dict[str, Any]) -> Iterator[Told]:
+def _listed(seen: Seen, result: dict[str, Any]) -> Iterator[TaskReport]:
     several, tasks = result.get("tasks"), seen.session.threads.tasks
     for index, one in enumerate(islice(several, LISTED) if isinstance(several, list) else ()):
         if isinstance(one, dict):
             task = tasks.get(seen.session, seen.message.sender, one.get("taskId"))
-            yield Told(task, one, f"/result/tasks/{index}")
+            yield TaskReport(task, one, f"/result/tasks/{index}")
 
 
 class Reports(Rule):
@@ -95,12 +95,12 @@ class Reports(Rule):
         return _NEW if method in CALLS and like.era != "modern" else _ONE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return [one for told in told_in(seen) for one in self.told(seen, told)]
+        return [one for report in reports_in(seen) for one in self.on_report(seen, report)]
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return [one for told in told_in(seen) for one in self.told(seen, told)]
+        return [one for report in reports_in(seen) for one in self.on_report(seen, report)]
 
-    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
         """What a message says of one task."""
         raise NotImplementedError
 
@@ -108,8 +108,8 @@ class Reports(Rule):
 class Changed(Reports):
     """A task is over, and then stands otherwise."""
 
-    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
-        task, status = told.task, told.body.get("status")
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+        task, status = report.task, report.body.get("status")
         if task is None or task.ended_ns is None or not isinstance(status, str):
             return ()
         end, status = end_of(task), status[:LONGEST]
@@ -119,7 +119,7 @@ class Changed(Reports):
             return ()
         task.memory[self.id] = status
         text = f"a task that was {end.status} is {short(status)!r}"
-        return [self.finding(seen, text, pointer=f"{told.pointer}/status", related=(end.seq,))]
+        return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(end.seq,))]
 
 
 @dataclass(slots=True)

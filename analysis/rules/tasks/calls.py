@@ -13,7 +13,7 @@ from analysis.rules.error.codes import INVALID_REQUEST, NOT_FOUND, code_of, show
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import Entry, tools_of
-from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, Reports, Told
+from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, Reports, TaskReport
 from analysis.rules.support.tool_known import CALL, CHANGED, LIST, Known
 
 _CALLING: Final = "tasks.requests.tools.call"
@@ -275,12 +275,12 @@ class InitialStatus(Reports):
     id = "tasks/initial-status"
     methods = CALLS
 
-    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
-        status = told.body.get("status")
-        if not told.is_new or not isinstance(status, str) or status not in STATUSES or status == "working":
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+        status = report.body.get("status")
+        if not report.is_new or not isinstance(status, str) or status not in STATUSES or status == "working":
             return ()
         text = f"a new task is {status}"
-        return [self.finding(seen, text, pointer=f"{told.pointer}/status")]
+        return [self.finding(seen, text, pointer=f"{report.pointer}/status")]
 
 
 class DuplicateId(Reports):
@@ -296,11 +296,11 @@ class DuplicateId(Reports):
     id = "tasks/duplicate-id"
     methods = CALLS
 
-    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
-        if not told.is_new or told.task is None or not told.task.repeats:
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+        if not report.is_new or report.task is None or not report.task.repeats:
             return ()
         text = "a new task has the id of an earlier one"
-        return [self.finding(seen, text, pointer=f"{told.pointer}/taskId")]
+        return [self.finding(seen, text, pointer=f"{report.pointer}/taskId")]
 
 
 # ---- what the rules ask

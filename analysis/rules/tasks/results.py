@@ -7,7 +7,7 @@ from analysis.conversation.tasks import RELATED
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, Reports, Told
+from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, Reports, TaskReport
 from analysis.shapes.validation import problems
 
 MOST = 10
@@ -48,15 +48,15 @@ class ResultTooEarly(Reports):
             seen.task.memory.setdefault(self.id, seen.message.seq)
         return ()
 
-    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
-        task, status = told.task, told.body.get("status")
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+        task, status = report.task, report.body.get("status")
         if task is None or task.ended_ns is not None or status not in ("working", "input_required"):
             return ()
         given = task.memory.pop(self.id, None)
         if given is None:
             return ()
         text = f"a task is {status} whose result was given before"
-        return [self.finding(seen, text, pointer=f"{told.pointer}/status", related=(given,))]
+        return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(given,))]
 
 
 class ResultShape(_Result):
@@ -146,11 +146,11 @@ class ErrorNotFailed(Reports):
         text = "the tool has failed, and its task is completed"
         return [self.finding(seen, text, pointer="/result/isError", related=(task.request.seq,))]
 
-    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
-        if told.task is None or told.body.get("status") != "completed":
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+        if report.task is None or report.body.get("status") != "completed":
             return ()
-        given = told.task.memory.pop(self.id, None)
+        given = report.task.memory.pop(self.id, None)
         if given is None:
             return ()
         text = "a task is completed whose tool has failed"
-        return [self.finding(seen, text, pointer=f"{told.pointer}/status", related=(given,))]
+        return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(given,))]

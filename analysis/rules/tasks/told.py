@@ -21,7 +21,7 @@ from analysis.rules.support.task_reports import (
     TASKS,
     Changed,
     Reports,
-    Told,
+    TaskReport,
     is_creating,
     may_cross,
 )
@@ -72,11 +72,11 @@ class InvalidShape(Reports):
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         return [*super().on_result(seen)][:MOST]
 
-    def told(self, seen: Seen, told: Told) -> Iterator[Finding]:
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterator[Finding]:
         for name in _TIMES:
-            text = told.body.get(name)
+            text = report.body.get(name)
             if isinstance(text, str) and not _is_time(text):
-                yield self.finding(seen, f"{name} is no ISO 8601 time", pointer=f"{told.pointer}/{name}")
+                yield self.finding(seen, f"{name} is no ISO 8601 time", pointer=f"{report.pointer}/{name}")
 
 
 class TerminalChanged(Changed):
@@ -115,16 +115,16 @@ class CreatedAtChanged(Reports):
     id = "tasks/created-at-changed"
     level = WARNING
 
-    def told(self, seen: Seen, told: Told) -> Iterator[Finding]:
-        if told.task is None:
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterator[Finding]:
+        if report.task is None:
             return
-        known: _Times = told.task.memory.setdefault(self.id, _Times())
-        created, updated = (_moment(told.body.get(name)) for name in _TIMES)
+        known: _Times = report.task.memory.setdefault(self.id, _Times())
+        created, updated = (_moment(report.body.get(name)) for name in _TIMES)
         for name, text in _contradictions(seen, known, created, updated):
             if text not in known.told:
                 known.told.add(text)
                 related = () if known.seq < 0 else (known.seq,)
-                yield self.finding(seen, text, pointer=f"{told.pointer}/{name}", related=related)
+                yield self.finding(seen, text, pointer=f"{report.pointer}/{name}", related=related)
         known.created, known.updated = created or known.created, updated or known.updated
         known.seq, known.t_ns = seen.message.seq, seen.message.t_ns
 
@@ -144,12 +144,12 @@ class FailedWithoutMessage(Reports):
     impact = Impact.HINT
     methods = frozenset({"tasks/get"})
 
-    def told(self, seen: Seen, told: Told) -> Iterable[Finding]:
-        if told.body.get("status") != "failed" or told.body.get("statusMessage") is not None:
+    def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
+        if report.body.get("status") != "failed" or report.body.get("statusMessage") is not None:
             return ()
-        if told.task is not None and told.task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
+        if report.task is not None and report.task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
             return ()
-        return [self.finding(seen, "a failed task has no statusMessage", pointer=f"{told.pointer}/status")]
+        return [self.finding(seen, "a failed task has no statusMessage", pointer=f"{report.pointer}/status")]
 
 
 class StatusFromRequestor(Rule):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from analysis.conversation.envelope import lacks
 from analysis.conversation.exchange import Exchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import MODERN_CODES, Seen
@@ -16,7 +17,6 @@ from analysis.rules.support.eras import (
     code_of,
     data_of,
     has_modern,
-    lacks,
     listed,
     result_type,
     short,
@@ -33,7 +33,7 @@ _MIXED: Final = "version/mixed-on-connection of both eras"
 _SPARED: Final = frozenset({401, 403, 429})
 
 
-class Told(NamedTuple):
+class Notice(NamedTuple):
     """An answer from which the client learned what the server speaks."""
 
     seq: int
@@ -113,7 +113,7 @@ class FallbackDespiteModern(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[int, Told] = {}
+        self._notices: dict[int, Notice] = {}
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         return _may_list(like) and like.era == "modern" if hook == "response" else method == "initialize"
@@ -127,11 +127,11 @@ class FallbackDespiteModern(Rule):
         request = seen.request
         if request is None or request.sender != "client":
             return ()
-        told = self._told.get(_connection(seen))
-        if told is None or not told.is_read(request.t_ns):
+        notice = self._notices.get(_connection(seen))
+        if notice is None or not notice.is_read(request.t_ns):
             return ()
         text = "the client falls back to initialize, and had heard that the server is of the modern era"
-        return [self.finding(seen, text, related=(told.seq,))]
+        return [self.finding(seen, text, related=(notice.seq,))]
 
     def _learn(self, seen: Seen, exchange: Exchange) -> None:
         response = seen.message
@@ -144,7 +144,7 @@ class FallbackDespiteModern(Rule):
             is_word = exchange.request.method == "server/discover" and has_modern(versions or ())
         if is_word:
             # Over HTTP another client may share all but the connection.
-            _keep(self._told, _connection(seen), _told(seen, response, versions))
+            _keep(self._notices, _connection(seen), _notice_of(seen, response, versions))
 
 
 class Fallback(Rule):
@@ -362,24 +362,26 @@ class RetryUnlisted(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[int, Told] = {}
+        self._notices: dict[int, Notice] = {}
 
     def concerns(self, hook: str, _method: str, like: Seen) -> bool:
         return hook != "response" or _may_list(like)
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.message
-        told = self._told.get(_connection(seen)) if self._told else None
-        if told is None or not isinstance(request, Request) or request.sender != "client":
+        notice = self._notices.get(_connection(seen)) if self._notices else None
+        if notice is None or not isinstance(request, Request) or request.sender != "client":
             return ()
         version = version_of(request)
-        if version is None or version in told.versions:
+        if version is None or version in notice.versions:
             return ()
         # Other requests may have been under way when the refusal came.
-        is_next = not told.method or request.method == told.method
-        if not (is_next and told.is_read(request.t_ns)) and request.t_ns - told.t_ns <= RACE_NS:
+        is_next = not notice.method or request.method == notice.method
+        if not (is_next and notice.is_read(request.t_ns)) and request.t_ns - notice.t_ns <= RACE_NS:
             return ()
-        return [self.finding(seen, f"{short(version)} is sent to a server that has not listed it", related=(told.seq,))]
+        return [
+            self.finding(seen, f"{short(version)} is sent to a server that has not listed it", related=(notice.seq,))
+        ]
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         response, exchange = seen.message, seen.exchange
@@ -387,7 +389,7 @@ class RetryUnlisted(Rule):
             versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
             is_list = is_refusal if response.is_error else exchange.request.method == "server/discover"
             if versions and is_list:
-                _keep(self._told, _connection(seen), _told(seen, response, versions))
+                _keep(self._notices, _connection(seen), _notice_of(seen, response, versions))
         return ()
 
 
@@ -417,7 +419,7 @@ class MixedOnConnection(Rule):
         return "envelope" if like.era == "modern" else None
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        if len(seen.session.eras) > 1 and not _is_fallen_back(seen) and not self._has_told(seen):
+        if len(seen.session.eras) > 1 and not _is_fallen_back(seen) and not self._is_reported(seen):
             return [self.finding(seen, "requests of both eras come over one connection")]
         if seen.era == "modern" and isinstance(seen.message, Request):
             version, memory = version_of(seen.message), seen.session.memory
@@ -425,7 +427,7 @@ class MixedOnConnection(Rule):
                 return [self.finding(seen, "requests of one connection name different versions")]
         return ()
 
-    def _has_told(self, seen: Seen) -> bool:
+    def _is_reported(self, seen: Seen) -> bool:
         """Whether this was found before, even if a finding of another rule has replaced it."""
         has_told: bool = seen.session.memory.get(_MIXED, False)
         seen.session.memory[_MIXED] = True
@@ -496,11 +498,11 @@ def _may_list(seen: Seen) -> bool:
     return "error" in seen.body or seen.method == "server/discover"
 
 
-def _told(seen: Seen, response: Response, versions: tuple[str, ...] | None) -> Told:
+def _notice_of(seen: Seen, response: Response, versions: tuple[str, ...] | None) -> Notice:
     exchange = seen.exchange
     took_ns = (exchange.duration_ns or 0) if exchange is not None else 0
     method = exchange.request.method if exchange is not None and response.is_error else ""
-    return Told(response.seq, response.t_ns, took_ns, method, versions or ())
+    return Notice(response.seq, response.t_ns, took_ns, method, versions or ())
 
 
 def _is_modern_answer(response: Response | None) -> bool:

@@ -14,8 +14,6 @@ from analysis.protocol.revisions import Era
 
 MOST: Final = 1000
 """The most items of one list that are examined."""
-TOLD: Final = 10
-"""Findings of a rule about one message."""
 
 META_WORD: Final = b'"_meta"'
 """How it is written."""

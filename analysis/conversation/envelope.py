@@ -1,0 +1,29 @@
+"""The envelope of a modern request: `params._meta`, in which it names its revision and the capabilities of its client.
+
+Accepts any JSON in any place, and returns None if a value is not what it should be.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from analysis.conversation.message import Request
+from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+
+Lack: TypeAlias = Literal["meta", "version", "capabilities"]
+"""The first thing missing from the envelope of a request."""
+
+
+def envelope(request: Request) -> dict[str, Any] | None:
+    """`params._meta` of a request; None if it is not an object."""
+    params = request.body.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else None
+
+
+def lacks(request: Request) -> Lack | None:
+    """What is missing from a modern request that every one must have; None if it is complete."""
+    meta = envelope(request)
+    if meta is None:
+        return "meta"
+    if not isinstance(meta.get(PROTOCOL_VERSION), str):
+        return "version"
+    return None if isinstance(meta.get(CLIENT_CAPABILITIES), dict) else "capabilities"
