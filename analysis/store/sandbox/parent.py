@@ -59,7 +59,7 @@ class Answer:
     """The rows of one statement, as they arrive; can be iterated once."""
 
     def __init__(self, columns: list[Column], rows: Iterator[tuple[Value, ...]], until_s: float) -> None:
-        """Made by `Jail.ask`."""
+        """Made by `Sandbox.ask`."""
         self.columns = columns
         """None if the statement returns no rows."""
         self.until_s = until_s
@@ -75,7 +75,7 @@ class Answer:
         return self._rows
 
 
-class Jail:
+class Sandbox:
     """A child process that answers SQL about some captures. Close it, or use it with `with`."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The jail: what SQL cannot do, what it may take, and that its answers are what DuckDB says.
+"""The sandbox: what SQL cannot do, what it may take, and that its answers are what DuckDB says.
 
 Each attack is tried with everything in place, and again with only the kernel's limits or only DuckDB's settings, since
 either has to do without the other. What counts is not the refusal but what happened: nothing below the test's own
@@ -29,8 +29,8 @@ from hypothesis import strategies as st
 
 from analysis import child_process
 from analysis.store.open import Source, sources
-from analysis.store.sandbox import parent as jail_module
-from analysis.store.sandbox.parent import Jail, Limits
+from analysis.store.sandbox import parent
+from analysis.store.sandbox.parent import Limits, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError
 from tests.bench.check import repeated
 from tests.harness import is_alive, wait_until
@@ -95,29 +95,29 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 
 @pytest.fixture(scope="module")
-def kept(ground: Ground) -> Iterator[list[Jail]]:
-    """One jail for many tests, made anew when it has died."""
-    jails: list[Jail] = []
-    yield jails
-    for one in jails:
+def kept(ground: Ground) -> Iterator[list[Sandbox]]:
+    """One sandbox for many tests, made anew when it has died."""
+    sandboxes: list[Sandbox] = []
+    yield sandboxes
+    for one in sandboxes:
         one.close()
 
 
 @pytest.fixture
-def jail(ground: Ground, kept: list[Jail]) -> Jail:
+def sandbox(ground: Ground, kept: list[Sandbox]) -> Sandbox:
     if not kept or not kept[-1].is_alive:
-        kept.append(Jail(ground.found, limits=Limits(timeout_s=20)))
+        kept.append(Sandbox(ground.found, limits=Limits(timeout_s=20)))
     return kept[-1]
 
 
-def rows(jail: Jail, sql: str) -> list[tuple[Any, ...]]:
-    return list(jail.ask(sql))
+def rows(sandbox: Sandbox, sql: str) -> list[tuple[Any, ...]]:
+    return list(sandbox.ask(sql))
 
 
-def kind_of(jail: Jail, sql: str) -> str:
+def kind_of(sandbox: Sandbox, sql: str) -> str:
     """Why a statement is not answered."""
     with pytest.raises(QueryError) as caught:
-        rows(jail, sql)
+        rows(sandbox, sql)
     return caught.value.kind
 
 
@@ -310,15 +310,15 @@ def aimed(attack: str, ground: Ground) -> str:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_is_refused_and_changes_nothing(ground: Ground, jail: Jail, attack: str) -> None:
+def test_an_attack_is_refused_and_changes_nothing(ground: Ground, sandbox: Sandbox, attack: str) -> None:
     before = ground.state()
     with pytest.raises(QueryError) as caught:
-        rows(jail, aimed(attack, ground))
+        rows(sandbox, aimed(attack, ground))
     assert caught.value.kind not in ("died", "jail", "timeout")
     assert MARK not in str(caught.value)
     assert ground.state() == before
     # And it goes on answering.
-    assert rows(jail, "select count(*) > 0 from frames") == [(True,)]
+    assert rows(sandbox, "select count(*) > 0 from frames") == [(True,)]
 
 
 def test_there_are_more_attacks_than_were_known_when_the_recipe_was_found() -> None:
@@ -342,21 +342,21 @@ def test_there_are_more_attacks_than_were_known_when_the_recipe_was_found() -> N
         "create macro twice(x) as x * 2; select twice(4)",
     ],
 )
-def test_what_is_not_refused_shows_nothing_of_the_surroundings(ground: Ground, jail: Jail, harmless: str) -> None:
+def test_what_is_not_refused_shows_nothing_of_the_surroundings(ground: Ground, sandbox: Sandbox, harmless: str) -> None:
     before = ground.state()
-    assert MARK not in repr(rows(jail, harmless))
+    assert MARK not in repr(rows(sandbox, harmless))
     assert ground.state() == before
 
 
 def test_to_detach_a_capture_is_to_lose_it_for_this_session_only(ground: Ground) -> None:
     before = ground.state()
-    with Jail(ground.found) as own:
+    with Sandbox(ground.found) as own:
         attached = "select database_name from duckdb_databases() where not internal and path is not null"
         for (name,) in rows(own, attached):
             rows(own, f'detach "{name}"')
             for again in ("", " (read_only)", " (read_write)"):
                 assert kind_of(own, f"attach '{ground.database}' as c2{again}") == "permission"
-    with Jail(ground.found) as other:
+    with Sandbox(ground.found) as other:
         assert rows(other, "select count(*) > 0 from frames") == [(True,)]
     assert ground.state() == before
 
@@ -369,7 +369,7 @@ def test_settings_and_kernel_hold_without_each_other(
     without = f"import analysis.store.sandbox.child as c; c.{broken} = lambda *_, **__: None; c.main()"
     monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {without}")
     before = ground.state()
-    with Jail(ground.found, limits=Limits(timeout_s=20)) as own:
+    with Sandbox(ground.found, limits=Limits(timeout_s=20)) as own:
         for attack in [*WRITES, *DATABASES, *READS, *CODE]:
             try:
                 answer = repr(rows(own, aimed(attack, ground)))
@@ -391,7 +391,7 @@ def test_what_has_no_cache_is_as_safe(ground: Ground) -> None:
     """Small and growing captures are rows in the child's own memory, to be changed for this session and no other."""
     before = ground.state()
     (source,) = ground.found
-    with Jail([source._replace(database=None)], limits=Limits(timeout_s=20)) as own:
+    with Sandbox([source._replace(database=None)], limits=Limits(timeout_s=20)) as own:
         for attack in ATTACKS:
             try:
                 answer = repr(rows(own, aimed(attack, ground)))
@@ -407,7 +407,7 @@ def test_no_file_is_opened_and_no_socket_made(ground: Ground, tmp_path: Path) ->
     if strace is None:
         pytest.skip("there is no strace here to look at system calls with")
     log = tmp_path / "calls"
-    with Jail(ground.found, limits=Limits(timeout_s=20)) as own:
+    with Sandbox(ground.found, limits=Limits(timeout_s=20)) as own:
         looking = [strace, "-f", "-p", str(own.pid), "-e", "trace=file,network,process", "-o", str(log)]
         with subprocess.Popen(looking, stderr=subprocess.PIPE) as watcher:
             assert watcher.stderr is not None
@@ -427,8 +427,8 @@ def test_no_file_is_opened_and_no_socket_made(ground: Ground, tmp_path: Path) ->
     assert "exited with" in calls or "killed by" in calls
 
 
-def test_the_child_has_nothing_of_ours(ground: Ground, jail: Jail) -> None:
-    process = Path(f"/proc/{jail.pid}")
+def test_the_child_has_nothing_of_ours(ground: Ground, sandbox: Sandbox) -> None:
+    process = Path(f"/proc/{sandbox.pid}")
     if not process.is_dir():
         pytest.skip("there is no /proc here to look at a process with")
     assert MARK.encode() not in (process / "environ").read_bytes()
@@ -452,22 +452,22 @@ def test_the_child_has_nothing_of_ours(ground: Ground, jail: Jail) -> None:
     ],
 )
 def test_endless_sql_is_stopped_in_time_and_the_next_is_answered(ground: Ground, runaway: str) -> None:
-    with Jail(ground.found, limits=Limits(timeout_s=0.5)) as own:
+    with Sandbox(ground.found, limits=Limits(timeout_s=0.5)) as own:
         began = time.monotonic()
         with pytest.raises(QueryError, match=r"stopped after 0\.5 s") as caught:
             for _ in own.ask(runaway):
                 pass
         assert caught.value.kind == "timeout"
-        assert time.monotonic() - began < 5 * (0.5 + jail_module.GRACE_S)
+        assert time.monotonic() - began < 5 * (0.5 + parent.GRACE_S)
         assert rows(own, "select 1") == [(1,)]
 
 
 def test_sql_that_does_not_listen_is_killed(ground: Ground) -> None:
-    with Jail(ground.found, limits=Limits(memory=4 << 30, timeout_s=0.2)) as own:
+    with Sandbox(ground.found, limits=Limits(memory=4 << 30, timeout_s=0.2)) as own:
         began = time.monotonic()
         # DuckDB looks for an interruption between rows, and this is one row.
         assert kind_of(own, "select length(repeat('x', 1500000000))") == "timeout"
-        assert time.monotonic() - began < 5 * (0.2 + jail_module.GRACE_S)
+        assert time.monotonic() - began < 5 * (0.2 + parent.GRACE_S)
         assert not own.is_alive
         assert kind_of(own, "select 1") != "timeout"
 
@@ -485,21 +485,21 @@ def test_sql_that_does_not_listen_is_killed(ground: Ground) -> None:
 @pytest.mark.parametrize("by_resident", [False, True])
 def test_sql_that_takes_too_much_memory_is_stopped(ground: Ground, hungry: str, by_resident: bool) -> None:
     before = ground.state()
-    with Jail(ground.found, limits=Limits(memory=256 << 20), by_resident=by_resident) as own:
+    with Sandbox(ground.found, limits=Limits(memory=256 << 20), by_resident=by_resident) as own:
         with pytest.raises(QueryError, match="more than 256 MiB of memory") as caught:
             rows(own, hungry)
         assert caught.value.kind == "memory"
     assert ground.state() == before
 
 
-def test_a_row_that_no_message_holds_is_an_error(jail: Jail) -> None:
-    assert kind_of(jail, "select repeat('x', 70000000)") == "row size"
-    assert rows(jail, "select length(a) from (select repeat('x', 60000000) as a)") == [(60000000,)]
+def test_a_row_that_no_message_holds_is_an_error(sandbox: Sandbox) -> None:
+    assert kind_of(sandbox, "select repeat('x', 70000000)") == "row size"
+    assert rows(sandbox, "select length(a) from (select repeat('x', 60000000) as a)") == [(60000000,)]
 
 
 def test_a_large_result_takes_little_memory_on_either_side(ground: Ground) -> None:
     count, each = 40_000, 2_000
-    with Jail(ground.found) as own:
+    with Sandbox(ground.found) as own:
         before = _resident(own.pid)
         tracemalloc.start()
         try:
@@ -520,7 +520,7 @@ def _resident(pid: int) -> int:
 
 
 def test_time_in_which_nobody_takes_rows_is_not_counted(ground: Ground) -> None:
-    with Jail(ground.found, limits=Limits(timeout_s=3)) as own:
+    with Sandbox(ground.found, limits=Limits(timeout_s=3)) as own:
         # More than fits into a pipe, so the child waits, too.
         answer = iter(own.ask("select i, repeat('x', 1000) from range(500) t(i)"))
         first = next(answer)
@@ -531,7 +531,7 @@ def test_time_in_which_nobody_takes_rows_is_not_counted(ground: Ground) -> None:
 
 
 def test_time_in_which_a_program_takes_rows_is_counted_where_it_says_so(ground: Ground) -> None:
-    with Jail(ground.found, limits=Limits(timeout_s=0.5)) as own:
+    with Sandbox(ground.found, limits=Limits(timeout_s=0.5)) as own:
         answer = iter(own.ask("select i, repeat('x', 1000) from range(5000) t(i)", counts_reader=True))
         next(answer)
         until = time.monotonic() + 0.6
@@ -542,23 +542,23 @@ def test_time_in_which_a_program_takes_rows_is_counted_where_it_says_so(ground: 
         assert list(own.ask("select 1")) == [(1,)]
 
 
-def test_whoever_stops_reading_stops_the_query(jail: Jail) -> None:
-    answer = jail.ask("from range(1000000000000)")
+def test_whoever_stops_reading_stops_the_query(sandbox: Sandbox) -> None:
+    answer = sandbox.ask("from range(1000000000000)")
     assert next(iter(answer)) == (0,)
-    pid = jail.pid
-    other = jail.ask("from range(10000, 20000)")
+    pid = sandbox.pid
+    other = sandbox.ask("from range(10000, 20000)")
     # What is left of the first answer is over, and takes nothing of the second.
     assert sum(1 for _ in answer) < 10_000
     assert list(other) == [(number,) for number in range(10_000, 20_000)]
-    assert (jail.pid, jail.is_alive) == (pid, True)
+    assert (sandbox.pid, sandbox.is_alive) == (pid, True)
 
 
 RUNAWAY_PARENT = """
 import sys
-from analysis.store.sandbox.parent import Jail
+from analysis.store.sandbox.parent import Sandbox
 from analysis.store.open import Source
 from pathlib import Path
-own = Jail([Source(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))])
+own = Sandbox([Source(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))])
 print(own.pid, flush=True)
 list(own.ask("select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"))
 """
@@ -579,18 +579,18 @@ def test_the_child_dies_with_its_parent(ground: Ground, by: signal.Signals) -> N
 
 def test_a_capture_that_is_gone_is_told_and_the_others_are_asked(ground: Ground, tmp_path: Path) -> None:
     gone = Source(tmp_path / "gone.mcpcap", "x", None)
-    with Jail([gone, *ground.found]) as own:
+    with Sandbox([gone, *ground.found]) as own:
         ((path, why),) = own.refused
         assert path == gone.path
         assert "gone.mcpcap" in why
         assert rows(own, "select count(*) from captures") == [(1,)]
 
 
-def test_a_jail_that_cannot_be_set_up_says_why(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> None:
+def test_a_sandbox_that_cannot_be_set_up_says_why(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> None:
     broken = "import analysis.store.sandbox.child as c; c._lock = lambda _: 1 / 0; c.main()"
     monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {broken}")
     with pytest.raises(QueryError, match="division by zero"):
-        Jail(ground.found)
+        Sandbox(ground.found)
 
 
 # ---- answers
@@ -634,26 +634,28 @@ def test_a_jail_that_cannot_be_set_up_says_why(monkeypatch: pytest.MonkeyPatch, 
         ("'101'::bit", "BIT", "101"),
     ],
 )
-def test_values_keep_type_and_all_digits(jail: Jail, expression: str, type_: str, value: object) -> None:
-    answer = jail.ask(f"select {expression} as a, 1 as b")
+def test_values_keep_type_and_all_digits(sandbox: Sandbox, expression: str, type_: str, value: object) -> None:
+    answer = sandbox.ask(f"select {expression} as a, 1 as b")
     assert answer.columns == [Column("a", type_), Column("b", "INTEGER")]
     assert [(type(row[0]), *row) for row in answer] == [(type(value), value, 1)]
 
 
-def test_nan_is_told_from_null(jail: Jail) -> None:
-    ((nan, null),) = rows(jail, "select 'nan'::double, null::double")
+def test_nan_is_told_from_null(sandbox: Sandbox) -> None:
+    ((nan, null),) = rows(sandbox, "select 'nan'::double, null::double")
     assert isnan(nan)
     assert null is None
 
 
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(st.characters(codec="utf-8"), max_size=20))))
 @settings(max_examples=25, deadline=None)
-def test_rows_come_in_order_and_whole(jail_factory: Callable[[], Jail], given_rows: list[tuple[int, str]]) -> None:
+def test_rows_come_in_order_and_whole(
+    sandbox_factory: Callable[[], Sandbox], given_rows: list[tuple[int, str]]
+) -> None:
     values = ", ".join(
         f"({at}, '{number}'::bigint, decode('{_hex(text)}'::blob))" for at, (number, text) in enumerate(given_rows)
     )
     sql = f"select b, c from (values {values}) t(a, b, c)" if values else "select 1, 'x' where false"
-    assert rows(jail_factory(), sql) == given_rows
+    assert rows(sandbox_factory(), sql) == given_rows
 
 
 def _hex(text: str) -> str:
@@ -661,14 +663,14 @@ def _hex(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def jail_factory(ground: Ground) -> Iterator[Callable[[], Jail]]:
-    with Jail(ground.found) as own:
+def sandbox_factory(ground: Ground) -> Iterator[Callable[[], Sandbox]]:
+    with Sandbox(ground.found) as own:
         yield lambda: own
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 2047, 2048, 2049, 100_000])
-def test_every_row_arrives_once(jail: Jail, count: int) -> None:
-    assert rows(jail, f"from range({count})") == [(number,) for number in range(count)]
+def test_every_row_arrives_once(sandbox: Sandbox, count: int) -> None:
+    assert rows(sandbox, f"from range({count})") == [(number,) for number in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -686,24 +688,26 @@ def test_every_row_arrives_once(jail: Jail, count: int) -> None:
         ("create temp table w1 as select 1 as a; insert into w1 values (2); select sum(a) from w1", [(3,)]),
     ],
 )
-def test_statements_of_every_form(jail: Jail, sql: str, answer: list[tuple[Any, ...]] | None) -> None:
-    assert rows(jail, sql) == (answer or [("2026-01-01",), ("2026-01-02",)])
+def test_statements_of_every_form(sandbox: Sandbox, sql: str, answer: list[tuple[Any, ...]] | None) -> None:
+    assert rows(sandbox, sql) == (answer or [("2026-01-01",), ("2026-01-02",)])
 
 
 @pytest.mark.parametrize(
     "sql", ["explain select 1", "describe frames", "show tables", "summarize captures", "pragma version"]
 )
-def test_statements_that_are_no_select_answer_too(jail: Jail, sql: str) -> None:
-    answer = jail.ask(sql)
+def test_statements_that_are_no_select_answer_too(sandbox: Sandbox, sql: str) -> None:
+    answer = sandbox.ask(sql)
     assert answer.columns
     assert list(answer)
 
 
-def test_a_statement_that_writes_runs_once(jail: Jail) -> None:
-    rows(jail, "create or replace temp table once as select 0 as a where false")
-    returned = rows(jail, "with w as (insert into once values (1) returning a, date '2026-01-01' as d) select * from w")
+def test_a_statement_that_writes_runs_once(sandbox: Sandbox) -> None:
+    rows(sandbox, "create or replace temp table once as select 0 as a where false")
+    returned = rows(
+        sandbox, "with w as (insert into once values (1) returning a, date '2026-01-01' as d) select * from w"
+    )
     assert len(returned) == 1
-    assert rows(jail, "select count(*) from once") == [(1,)]
+    assert rows(sandbox, "select count(*) from once") == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -723,26 +727,30 @@ def test_a_statement_that_writes_runs_once(jail: Jail) -> None:
         ("select $1", "invalid input", ()),
     ],
 )
-def test_errors_have_a_kind_and_the_nearest_names(jail: Jail, sql: str, kind: str, nearest: tuple[str, ...]) -> None:
+def test_errors_have_a_kind_and_the_nearest_names(
+    sandbox: Sandbox, sql: str, kind: str, nearest: tuple[str, ...]
+) -> None:
     with pytest.raises(QueryError) as caught:
-        rows(jail, sql)
+        rows(sandbox, sql)
     assert caught.value.kind == kind
     assert caught.value.nearest[: len(nearest)] == nearest
     assert bool(caught.value.nearest) == bool(nearest)
-    assert rows(jail, "select 1") == [(1,)]
+    assert rows(sandbox, "select 1") == [(1,)]
 
 
-def test_an_error_shows_the_place_in_what_was_typed(jail: Jail) -> None:
+def test_an_error_shows_the_place_in_what_was_typed(sandbox: Sandbox) -> None:
     with pytest.raises(QueryError, match=r"LINE 1: select nosuch, time from frames\n {15}\^"):
-        rows(jail, "select nosuch, time from frames")
+        rows(sandbox, "select nosuch, time from frames")
 
 
-def test_an_error_in_the_middle_of_an_answer_is_raised_there(jail: Jail) -> None:
-    answer = iter(jail.ask("select case when i = 50000 then error('boom') else i::varchar end from range(100000) t(i)"))
+def test_an_error_in_the_middle_of_an_answer_is_raised_there(sandbox: Sandbox) -> None:
+    answer = iter(
+        sandbox.ask("select case when i = 50000 then error('boom') else i::varchar end from range(100000) t(i)")
+    )
     with pytest.raises(QueryError, match="boom"):
         for _ in answer:
             pass
-    assert rows(jail, "select 1") == [(1,)]
+    assert rows(sandbox, "select 1") == [(1,)]
 
 
 # ---- a child that was taken over
@@ -780,16 +788,16 @@ os.read(0, 1)
 @pytest.mark.parametrize("lie", LIES)
 def test_a_child_that_lies_is_ended(monkeypatch: pytest.MonkeyPatch, lie: str) -> None:
     monkeypatch.setattr(child_process, "_BOOT", LIAR % LIES[lie])
-    with Jail([]) as own:
+    with Sandbox([]) as own:
         with pytest.raises(QueryError) as caught:
             rows(own, "select 1")
         assert caught.value.kind == "jail"
         assert not own.is_alive
 
 
-def test_a_child_that_dies_is_told_of(jail: Jail) -> None:
-    os.kill(jail.pid, signal.SIGSEGV)
+def test_a_child_that_dies_is_told_of(sandbox: Sandbox) -> None:
+    os.kill(sandbox.pid, signal.SIGSEGV)
     with pytest.raises(QueryError, match="has ended") as caught:
-        rows(jail, "select 1")
+        rows(sandbox, "select 1")
     assert caught.value.kind == "died"
-    assert not jail.is_alive
+    assert not sandbox.is_alive
