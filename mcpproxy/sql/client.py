@@ -1,4 +1,4 @@
-"""Asker: sends SQL from the screens to the worker process; a thread receives its replies.
+"""SqlClient: sends SQL from the screens to the worker process; a thread receives its replies.
 
 The app has one. Its process (`mcpproxy.sql.worker`) starts with the first query and ends with us, however we end; if it
 dies, that is reported, and the next query starts another. No database is loaded here.
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
     """Whether a capture has grown since it was loaded."""
 
 
-class Asker:
+class SqlClient:
     """Asks one thing at a time. What came of it stands in its attributes; `hear` is called when they change."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from analysis.store.open import Source, sources, weed
 from analysis.store.reference import Relation, relations, view_texts
-from analysis.store.sandbox.parent import Answer, Jail, Limits
+from analysis.store.sandbox.parent import Answer, Limits, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from analysis.store.stats import LOSSES, Loss
 from mcpproxy.cli.diagnostics import say
@@ -28,7 +28,7 @@ SILENT_S: Final = 0.5
 ERROR_LINES: Final = 12
 
 
-class Asking:
+class SqlSession:
     """Some captures, and the process that runs queries on them."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Asking:
         self._hear, self._progress = hear, progress
         self._told: set[str] = set()
         self._found: list[Source] = []
-        self._jail: Jail | None = None
+        self._sandbox: Sandbox | None = None
         self._has_findings = False
         self._has_made = False
         """Whether something may have been created in the sandbox, which is lost with it."""
@@ -67,9 +67,9 @@ class Asking:
 
     def close(self) -> None:
         """End the process."""
-        if self._jail is not None:
-            self._jail.close()
-            self._jail = None
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
 
     def ask(self, sql: str, *, counts_reader: bool = False) -> Answer:
         """Run statements; returns the result of the last.
@@ -92,15 +92,15 @@ class Asking:
         return self._asked(sql, findings=findings, counts_reader=counts_reader)
 
     def _asked(self, sql: str, *, findings: bool, counts_reader: bool) -> Answer:
-        if self._jail is None or not self._jail.is_alive or findings != self._has_findings:
+        if self._sandbox is None or not self._sandbox.is_alive or findings != self._has_findings:
             if self._has_made:
                 self._hear("what was made so far (tables, views, macros) is gone: the captures are opened anew")
                 self._has_made = False
             self.close()
-            self._jail = self._opened(findings=findings)
+            self._sandbox = self._opened(findings=findings)
             self._has_findings = findings
         self._has_made = self._has_made or bool(_MAKING.search(sql))
-        answer = self._jail.ask(sql, counts_reader=counts_reader)
+        answer = self._sandbox.ask(sql, counts_reader=counts_reader)
         # A damaged file is usually detected before the first row, and then the query can be restarted.
         rows = iter(answer)
         first = list(islice(rows, 1))
@@ -126,26 +126,26 @@ class Asking:
         """The names that make sense only once the rules have run."""
         return {"findings"} | {name for name, text in view_texts().items() if re.search(r"\bfindings\b", text)}
 
-    def _opened(self, *, findings: bool) -> Jail:
+    def _opened(self, *, findings: bool) -> Sandbox:
         shown = Progress()
         tell = self._progress or shown.tell
         with shown if self._progress is None else nullcontext():
             found, refused, doubles = sources(self._paths, findings=findings, progress=tell, memory=self._limits.memory)
             self._found = found
-            jail = Jail(found, findings=findings, limits=self._limits, progress=tell)
+            sandbox = Sandbox(found, findings=findings, limits=self._limits, progress=tell)
         try:
-            reasons = [*(str(error) for _, error in refused), *(why for _, why in jail.refused)]
+            reasons = [*(str(error) for _, error in refused), *(why for _, why in sandbox.refused)]
             self.is_spoiled = bool(reasons)
             for reason in (*of_cache_size(), *doubles, *reasons):
                 self._hear_once(reason)
-            if self._paths and len(found) == len(jail.refused):
+            if self._paths and len(found) == len(sandbox.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to ask")
-            losses = [Loss(*row) for row in jail.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
+            losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
             self.is_spoiled = tell_of_losses(losses, "answers are about the rest", self._hear_once) or self.is_spoiled
         except BaseException:
-            jail.close()
+            sandbox.close()
             raise
-        return jail
+        return sandbox
 
     def _hear_once(self, line: str) -> None:
         """Report a line once only: at the prompt, captures are opened more than once."""

@@ -29,7 +29,7 @@ from analysis.store.sandbox.protocol import QueryError
 from captures.listing import segments
 from mcpproxy.report.answers import shower
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.session import Asking, lines_of
+from mcpproxy.sql.session import SqlSession, lines_of
 from mcpproxy.sql.statements import KEYWORDS
 
 MOST_ROWS: Final = 10_000
@@ -45,16 +45,16 @@ _STOPPED: Final = {"error": ["stopped"], "kind": "stopped"}
 
 def main() -> NoReturn:
     """Answer until stdin ends."""
-    Answering(*take_pipes()).serve()
+    SqlWorker(*take_pipes()).serve()
 
 
-class Answering:
+class SqlWorker:
     """Runs queries on one set of captures at a time."""
 
     def __init__(self, requests: int, answers: int) -> None:
         self._requests, self._answers = requests, answers
         self._asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        self._asking: Asking | None = None
+        self._session: SqlSession | None = None
         self._paths: list[Path] = []
         self._loaded: list[tuple[str, int]] = []
         """The state of the files when the captures were loaded."""
@@ -114,9 +114,9 @@ class Answering:
             self._may_stop = False
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        asking = self._about([Path(path) for path in question["paths"]], anew=question.get("anew") is True)
+        session = self._about([Path(path) for path in question["paths"]], anew=question.get("anew") is True)
         began_s = time.monotonic()
-        answer = asking.ask(question["sql"])
+        answer = session.ask(question["sql"])
         write = [shower(column, CELL) for column in answer.columns]
         rows: list[list[str | None]] = []
         room, is_more = MOST_CHARS, False
@@ -136,25 +136,25 @@ class Answering:
             "grown": self._loaded != _state(self._paths),
         }
 
-    def _about(self, paths: list[Path], *, anew: bool) -> Asking:
+    def _about(self, paths: list[Path], *, anew: bool) -> SqlSession:
         """The loaded captures; those that have grown are reloaded if that is quick or requested."""
-        if self._asking is not None and paths == self._paths:
+        if self._session is not None and paths == self._paths:
             is_due = anew or self._load_s <= QUICK_S
             if not is_due or self._loaded == _state(paths):
-                return self._asking
-        if self._asking is not None:
-            self._asking.close()
-        self._paths, self._asking = paths, None
+                return self._session
+        if self._session is not None:
+            self._session.close()
+        self._paths, self._session = paths, None
         loaded, began_s = _state(paths), time.monotonic()
-        asking = Asking(paths, Limits(), hear=self._note, progress=self._tell)
+        session = SqlSession(paths, Limits(), hear=self._note, progress=self._tell)
         try:
-            for _ in asking.ask("select 1"):
+            for _ in session.ask("select 1"):
                 pass
         except BaseException:
-            asking.close()
+            session.close()
             raise
-        self._asking, self._loaded, self._load_s = asking, loaded, time.monotonic() - began_s
-        return asking
+        self._session, self._loaded, self._load_s = session, loaded, time.monotonic() - began_s
+        return session
 
     def _note(self, text: str) -> None:
         self._reply({"note": sanitise(text, None)})

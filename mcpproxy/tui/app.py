@@ -32,7 +32,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from captures.errors import CaptureError
-from mcpproxy.sql.client import Asker
+from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui import keys
 from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.findings import Findings
@@ -118,7 +118,7 @@ class TheApp(App[None]):
         # If colours are off, Textual would draw in greys on a background of its own.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.shelf = Shelf(find)
-        self.asker = Asker()
+        self.sql = SqlClient()
         self.keys = keys.Keys({})
         self.turns = Turns(self, super().on_event)
         self.checking = Checking(self._tell_checked)
@@ -144,7 +144,7 @@ class TheApp(App[None]):
     def on_unmount(self) -> None:
         """Stop reading."""
         self._close()
-        self.asker.close()
+        self.sql.close()
         self.checking.close()
 
     # ---- captures

@@ -74,12 +74,12 @@ class Wanted(Message):
         self.path = path
 
 
-class Told(Message):
+class Replied(Message):
     """The SQL process has sent something. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
-        return isinstance(message, Told)
+        return isinstance(message, Replied)
 
 
 class Marked(Message):

@@ -84,7 +84,7 @@ def timed(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
     return tuple(replace(one, title=heading) if one.name == "time" and heading else one for one in columns)
 
 
-class Told(NamedTuple):
+class RowText(NamedTuple):
     """The text of a row, without time, latency and size."""
 
     way: Span
@@ -98,8 +98,8 @@ class Told(NamedTuple):
     """Whether nothing still to be understood can change it."""
 
 
-_WAITING: Final = Told(Span(""), (Span("…", "dim"),), is_final=False)
-_GONE: Final = Told(
+_WAITING: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)
+_GONE: Final = RowText(
     Span("▲", "bad"), (Span("gone: its recorder has deleted this part, or the file was changed", "bad"),)
 )
 
@@ -125,7 +125,7 @@ class TrafficRows:
         self.is_narrow = False
         """Whether there is no room for the rows' content, so that notes follow the names."""
         self._ready = ready
-        self._told: OrderedDict[int, Told] = OrderedDict()
+        self._texts: OrderedDict[int, RowText] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, "rows")
         self._read: Future[None] | None = None
 
@@ -138,7 +138,7 @@ class TrafficRows:
 
     def want(self, first: int, last: int) -> None:
         """Read what is not cached, for no longer than a moment."""
-        rows = [row for line in range(first, last) for row in self._rows_of(line) if row not in self._told]
+        rows = [row for line in range(first, last) for row in self._rows_of(line) if row not in self._texts]
         if rows and (self._read is None or self._read.done()):
             self._read = self._thread.submit(self._fetch, rows, time.monotonic() + PATIENCE_S)
             try:
@@ -149,15 +149,15 @@ class TrafficRows:
     def line(self, row: int) -> Line:
         """A row as cells."""
         entry = self.view[row]
-        told = self._told.get(entry, _WAITING)
+        text = self._texts.get(entry, _WAITING)
         size = self.reading.index.entry(entry).size
         number = self.reading.exchange(entry)
         latency_ns = self.reading.exchanges.latency_ns[number] if number is not None else -1
         is_answer = number is not None and self.reading.exchanges.response[number] == entry
-        status = told.status
+        status = text.status
         if self.is_exchanges and number is not None:
             response = self.reading.partner(entry)
-            status = self._told.get(response, _WAITING).status if response is not None else self._open(entry)
+            status = self._texts.get(response, _WAITING).status if response is not None else self._open(entry)
             size = self.reading.index.entry(response).size if response is not None else 0
             is_answer = True
         elif not is_answer and number is not None:
@@ -165,18 +165,18 @@ class TrafficRows:
         if is_answer and status.text and latency_ns >= 0 and number in self.reading.exchanges.abandoned_ns:
             status = Span(f"{status.text}, late", status.role)
         begun = self.reading.session_at(entry)
-        what = told.what if begun is None else (Span(f"session {begun:,}  "), *told.what)
+        what = text.what if begun is None else (Span(f"session {begun:,}  "), *text.what)
         found, note = (self._found(row),), self.marks.get(self.reading.index.entry(entry).seq)
-        if told.is_wide:
+        if text.is_wide:
             what = (*what, Span(f"  {note}", "accent")) if note else what
-            return Line({"time": self._time(row), "way": (told.way,), "found": found, "what": what}, wide="what")
+            return Line({"time": self._time(row), "way": (text.way,), "found": found, "what": what}, wide="what")
         latency = latency_text(latency_ns) if is_answer and latency_ns >= 0 else ""
         if not latency and number is not None and self.reading.exchanges.response[number] == NONE:
             latency = self._waited(entry, number)
         spills = ""
         if note and self.is_narrow:
             # It goes where there is room: after the name or, for a request, in place of its response's outcome.
-            spills = "status" if told.id and not (status.text or latency) else "what"
+            spills = "status" if text.id and not (status.text or latency) else "what"
             if spills == "status":
                 status = Span(note, "dim")
             else:
@@ -184,14 +184,14 @@ class TrafficRows:
         return Line(
             {
                 "time": self._time(row),
-                "way": (told.way,),
+                "way": (text.way,),
                 "found": found,
                 "what": what,
-                "id": (Span(told.id),),
+                "id": (Span(text.id),),
                 "status": (status,),
                 "latency": (Span(latency, "dim"),),
                 "size": (Span(units.size(size) if size else "", "dim"),),
-                "more": (*((Span(f"{note}  ", "accent"),) if note else ()), Span(told.more, "dim")),
+                "more": (*((Span(f"{note}  ", "accent"),) if note else ()), Span(text.more, "dim")),
             },
             spills=spills,
         )
@@ -202,8 +202,8 @@ class TrafficRows:
 
     def forget(self) -> None:
         """Drop cached rows, whose meaning may have changed."""
-        for row in [row for row, told in self._told.items() if not told.is_final]:
-            self._told.pop(row, None)
+        for row in [row for row, text in self._texts.items() if not text.is_final]:
+            self._texts.pop(row, None)
 
     # ---- cells
 
@@ -275,18 +275,18 @@ class TrafficRows:
 
     def _fetch(self, rows: Sequence[int], until: float) -> None:
         for row in rows:
-            self._told[row] = self._tell(row)
-        while len(self._told) > KEPT:
-            self._told.popitem(last=False)
+            self._texts[row] = self._tell(row)
+        while len(self._texts) > KEPT:
+            self._texts.popitem(last=False)
         if time.monotonic() > until:
             self._ready()
 
-    def _tell(self, row: int) -> Told:
+    def _tell(self, row: int) -> RowText:
         reading = self.reading
         if row in reading.continued:
             record = reading.index.beginning(row)
             raw = record.members.get("raw") if record is not None else None
-            return Told(
+            return RowText(
                 Span(" ┆", "dim"), (Span(sanitise(raw if isinstance(raw, str) else "…", EXCERPT), "dim"),), is_wide=True
             )
         if reading.index.entry(row).size > LARGE:
@@ -297,45 +297,45 @@ class TrafficRows:
         if not isinstance(item, Frame):
             remark = remark_on(item, ended=False)
             if remark is None:
-                return Told(
+                return RowText(
                     Span("·", "dim"), (Span(item.rec if isinstance(item, Record) else "", "dim"),), is_wide=True
                 )
             text = f"{remark.text}  {remark.detail}" if remark.detail else remark.text
             if isinstance(item, Damage):
                 # The screen already says which file it is in.
                 text = sanitise(str(item).removeprefix(f"{item.path}: "))
-            return Told(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
+            return RowText(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
         found = message_at(reading, row, item)
         if item.verdict.kind == "batch":
             count = len(messages(item))
-            return Told(
+            return RowText(
                 way_of(item, found), (Span(f"batch of {count:,}"), Span(f"  {item.verdict.problem or ''}", "bad"))
             )
         return self._message(row, item, found)
 
-    def _large(self, row: int) -> Told:
+    def _large(self, row: int) -> RowText:
         entry, record = self.reading.index.entry(row), self.reading.index.beginning(row)
         method = record.members.get("method") if record is not None else None
         word = sanitise(method, EXCERPT) if isinstance(method, str) else "large frame"
         arrow = Span("→" if entry.dir == "c2s" else "←", "accent")
-        return Told(arrow, (Span(word), Span(f"  {entry.sort}", "dim")), is_final=row < self.reading.understood)
+        return RowText(arrow, (Span(word), Span(f"  {entry.sort}", "dim")), is_final=row < self.reading.understood)
 
-    def _message(self, row: int, frame: Frame, message: Message) -> Told:
+    def _message(self, row: int, frame: Frame, message: Message) -> RowText:
         way, problem = way_of(frame, message), frame.verdict.problem
         wrong = Span(f"  {problem}" if problem and row not in self.reading.joined else "", "bad")
         if isinstance(message, Request):
             what = (Span(sanitise(message.method, EXCERPT), "accent"), Span(f" {name_of(message)}"), wrong)
-            return Told(way, what, id_text(message.id).removeprefix(" #"), more=gist(message))
+            return RowText(way, what, id_text(message.id).removeprefix(" #"), more=gist(message))
         if isinstance(message, Notification):
             seen = Seen(message, Session(0, None, {}, 0))
             is_cancel = message.method.endswith("cancelled")
             more = gist(message) if is_cancel else notification_gist(seen, message)
-            return Told(way, (Span(sanitise(message.method, EXCERPT)), wrong), more=more)
+            return RowText(way, (Span(sanitise(message.method, EXCERPT)), wrong), more=more)
         if isinstance(message, Response):
             return self._answer(row, way, message, wrong)
         return self._invalid(frame, message, way)
 
-    def _answer(self, row: int, way: Span, response: Response, wrong: Span) -> Told:
+    def _answer(self, row: int, way: Span, response: Response, wrong: Span) -> RowText:
         reading = self.reading
         is_final = row < reading.understood
         request = request_of(reading, row)
@@ -351,17 +351,17 @@ class TrafficRows:
         else:
             what = (Span(sanitise(request.method, EXCERPT), "dim"), Span(f" {name_of(request)}", "dim"), wrong)
         id_ = id_text(response.id).removeprefix(" #")
-        return Told(way, what, id_, Span(status.word, role), status.text, is_final=is_final)
+        return RowText(way, what, id_, Span(status.word, role), status.text, is_final=is_final)
 
     @staticmethod
-    def _invalid(frame: Frame, message: Invalid, way: Span) -> Told:
+    def _invalid(frame: Frame, message: Invalid, way: Span) -> RowText:
         text = sanitise_bytes(frame.raw, EXCERPT)
         if message.reason == "unjudged" or frame.event is not None:
-            return Told(
+            return RowText(
                 way, (Span("unjudged  " if frame.event is None else "event  "), Span(text, "dim")), is_wide=True
             )
         spans = (Span("not a message", "bad"), Span(f': "{text}"  '), Span(message.reason, "bad"))
-        return Told(Span(f"{way.text[0]}✗", "bad"), spans, is_wide=True)
+        return RowText(Span(f"{way.text[0]}✗", "bad"), spans, is_wide=True)
 
 
 def latency_text(ns: int) -> str:

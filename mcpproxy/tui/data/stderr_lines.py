@@ -11,7 +11,7 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows import Told, TrafficRows
+from mcpproxy.tui.rows import RowText, TrafficRows
 
 AT_ONCE: Final = 300
 """Lines searched per step."""
@@ -50,15 +50,15 @@ class LogRows(TrafficRows):
         super().__init__(reading, ready)
         self.view = reading.stderr
 
-    def _tell(self, row: int) -> Told:
+    def _tell(self, row: int) -> RowText:
         found = text_of(self.reading, row, 1024)
         if found is None:
-            return Told(
+            return RowText(
                 Span(""), (Span("gone: its recorder has deleted this part of the capture", "bad"),), is_wide=True
             )
         text, skipped = found
         before = (Span(f"({units.size(skipped)} before it not recorded) ", "bad"),) if skipped else ()
-        return Told(Span(""), (*before, Span(text)), is_wide=True)
+        return RowText(Span(""), (*before, Span(text)), is_wide=True)
 
 
 class LogSearch:

@@ -17,9 +17,9 @@ from mcpproxy.history import remember, remembered
 from mcpproxy.report import units
 from mcpproxy.report.text import Span, cells, count_text, fit, pieces
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.client import Answer, Asker, Relation
+from mcpproxy.sql.client import Answer, Relation, SqlClient
 from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.messages import Told
+from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
@@ -158,16 +158,16 @@ class SqlScreen(Screen[None]):
         editor = self.query_one(Editor)
         editor.past = remembered()
         editor.focus()
-        self._asker = asker_of(self.app)
-        self._asker.hear = self._hear
-        self._asker.answer, self._asker.error = None, ()
-        self._asker.start()
+        self._client = sql_client_of(self.app)
+        self._client.hear = self._hear
+        self._client.answer, self._client.error = None, ()
+        self._client.start()
         self._show()
 
     def on_unmount(self) -> None:
         """Stop the query."""
-        self._asker.hear = None
-        self._asker.stop()
+        self._client.hear = None
+        self._client.stop()
 
     def on_resize(self) -> None:
         """Fit the columns to the new width, after the next layout."""
@@ -179,27 +179,27 @@ class SqlScreen(Screen[None]):
         return self.query_one("#answer", Table)
 
     def _hear(self) -> None:
-        self.post_message(Told())
+        self.post_message(Replied())
 
     def _names(self, text: str) -> Sequence[str]:
         """The names that Tab may complete: columns of relations in the text come before all others."""
-        relations = self._asker.relations
+        relations = self._client.relations
         words = set(text.lower().split())
         named = [name for one in relations if one.name in words for name, _, _ in one.columns]
         others = [name for one in relations for name, _, _ in one.columns]
-        return [*named, *(one.name for one in relations), *self._asker.keywords, *others]
+        return [*named, *(one.name for one in relations), *self._client.keywords, *others]
 
     # ---- updates
 
-    @on(Told)
+    @on(Replied)
     def _show(self) -> None:
-        asker = self._asker
-        if asker.answer is not None and (self._answer is None or self._answer.answer is not asker.answer):
-            self._answer = AnswerRows(asker.answer)
+        client = self._client
+        if client.answer is not None and (self._answer is None or self._answer.answer is not client.answer):
+            self._answer = AnswerRows(client.answer)
             self._put(self._answer, self._answer.columns())
-        elif self._answer is None and self._shown is not asker.relations:
-            self._shown = asker.relations
-            self._put(ViewRows(asker.relations), ViewRows.COLUMNS)
+        elif self._answer is None and self._shown is not client.relations:
+            self._shown = client.relations
+            self._put(ViewRows(client.relations), ViewRows.COLUMNS)
         self._say()
 
     def _put(self, rows: AnswerRows | ViewRows, columns: Sequence[Column]) -> None:
@@ -211,14 +211,14 @@ class SqlScreen(Screen[None]):
     def _say(self) -> None:
         if not self.query("#title"):
             return  # the screen has been left
-        asker, answer = self._asker, self._answer
+        client, answer = self._client, self._answer
         spans = [Span("SQL", "accent"), Span(f"  {self._what}")]
-        if asker.is_busy and asker.progress is not None:
-            done, total = asker.progress
+        if client.is_busy and client.progress is not None:
+            done, total = client.progress
             spans.append(Span(f"  loading {min(100, 100 * done // max(1, total))}% of {units.size(total)}", "accent"))
-        elif asker.is_busy:
+        elif client.is_busy:
             spans.append(Span("  …", "accent"))
-        elif answer is not None and asker.error:
+        elif answer is not None and client.error:
             spans.append(Span("  below is the answer before", "accent"))
         elif answer is not None:
             told, columns = answer.answer, answer.answer.columns
@@ -233,7 +233,7 @@ class SqlScreen(Screen[None]):
         elif answer is None:
             spans.append(Span("  Tab, Enter: an example", "dim"))
         self.query_one("#title", Words).say(spans)
-        lines = [[Span(line, "bad")] for line in asker.error] + [[Span(note, "bad")] for note in asker.notes]
+        lines = [[Span(line, "bad")] for line in client.error] + [[Span(note, "bad")] for note in client.notes]
         told_words = self.query_one("#told", Words)
         told_words.say_lines(lines)
         told_words.display = bool(lines)
@@ -249,7 +249,7 @@ class SqlScreen(Screen[None]):
             return
         self._sql = sql
         remember(sql)
-        self._asker.ask(self._paths, sql, anew=anew)
+        self._client.ask(self._paths, sql, anew=anew)
         self._say()
 
     @on(Editor.Tabbed)
@@ -284,8 +284,8 @@ class SqlScreen(Screen[None]):
             pane.say_lines(lines)
             pane.display = True
             pane.focus()
-        elif row < len(self._asker.relations):
-            one = self._asker.relations[row]
+        elif row < len(self._client.relations):
+            one = self._client.relations[row]
             editor = self.query_one(Editor)
             editor.offer(one.example or f"from {one.name}")
             editor.focus()
@@ -314,7 +314,7 @@ class SqlScreen(Screen[None]):
 
     def action_views(self) -> None:
         """Show the tables and views."""
-        self._answer, self._shown, self._asker.answer = None, None, None
+        self._answer, self._shown, self._client.answer = None, None, None
         self._show()
 
     def action_shift(self, by: int) -> None:
@@ -340,13 +340,13 @@ class SqlScreen(Screen[None]):
 
     def interrupt(self) -> bool:
         """Stop the running query; False if there is none."""
-        return self._asker.stop()
+        return self._client.stop()
 
 
-def asker_of(app: App[object]) -> Asker:
-    """The asker of this app."""
-    found = getattr(app, "asker", None)
-    assert isinstance(found, Asker)
+def sql_client_of(app: App[object]) -> SqlClient:
+    """The client of this app."""
+    found = getattr(app, "sql", None)
+    assert isinstance(found, SqlClient)
     return found
 
 

@@ -24,7 +24,7 @@ from captures.frame import Direction
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui import clock
 from mcpproxy.tui.app import TheApp
-from mcpproxy.tui.messages import Told
+from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.screens import sessions
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
@@ -239,13 +239,13 @@ async def sql(stage: Stage) -> None:
     """An answer, with the rows in front."""
     await opened(stage)
     await stage.press("Q", *"from latency", "enter")
-    await stage.until(lambda: stage.app.asker.answer is not None)
+    await stage.until(lambda: stage.app.sql.answer is not None)
     await stage.press("tab")
-    answer = stage.app.asker.answer
+    answer = stage.app.sql.answer
     assert answer is not None
     # How long it took differs from time to time.
-    stage.app.asker.answer = answer._replace(took_s=0.02)
-    stage.app.screen.post_message(Told())
+    stage.app.sql.answer = answer._replace(took_s=0.02)
+    stage.app.screen.post_message(Replied())
     await stage.still()
 
 

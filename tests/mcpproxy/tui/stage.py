@@ -146,7 +146,7 @@ class Stage:
             pulses.append(pulse)
             if not (reading.findings.is_even or reading.findings.trouble):
                 return True
-        return self.app.asker.is_busy or any(pulse is not None and pulse.is_busy for pulse in pulses)
+        return self.app.sql.is_busy or any(pulse is not None and pulse.is_busy for pulse in pulses)
 
     async def press(self, *keys: str) -> None:
         """Press keys, each when all is done that the one before has led to."""

@@ -444,7 +444,7 @@ def test_any_size_survives_all_that_is_asked_for(tmp_path: Path, size: tuple[int
     async def act(stage: Stage) -> None:
         await stage.listed()
         await stage.press("Q", *"from latency", "ctrl+j", "enter")
-        await stage.until(lambda: stage.app.asker.answer is not None)
+        await stage.until(lambda: stage.app.sql.answer is not None)
         await stage.press("tab", "right", "enter", "escape", "escape", "escape", "enter")
         await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
         await stage.press("M", "x", "escape", "c")

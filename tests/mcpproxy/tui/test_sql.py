@@ -12,7 +12,7 @@ import pytest
 from captures.file import CaptureFile
 from captures.record import seal
 from mcpproxy.history import history_path, remember, remembered
-from mcpproxy.sql.client import Asker
+from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.completing import completed
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.widgets.editor import Editor
@@ -35,7 +35,7 @@ async def ask(stage: Stage, sql: str) -> None:
     screen_of(stage).query_one(Editor).put(sql)
     screen_of(stage).query_one(Editor).focus()
     await stage.press("enter")
-    await stage.until(lambda: not stage.app.asker.is_busy)
+    await stage.until(lambda: not stage.app.sql.is_busy)
 
 
 async def enter(stage: Stage) -> None:
@@ -52,7 +52,7 @@ def test_it_shows_what_there_is_to_ask_and_takes_an_example(tmp_path: Path) -> N
         await stage.press("tab", "enter")
         assert "from calls" in screen_of(stage).query_one(Editor).text
         await stage.press("enter")
-        await stage.until(lambda: stage.app.asker.answer is not None)
+        await stage.until(lambda: stage.app.sql.answer is not None)
         await stage.see("library", "1 row")
 
     play(act, captured(tmp_path))
@@ -183,7 +183,7 @@ def test_what_is_wrong_is_told_below_and_a_query_can_be_stopped(tmp_path: Path) 
         for key in ("escape", "ctrl+c"):
             screen_of(stage).query_one(Editor).put(RUNAWAY)
             await stage.press("enter")
-            await stage.until(lambda: stage.app.asker.is_busy)
+            await stage.until(lambda: stage.app.sql.is_busy)
             await stage.press(key)
             await stage.see("stopped")
             assert isinstance(stage.app.screen, SqlScreen)
@@ -338,33 +338,33 @@ def test_completion(word: str, names: list[str], text: str, options: tuple[str, 
 def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_path: Path) -> None:
     # Whoever else runs tests here may have left a child that is still ending.
     before = set(children(os.getpid()))
-    asker = Asker()
+    client = SqlClient()
     try:
-        asker.ask([captured(tmp_path)], RUNAWAY)
-        wait_until(lambda: asker.relations)
+        client.ask([captured(tmp_path)], RUNAWAY)
+        wait_until(lambda: client.relations)
         (pid,) = set(children(os.getpid())) - before
         wait_until(lambda: children(pid))
         jails = children(pid)
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not asker.is_busy)
-        assert "has ended" in asker.error[0]
+        wait_until(lambda: not client.is_busy)
+        assert "has ended" in client.error[0]
         wait_until(lambda: not any(map(is_alive, jails)))
-        asker.ask([captured(tmp_path)], "select 42 as x")
-        wait_until(lambda: not asker.is_busy)
-        assert asker.answer is not None
-        assert asker.answer.rows == [["42"]]
+        client.ask([captured(tmp_path)], "select 42 as x")
+        wait_until(lambda: not client.is_busy)
+        assert client.answer is not None
+        assert client.answer.rows == [["42"]]
     finally:
-        asker.close()
+        client.close()
     wait_until(lambda: not set(children(os.getpid())) - before)
 
 
 ASKING = """
 import sys, time
 from pathlib import Path
-from mcpproxy.sql.client import Asker
-asker = Asker()
-asker.ask([Path(sys.argv[1])], sys.argv[2])
-while not asker.relations: time.sleep(0.01)
+from mcpproxy.sql.client import SqlClient
+client = SqlClient()
+client.ask([Path(sys.argv[1])], sys.argv[2])
+while not client.relations: time.sleep(0.01)
 print("asked", "duckdb" in sys.modules, flush=True)
 time.sleep(600)
 """
