@@ -108,15 +108,54 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(fail(f"{sanitise(message)}; see {self.prog} --help", Exit.USAGE))
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add `--format text|json` and its short form `--json`."""
+def add_format(parser: argparse.ArgumentParser, *more: str) -> None:
+    """Add `--format text|json` and its short form `--json`.
+
+    Args:
+        parser: of the command.
+        more: further formats.
+    """
+    forms = "text for people (default), JSON lines, or a format for other tools"
     parser.add_argument(
         "--format",
-        choices=("text", "json"),
+        choices=("text", "json", *more),
         default="text",
-        help="text for people (default), or one JSON object a line",
+        help=forms if more else "text for people (default), or one JSON object per line",
     )
+    add_json(parser)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`, for a command with a `--format` of its own."""
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+def add_color(parser: argparse.ArgumentParser) -> None:
+    """Add `--color auto|always|never`."""
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR"
+    )
+
+
+def add_follow(parser: argparse.ArgumentParser) -> None:
+    """Add `--follow`."""
+    parser.add_argument(
+        "-f",
+        "--follow",
+        action="store_true",
+        help="follow the session that is being recorded, or wait for the next one",
+    )
+
+
+def add_memory(parser: argparse.ArgumentParser, default: int, help_: str) -> None:
+    """Add `--memory`.
+
+    Args:
+        parser: of the command.
+        default: bytes.
+        help_: what may take how much.
+    """
+    parser.add_argument("--memory", type=memory, default=default, metavar="SIZE", help=help_)
 
 
 def say_of_filter(error: ValueError) -> None:

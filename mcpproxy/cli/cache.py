@@ -15,9 +15,9 @@ from mcpproxy.sanitise import sanitise
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `cache`."""
-    made = Parser("cache", __doc__)
-    made.add_argument("action", choices=("clear",), help="clear: delete all of it")
-    return made
+    parser = Parser("cache", __doc__)
+    parser.add_argument("action", choices=("clear",), help="clear: delete all of it")
+    return parser
 
 
 def run(arguments: list[str]) -> int:

@@ -25,7 +25,7 @@ from captures.file import is_live
 from captures.follow import follow
 from captures.reader import Capture, Damage
 from captures.record import Record
-from mcpproxy.cli.arguments import Parser, say_of_filter
+from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
 from mcpproxy.cli.diagnostics import Exit, fail, say, say_table
 from mcpproxy.cli.examining import say_damage, say_ended
@@ -52,43 +52,34 @@ _WIDEST = 120
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `check`."""
-    made = Parser("check", __doc__)
-    add_captures(made)
-    made.add_argument(
+    parser = Parser("check", __doc__)
+    add_captures(parser)
+    parser.add_argument(
         "--fail-on", choices=tuple(_LEVELS), default="error", help="exit with 1 from this level on (default: error)"
     )
-    made.add_argument("--rule", action="append", metavar="G", help="only these rules: an id, or a pattern such as id/*")
-    made.add_argument("--ignore", action="append", metavar="G", help="not these rules")
-    made.add_argument("--filter", metavar="EXPR", help="only findings about messages that EXPR selects")
-    made.add_argument("--baseline", metavar="F", help="accept the findings in F")
-    made.add_argument(
+    parser.add_argument(
+        "--rule", action="append", metavar="G", help="only these rules: an id or a pattern such as id/*"
+    )
+    parser.add_argument("--ignore", action="append", metavar="G", help="not these rules")
+    parser.add_argument("--filter", metavar="EXPR", help="only findings about messages that EXPR selects")
+    parser.add_argument("--baseline", metavar="F", help="accept the findings in F")
+    parser.add_argument(
         "--update-baseline",
         action="store_true",
         help="write the findings to the file of --baseline, for the next run to accept",
     )
-    made.add_argument("--allow-empty", action="store_true", help="exit with 0 where there is nothing to check")
-    made.add_argument("--notes", action="store_true", help="tell notes, too; text and github only count them otherwise")
-    made.add_argument(
-        "-f",
-        "--follow",
-        action="store_true",
-        help="follow the session that is being recorded, or wait for the next one",
+    parser.add_argument("--allow-empty", action="store_true", help="exit with 0 if there is nothing to check")
+    parser.add_argument(
+        "--notes", action="store_true", help="report notes, too; text and github usually only count them"
     )
-    made.add_argument("--profile", action="store_true", help="tell on stderr how long each rule has taken")
-    made.add_argument(
+    add_follow(parser)
+    parser.add_argument("--profile", action="store_true", help="report on stderr how long each rule took")
+    parser.add_argument(
         "--trace", metavar="F", help="check the conversations in F, or - for stdin, against what they expect"
     )
-    made.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR"
-    )
-    made.add_argument(
-        "--format",
-        choices=("text", "json", "junit", "sarif", "github"),
-        default="text",
-        help="text for people (default), JSON lines, or a form that other tools read",
-    )
-    made.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
-    return made
+    add_color(parser)
+    add_format(parser, "junit", "sarif", "github")
+    return parser
 
 
 def run(arguments: list[str]) -> int:

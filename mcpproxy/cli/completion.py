@@ -21,9 +21,9 @@ from mcpproxy.cli.grammar import Grammar, Option, grammars, rule_patterns
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `completion`."""
-    made = Parser("completion", __doc__)
-    made.add_argument("shell", choices=tuple(SCRIPTS), help="the shell that will read the script")
-    return made
+    parser = Parser("completion", __doc__)
+    parser.add_argument("shell", choices=tuple(SCRIPTS), help="the shell that will read the script")
+    return parser
 
 
 def run(arguments: list[str]) -> int:

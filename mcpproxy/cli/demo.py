@@ -30,12 +30,12 @@ _CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
-    found = Parser("demo", __doc__)
-    found.add_argument(
+    """The arguments of `demo`."""
+    parser = Parser("demo", __doc__)
+    parser.add_argument(
         "--capture", metavar="DIR", help="record to a new file in DIR (default: where `mcpproxy run` records)"
     )
-    return found
+    return parser
 
 
 def run(argv: list[str]) -> int:

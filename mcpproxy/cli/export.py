@@ -18,15 +18,15 @@ from mcpproxy.sanitise import sanitise
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `export`."""
-    made = Parser("export", __doc__)
-    made.add_argument("place", metavar="DIR", help="the folder to write to; it is made where it is not there")
-    add_captures(made)
-    made.add_argument(
+    parser = Parser("export", __doc__)
+    parser.add_argument("place", metavar="DIR", help="the folder to write to; created if it does not exist")
+    add_captures(parser)
+    parser.add_argument(
         "--format", choices=("parquet", "csv", "duckdb"), default="parquet", help="what to write (default: parquet)"
     )
-    made.add_argument("--findings", action="store_true", help="ask the rules, too, and write what they find")
-    made.add_argument("--force", action="store_true", help="replace files that are there")
-    return made
+    parser.add_argument("--findings", action="store_true", help="run the rules, too, and export their findings")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
+    return parser
 
 
 def run(arguments: list[str]) -> int:

@@ -30,14 +30,14 @@ BATCH = 1 << 20
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `import`."""
-    made = Parser("import", __doc__)
-    made.add_argument("file", metavar="FILE", help="what to import, or - for stdin")
-    made.add_argument("--from", dest="form", choices=("trace", "ndjson"), required=True, help="the form of FILE")
-    made.add_argument(
+    parser = Parser("import", __doc__)
+    parser.add_argument("file", metavar="FILE", help="what to import, or - for stdin")
+    parser.add_argument("--from", dest="form", choices=("trace", "ndjson"), required=True, help="the form of FILE")
+    parser.add_argument(
         "-o", "--output", metavar="FILE|DIR/", required=True, help="trace: a folder; ndjson: a new file, or a folder"
     )
-    made.add_argument("--case", metavar="NAME", help="trace: only the conversation of this name")
-    return made
+    parser.add_argument("--case", metavar="NAME", help="trace: only the conversation of this name")
+    return parser
 
 
 def run(arguments: list[str]) -> int:

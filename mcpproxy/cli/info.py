@@ -18,10 +18,10 @@ from mcpproxy.sanitise import sanitise
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `info`."""
-    made = Parser("info", __doc__)
-    add_captures(made)
-    add_format(made)
-    return made
+    parser = Parser("info", __doc__)
+    add_captures(parser)
+    add_format(parser)
+    return parser
 
 
 def run(arguments: list[str]) -> int:

@@ -57,10 +57,10 @@ class Row:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `ls`."""
-    made = Parser("ls", __doc__)
-    add_captures(made, every=True, stdin=False)
-    add_format(made)
-    return made
+    parser = Parser("ls", __doc__)
+    add_captures(parser, every=True, stdin=False)
+    add_format(parser)
+    return parser
 
 
 def run(arguments: list[str]) -> int:

@@ -43,23 +43,23 @@ def _size(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `prune`."""
-    made = Parser("prune", __doc__)
-    made.add_argument(
+    parser = Parser("prune", __doc__)
+    parser.add_argument(
         "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--older-than",
         type=age,
         metavar="AGE",
         help="delete captures last written longer ago than this: 90m, 12h, 30d, 4w",
     )
-    made.add_argument("--keep", type=count, metavar="N", help="keep the N newest of each server")
-    made.add_argument(
+    parser.add_argument("--keep", type=count, metavar="N", help="keep the N newest of each server")
+    parser.add_argument(
         "--max-size", type=_size, metavar="SIZE", help="delete the oldest until the rest is no larger: 500M, 10G"
     )
-    made.add_argument("--yes", action="store_true", help="do not ask; without a terminal nothing is deleted otherwise")
-    made.add_argument("--dry-run", action="store_true", help="tell what would go, and delete nothing")
-    return made
+    parser.add_argument("--yes", action="store_true", help="do not ask; needed where there is no terminal")
+    parser.add_argument("--dry-run", action="store_true", help="list what would be deleted, and delete nothing")
+    return parser
 
 
 def run(arguments: list[str]) -> int:

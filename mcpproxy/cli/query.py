@@ -22,7 +22,7 @@ from analysis.store.reference import Relation, relations
 from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
-from mcpproxy.cli.arguments import Parser, memory
+from mcpproxy.cli.arguments import Parser, add_json, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
@@ -31,7 +31,7 @@ from mcpproxy.report.output import for_stdout, set_up, width_of_stdout
 from mcpproxy.report.text import Style
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.session import Asking, relation_of, schema, tell, views
+from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
 
 FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")
 _SUFFIXES: Final = {
@@ -62,39 +62,37 @@ def _seconds(text: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `query`."""
-    made = Parser("query", __doc__)
-    made.add_argument(
+    parser = Parser("query", __doc__)
+    parser.add_argument(
         "capture",
         nargs="*",
         metavar="SQL|CAPTURE",
         help="the SQL, then captures, folders, server names, or - for stdin (default: the newest capture)",
     )
-    add_scope(made)
-    made.add_argument("-f", "--file", metavar="F", help="read the SQL from a file, or from stdin where it is -")
-    made.add_argument("--views", action="store_true", help="list the views and tables")
-    made.add_argument("--schema", metavar="VIEW", help="tell the columns of a view or table, with an example")
-    made.add_argument(
+    add_scope(parser)
+    parser.add_argument("-f", "--file", metavar="F", help="read the SQL from a file, or from stdin if F is -")
+    parser.add_argument("--views", action="store_true", help="list the views and tables")
+    parser.add_argument("--schema", metavar="VIEW", help="show the columns of a view or table, with an example")
+    parser.add_argument(
         "-o",
         "--output",
         metavar="F",
-        help="write the answer to a file, which appears when it is whole; - is stdout",
+        help="write the result to a file, which appears once it is complete; - means stdout",
     )
-    made.add_argument("--force", action="store_true", help="let --output replace a file")
-    made.add_argument(
-        "--format", choices=FORMATS, help="default: what the name of the file says, else table; parquet needs --output"
+    parser.add_argument("--force", action="store_true", help="let --output replace a file")
+    parser.add_argument(
+        "--format", choices=FORMATS, help="default: by the file's extension, else table; parquet needs --output"
     )
-    made.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
-    made.add_argument(
-        "--memory", type=memory, default=MEMORY, metavar="SIZE", help="the most that a query may take (default: 2G)"
-    )
-    made.add_argument(
+    add_json(parser)
+    add_memory(parser, MEMORY, "the most that a query may take (default: 2G)")
+    parser.add_argument(
         "--timeout",
         type=_seconds,
         default=TIMEOUT_S,
         metavar="TIME",
         help="how long a query may take, its output to a file included: seconds, or minutes with an m (default: 60)",
     )
-    return made
+    return parser
 
 
 def run(arguments: list[str]) -> int:
@@ -113,16 +111,16 @@ def run(arguments: list[str]) -> int:
             return _describe(options)
         sql = _sql(options)
         limits = Limits(options.memory, options.timeout)
-        with selected(options.capture, scope_of(options)) as chosen, Asking(chosen.paths, limits) as asking:
+        with selected(options.capture, scope_of(options)) as chosen, SqlSession(chosen.paths, limits) as session:
             if sql is None:
                 return converse(
-                    asking,
+                    session,
                     show=partial(_write_stdout, form=options.format),
                     describe=partial(_write_stdout, form=_describing(options.format)),
                 )
-            answer = asking.ask(sql, counts_reader=options.output is not None or _goes_to_file())
+            answer = session.ask(sql, counts_reader=options.output is not None or _goes_to_file())
             _deliver(answer.columns, answer, options, answer.until_s)
-            return int(Exit.USAGE if asking.is_spoiled else Exit.FINE)
+            return int(Exit.USAGE if session.is_spoiled else Exit.FINE)
     except QueryError as error:
         tell(error)
         return int(Exit.USAGE)

@@ -23,12 +23,12 @@ from mcpproxy.sanitise import sanitise
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `repair`."""
-    made = Parser("repair", __doc__)
-    made.add_argument("capture", help="a capture, a server's name, or - for stdin")
-    made.add_argument(
+    parser = Parser("repair", __doc__)
+    parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
+    parser.add_argument(
         "-o", "--output", metavar="FILE", help="the copy, a new file (default: NAME-repaired.mcpcap in this directory)"
     )
-    return made
+    return parser
 
 
 def run(arguments: list[str]) -> int:

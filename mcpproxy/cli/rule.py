@@ -17,7 +17,7 @@ from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
 from analysis.rules.registry import GROUPS, group_of, rules
 from analysis.rules.renamed import current_id
-from mcpproxy.cli.arguments import Parser, add_format
+from mcpproxy.cli.arguments import Parser, add_color, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.evidence import SHOWN, Evidence, gathered
 from mcpproxy.report import findings_json
@@ -49,31 +49,29 @@ _NARROWEST: Final = 30
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `rule`."""
-    options = Parser("rule", __doc__)
-    options.add_argument(
+    parser = Parser("rule", __doc__)
+    parser.add_argument(
         "rule",
         nargs="*",
         metavar="RULE",
         help="the rule whose page to show, or a pattern such as id/* for a list",
     )
-    options.add_argument(
+    parser.add_argument(
         "--in",
         dest="captures",
         action="append",
         metavar="CAPTURE",
         help="also show what the rules find in this capture",
     )
-    options.add_argument("--group", metavar="GROUP", help="only rules of this group, such as lifecycle")
-    options.add_argument(
+    parser.add_argument("--group", metavar="GROUP", help="only rules of this group, such as lifecycle")
+    parser.add_argument(
         "--level", choices=("error", "warning", "note"), help="only rules that have this level somewhere"
     )
-    options.add_argument("--version", choices=REVISIONS, help="only rules that apply to this revision of the protocol")
-    options.add_argument("--mark", choices=tuple(MARKS), help="only rules with this mark")
-    options.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR"
-    )
-    add_format(options)
-    return options
+    parser.add_argument("--version", choices=REVISIONS, help="only rules that apply to this revision of the protocol")
+    parser.add_argument("--mark", choices=tuple(MARKS), help="only rules with this mark")
+    add_color(parser)
+    add_format(parser)
+    return parser
 
 
 def run(arguments: list[str]) -> int:

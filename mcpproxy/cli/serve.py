@@ -52,31 +52,31 @@ class UsageError(Exception):
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `serve`."""
-    made = Parser("serve", __doc__)
-    made.add_argument("url", metavar="URL", help="the server's address, such as https://example.com/mcp")
-    made.add_argument(
+    parser = Parser("serve", __doc__)
+    parser.add_argument("url", metavar="URL", help="the server's address, such as https://example.com/mcp")
+    parser.add_argument(
         "--listen",
         metavar="PORT|HOST:PORT",
         default="127.0.0.1:0",
         help="where to listen; a port alone means 127.0.0.1 (default: a free port of 127.0.0.1)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--name", metavar="NAME", help="the server's name, for `ls` and the folder (default: its host and port)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--capture",
         metavar="FILE|DIR/",
         help="record to a new FILE.mcpcap, or to a new file in DIR (default: the user's data directory)",
     )
-    made.add_argument("--ca-file", metavar="FILE", help="trust the certificates in FILE, in PEM, beside the system's")
-    made.add_argument("--insecure", action="store_true", help="trust any certificate of the server; recorded as such")
-    made.add_argument(
+    parser.add_argument("--ca-file", metavar="FILE", help="trust the certificates in FILE, in PEM, beside the system's")
+    parser.add_argument("--insecure", action="store_true", help="trust any certificate of the server; recorded as such")
+    parser.add_argument(
         "--rewrite-location",
         action="store_true",
         help="make addresses of the server in redirects and the legacy endpoint event relative, so that clients stay; "
         "recorded as such",
     )
-    made.add_argument(
+    parser.add_argument(
         "--keep-path",
         metavar="SEGMENT",
         action="append",
@@ -84,26 +84,26 @@ def parser() -> argparse.ArgumentParser:
         help="store this path segment in clear; all others, except common words such as mcp, sse and v1, are stored "
         "as keyed hashes; may be repeated",
     )
-    made.add_argument(
+    parser.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",
         default=[],
-        help="a further host name under which clients, and pages in browsers, may reach us; may be repeated",
+        help="another host name under which clients, and pages in browsers, may reach us; may be repeated",
     )
-    made.add_argument(
+    parser.add_argument(
         "--max-connections",
         type=count,
         metavar="N",
         help=f"how many connections clients may have at a time; each uses two open files (default: {USUAL:,}, "
         "or fewer if the system allows fewer)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--dangerously-listen-beyond-loopback",
         action="store_true",
         help="allow --listen on an address that other machines can reach: they use the server as if they were you",
     )
-    return made
+    return parser
 
 
 def run(arguments: list[str]) -> int:

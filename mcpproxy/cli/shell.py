@@ -11,7 +11,7 @@ from analysis.store.sandbox.protocol import Column, QueryError, Value
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, interrupt_of, say
 from mcpproxy.history import remember, remembered
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.session import Asking, relation_of, schema, tell, views
+from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
 from mcpproxy.sql.statements import KEYWORDS, is_whole
 
 PROMPT: Final = "sql> "
@@ -33,15 +33,15 @@ _LEAVING: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
 """No SQL, and what people type who want to leave."""
 
 
-def converse(asking: Asking, *, show: Show, describe: Show) -> int:
+def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
     """Prompt for statements and run them, until there are no more.
 
     Args:
-        asking: the captures.
+        session: the captures.
         show: prints the rows of a statement.
         describe: prints what there is to ask.
     """
-    talk = _Talk(asking, show, describe)
+    talk = _Talk(session, show, describe)
     if sys.stdin.isatty() and sys.stdout.isatty():
         talk.edit()
     sys.stdout.write("SQL about captures; .help tells more\n")
@@ -53,8 +53,8 @@ def converse(asking: Asking, *, show: Show, describe: Show) -> int:
 class _Talk:
     """One conversation at the prompt."""
 
-    def __init__(self, asking: Asking, show: Show, describe: Show) -> None:
-        self._asking = asking
+    def __init__(self, session: SqlSession, show: Show, describe: Show) -> None:
+        self._session = session
         self._show, self._describe = show, describe
         self._typed = ""
         self._keep: Callable[[str], object] = remember
@@ -86,7 +86,7 @@ class _Talk:
 
     def _answer(self, sql: str) -> None:
         try:
-            answer = self._asking.ask(sql)
+            answer = self._session.ask(sql)
             self._show(answer.columns, answer)
         except QueryError as error:
             sys.stdout.flush()

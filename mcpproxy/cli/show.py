@@ -25,7 +25,7 @@ from captures.follow import follow
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
-from mcpproxy.cli.arguments import Parser, add_format, say_of_filter
+from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.following import Followed
 from mcpproxy.cli.messages import show_messages, wanted_messages
@@ -45,33 +45,26 @@ def _positive(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `show`."""
-    made = Parser("show", __doc__)
-    add_captures(made)
-    made.add_argument(
-        "-f",
-        "--follow",
-        action="store_true",
-        help="follow the session that is being recorded, or wait for the next one",
+    parser = Parser("show", __doc__)
+    add_captures(parser)
+    add_follow(parser)
+    parser.add_argument("--filter", metavar="EXPR", help="only the messages that EXPR selects, such as method:tools/*")
+    parser.add_argument(
+        "--frame", metavar="N|N..M", help="print these messages in full, with request or response, times and findings"
     )
-    made.add_argument("--filter", metavar="EXPR", help="only the messages that EXPR selects, such as method:tools/*")
-    made.add_argument(
-        "--frame", metavar="N|N..M", help="print these messages whole, with request or answer, times and findings"
-    )
-    made.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
-    made.add_argument("-v", "--verbose", action="store_true", help="print each message whole below its line")
-    made.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
-    made.add_argument("--limit", type=_positive, metavar="N", help="only the first N lines")
-    made.add_argument(
+    parser.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
+    parser.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
+    parser.add_argument("--limit", type=_positive, metavar="N", help="only the first N lines")
+    parser.add_argument(
         "--time",
         choices=("rel", "delta", "abs"),
-        help="time since the start (default), since the line before, or local wall time (default where several "
+        help="time since the start (default), since the line before, or local wall time (default if several "
         "sessions are followed)",
     )
-    made.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which respects NO_COLOR"
-    )
-    add_format(made)
-    return made
+    add_color(parser)
+    add_format(parser)
+    return parser
 
 
 def run(arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.cli.arguments import Parser, add_format, memory
+from mcpproxy.cli.arguments import Parser, add_format, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.output import json_line, width_of_stdout
@@ -33,26 +33,23 @@ _SORT: Final = ("n", "errors", "p95", "max", "total")
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `stats`."""
-    made = Parser("stats", __doc__)
-    add_captures(made)
-    made.add_argument(
-        "--by", choices=_BY, default="call", help="what a row of latencies is (default: call, a method and a name)"
+    parser = Parser("stats", __doc__)
+    add_captures(parser)
+    parser.add_argument(
+        "--by",
+        choices=_BY,
+        default="call",
+        help="what a row of latencies stands for (default: call, a method and a name)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--sort",
         choices=_SORT,
         help="how rows of latencies are sorted (default: n, the number of calls; days by date)",
     )
-    made.add_argument("--findings", action="store_true", help="ask the rules, however large the captures are")
-    made.add_argument(
-        "--memory",
-        type=memory,
-        default=MEMORY,
-        metavar="SIZE",
-        help="the most that the database may hold, beside the process itself (default: 1G)",
-    )
-    add_format(made)
-    return made
+    parser.add_argument("--findings", action="store_true", help="run the rules, however large the captures are")
+    add_memory(parser, MEMORY, "the most that the database may hold, in addition to the process itself (default: 1G)")
+    add_format(parser)
+    return parser
 
 
 def run(arguments: list[str]) -> int:

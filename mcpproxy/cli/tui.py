@@ -24,10 +24,10 @@ END_S: Final = 30
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `tui`."""
-    made = Parser("tui", __doc__)
-    add_captures(made, every=True, stdin=False)
-    made.add_argument("--demo", action="store_true", help="look at a bundled session that is played as if live")
-    return made
+    parser = Parser("tui", __doc__)
+    add_captures(parser, every=True, stdin=False)
+    parser.add_argument("--demo", action="store_true", help="look at a bundled session that is played as if live")
+    return parser
 
 
 def run(arguments: list[str]) -> int:

@@ -29,10 +29,10 @@ SHOWN = 20
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `verify`."""
-    made = Parser("verify", __doc__)
-    add_captures(made)
-    add_format(made)
-    return made
+    parser = Parser("verify", __doc__)
+    add_captures(parser)
+    add_format(parser)
+    return parser
 
 
 def run(arguments: list[str]) -> int:

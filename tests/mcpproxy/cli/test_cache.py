@@ -12,7 +12,7 @@ from analysis.store.open import sources
 from analysis.store.sandbox.parent import Answer, Limits
 from analysis.store.sandbox.protocol import QueryError
 from mcpproxy.report import units
-from mcpproxy.sql.session import Asking
+from mcpproxy.sql.session import SqlSession
 from tests.analysis.store.test_cache import spoil_block, spoil_rows, written
 from tests.bench.check import repeated
 from tests.harness import ROOT
@@ -104,10 +104,10 @@ def test_a_damaged_file_changes_no_export(capture: Path, tmp_path: Path, form: s
 
 def test_damage_that_comes_to_light_between_two_questions(capture: Path) -> None:
     said: list[str] = []
-    with Asking([capture], Limits(), hear=said.append) as asking:
-        assert list(asking.ask("select 1")) == [(1,)]
+    with SqlSession([capture], Limits(), hear=said.append) as session:
+        assert list(session.ask("select 1")) == [(1,)]
         spoil_rows(file_of(capture))
-        assert len(list(asking.ask(EVERY_ROW))) == 2 * CALLS
+        assert len(list(session.ask(EVERY_ROW))) == 2 * CALLS
     assert said == []
 
 
@@ -148,10 +148,10 @@ def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path
         number += 7
         # Most blocks are read before the first row is there, and which ones is a matter of threads.
         if fails_amid_the_rows(file):
-            with Asking([long], Limits()) as asking:
-                told = failed(asking.ask("from frames"))
+            with SqlSession([long], Limits()) as session:
+                told = failed(session.ask("from frames"))
     assert told == (True, "a damaged file of the cache was thrown away; ask again")
     assert not file.exists()
-    with Asking([long], Limits()) as asking:
-        assert len(list(asking.ask("from frames"))) == 2 * LONG
+    with SqlSession([long], Limits()) as session:
+        assert len(list(session.ask("from frames"))) == 2 * LONG
     assert file.exists()
