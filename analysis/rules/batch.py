@@ -59,7 +59,7 @@ class NotSupportedVersion(ArrayRule):
     """An array of messages is sent where the revision has none.
 
     **Why it matters.** 2025-03-26 had arrays, and later revisions took them away: readers refuse the whole array.
-    2024-11-05 says nothing of them, so nobody need read them there either.
+    2024-11-05 does not mention them, so no receiver needs to read them there either.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`
 
@@ -139,7 +139,7 @@ class Empty(Rule):
 class ItemNotObject(Rule):
     """An item of an array is no object.
 
-    **Why it matters.** It is no message. The receiver owes an error for each, and nobody can tell for what.
+    **Why it matters.** It is not a message. The receiver owes an error for each, which names no request.
 
     **On the wire.** `> [1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`
 
@@ -188,7 +188,7 @@ class RefusalRule(ArrayRule):
     text = ""
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
-        """Where something else is hard to read, nobody can tell which of the two was refused."""
+        """Where something else is hard to read, too, it is unclear which of the two was refused."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
         if not is_item(seen.message) and is_hard_to_read(seen):
             sent.pop(seen.message.sender, None)
@@ -225,7 +225,8 @@ class RefusalRule(ArrayRule):
 class EmptyResponse(RefusalRule):
     """An array of notifications is answered.
 
-    **Why it matters.** Nothing in it wants an answer, not even an empty array: nobody waits, and readers log an error.
+    **Why it matters.** Nothing in it needs an answer, not even an empty array: no caller waits, and readers log an
+    error.
 
     **On the wire.** `> [{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]` and `< []`
 
@@ -268,7 +269,7 @@ class EmptyResponse(RefusalRule):
 class ReceiveUnsupported(RefusalRule):
     """An array is refused where both sides must read arrays.
 
-    **Why it matters.** In 2025-03-26 nobody has to send arrays, but everybody has to take them.
+    **Why it matters.** In 2025-03-26 sending arrays is optional, but every receiver must accept them.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"}]` and
     `< {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`

@@ -124,7 +124,7 @@ class HintsOnInterim(Rule):
 class HintsElsewhere(Rule):
     """Hints on how long a result may be kept stand on one that is not kept.
 
-    **Why it matters.** Nobody looks there. It is legal.
+    **Why it matters.** Clients do not look there. It is legal.
 
     **On the wire.** `< {"id":5,"result":{"resultType":"complete","content":[…],"ttlMs":60000}}` of a tool
 
@@ -156,7 +156,7 @@ class HintsElsewhere(Rule):
 class ScopeDiffersBetweenPages(_Cacheable):
     """Two pages of one list are kept for different people.
 
-    **Why it matters.** Somebody is shown the public half of a list that was meant for another one.
+    **Why it matters.** A user is shown the public half of a list that was meant for another user.
 
     **On the wire.** `< …"nextCursor":"c1","cacheScope":"public"` … `< …"cacheScope":"private"` on the next page
 
@@ -177,13 +177,13 @@ class ScopeDiffersBetweenPages(_Cacheable):
 
 
 class PublicWithAuthorization(_Cacheable):
-    """The answer to a request with credentials may be kept for everybody.
+    """The answer to a request with credentials may be cached for all users.
 
     **Why it matters.** Any cache on the way may give that copy to others, who have no credentials or other ones.
 
     **On the wire.** `Authorization: …` on the request, `< …"cacheScope":"public"`
 
-    **Instead.** `private`, unless everybody gets the same.
+    **Instead.** `private`, unless all users get the same.
     """
 
     id = "cache/public-with-authorization"
@@ -195,7 +195,7 @@ class PublicWithAuthorization(_Cacheable):
     def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
         if result.get("cacheScope") != "public" or seen.http is None or "authorization" not in seen.http.fields:
             return ()
-        text = "the answer to a request with credentials may be kept for everybody"
+        text = "the answer to a request with credentials may be cached for all users"
         return [self.finding(seen, text, pointer="/result/cacheScope")]
 
 
@@ -230,7 +230,7 @@ class ChangedWhileFresh(_Cacheable):
 class RefetchedWhileFresh(_Cacheable):
     """A client asks again for what it could have kept.
 
-    **Why it matters.** It costs a round trip. It is legal: nobody has to keep anything.
+    **Why it matters.** It costs a round trip. It is legal: clients need not cache.
 
     **On the wire.** `< …"ttlMs":60000` to `tools/list`, and a second later `tools/list` again
 

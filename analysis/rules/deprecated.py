@@ -119,7 +119,7 @@ class HttpSse(Rule):
 
     **On the wire.** `GET /sse`, an event `endpoint`, and answers on that stream
 
-    **Instead.** Streamable HTTP, beside the older one for as long as somebody needs it.
+    **Instead.** Streamable HTTP, beside the older transport for as long as a client needs it.
     """
 
     id = "deprecated/http-sse"

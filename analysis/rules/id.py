@@ -25,7 +25,7 @@ _KEPT: Final = 10_000
 class Null(Rule):
     """A request has `id: null`.
 
-    **Why it matters.** JSON-RPC tolerates it, MCP forbids it, and nobody can answer it: most readers take the message
+    **Why it matters.** JSON-RPC tolerates it, MCP forbids it, and it cannot be answered: most readers take the message
     for a notification and say nothing, so the sender waits for ever.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":null,"method":"tools/list"}`
@@ -39,7 +39,7 @@ class Null(Rule):
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         request = _asked(seen)
         if request is not None and request.id.type == "null":
-            yield self.finding(seen, "a request has the id null: nobody can answer it", pointer="/id")
+            yield self.finding(seen, "a request has the id null: it cannot be answered", pointer="/id")
 
 
 class NotStringOrInteger(Rule):
@@ -354,7 +354,7 @@ def _cut(ident: Id) -> str:
 
 
 def _is_unknown(seen: Seen) -> bool:
-    """Whether a response has an id that nobody ever asked under."""
+    """Whether a response has an id that no request ever used."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
         return False

@@ -20,7 +20,7 @@ from analysis.rules.support.message_text import reason
 from analysis.rules.support.origins import is_own
 
 KEPT: Final = 1_000
-"""POSTs to addresses that nobody has announced so far that are remembered."""
+"""How many POSTs to addresses that were not announced yet are remembered."""
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2024-11-05 basic/transports"
@@ -117,7 +117,8 @@ class EndpointInvalid(_OfStream):
 class EndpointAgain(_OfStream):
     """A stream announces an address a second time.
 
-    **Why it matters.** Clients go on with the first, or with the last: messages may go where nobody waits.
+    **Why it matters.** Clients go on with the first, or with the last: messages may go to an address that no longer
+    expects them.
 
     **On the wire.** `< event: endpoint` twice on one stream
 
@@ -149,7 +150,7 @@ class WrongPostUri(_OfPost):
     def __init__(self) -> None:
         super().__init__()
         self._early: OrderedDict[str, tuple[Mark, HttpExchange]] = OrderedDict()
-        """POSTs to addresses that nobody had announced."""
+        """POSTs to addresses that had not been announced."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         return like.method == "POST" if hook == "answered" else like.method == "GET" and like.media == STREAM

@@ -471,7 +471,7 @@ def _is_untouched(seen: Seen) -> bool:
 
 
 def _is_settled_elsewhere(seen: Seen) -> bool:
-    """Whether its header names a version while none is agreed on: then it is of a handshake that nobody saw."""
+    """Whether its header names a version while none is agreed on: then the handshake came before the recording."""
     return seen.http is not None and VERSION_FIELD in seen.http.fields and not seen.http.session_id
 
 

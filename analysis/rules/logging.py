@@ -227,7 +227,7 @@ class Secret(Rule):
 class InvalidLevelAccepted(Rule):
     """A level that does not exist is accepted.
 
-    **Why it matters.** The client believes that it has set something; which messages come now is anybody's guess.
+    **Why it matters.** The client believes that it has set something; which messages come now is undefined.
 
     **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"verbose"}}` `< {"id":2,"result":{}}`
 

@@ -78,7 +78,7 @@ class _Meta(Rule):
 class NotObject(_Meta):
     """`_meta` is not an object.
 
-    **Why it matters.** Everybody who looks for a member of it fails: at best the message is refused.
+    **Why it matters.** Code that looks for a member of it fails: at best the message is refused.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"dig","_meta":"trace-7"}}`
 
@@ -100,7 +100,7 @@ class NotObject(_Meta):
 class InvalidKey(_Meta):
     """A key of `_meta` is not of the form `prefix/name`, or `name`.
 
-    **Why it matters.** The prefix is a name of somebody's, as in a domain: that is how keys of different people do not
+    **Why it matters.** The prefix names its owner, as a domain does: that is how keys of different vendors do not
     collide. What does not follow it may be refused or dropped.
 
     **On the wire.** `< {"id":3,"result":{"content":[],"_meta":{"com..example/cost":1}}}`
@@ -302,7 +302,8 @@ class MimeType(_Anywhere):
 class ImplementationEmpty(Rule):
     """Client or server names itself with an empty name or version.
 
-    **Why it matters.** Logs and lists of servers show nothing, and nobody can tell which version had the fault.
+    **Why it matters.** Logs and lists of servers show nothing, and it is impossible to tell which version had the
+    fault.
 
     **On the wire.** `< {"id":1,"result":{…,"serverInfo":{"name":"notes","version":""}}}`
 

@@ -169,5 +169,5 @@ def _rank(seen: Seen) -> int | None:
 
 
 def _settled(rank: int | None) -> int | None:
-    """None for a revision that nobody can agree on by a handshake: one mistake is enough."""
+    """None for a revision that no handshake can agree on: one mistake is enough."""
     return None if rank is None or rank >= MODERN else rank

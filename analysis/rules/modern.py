@@ -358,7 +358,7 @@ class ClientResponse(Rule):
         else:
             is_modern = (rank_of(seen.http.fields.get(VERSION_FIELD)) or 0) >= MODERN
         if is_modern:
-            yield self.finding(seen, "the client sends an answer, and nobody asks in this revision")
+            yield self.finding(seen, "the client sends an answer, but in this revision servers send no requests")
 
 
 class MissingCapabilityErrorShape(Rule):

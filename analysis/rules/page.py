@@ -16,7 +16,7 @@ _LISTS: Final = frozenset(LISTS)
 _CURSOR: Final = frozenset({"cursor"})
 _NEXT: Final = frozenset({"nextCursor"})
 _BEFORE: Final = frozenset({PARAMS, NOT_FOUND, HEADERS, VERSION, CAPABILITY})
-"""Codes that are right, or of somebody who has not come to look at the cursor."""
+"""Codes that are right, or that a server gives before it looks at the cursor."""
 _TASKS_RANK: Final = 3
 
 
@@ -42,7 +42,7 @@ class _Walking(Rule):
 class UnknownCursor(_Walking):
     """A cursor is sent that was given out for no list of the session.
 
-    **Why it matters.** Cursors mean something to the server that made them, and to nobody else: one that is made up,
+    **Why it matters.** Cursors mean something only to the server that made them: one that is made up,
     changed or kept gets an error, or the wrong page.
 
     **On the wire.** `> {"id":3,"method":"tools/list","params":{"cursor":"page2"}}` where no `nextCursor` was `page2`
@@ -170,7 +170,7 @@ class EmptyCursor(_Walking):
 class NextCursorElsewhere(Rule):
     """A result has a `nextCursor`, and its method has no pages.
 
-    **Why it matters.** Nobody asks for the rest.
+    **Why it matters.** The rest is never asked for.
 
     **On the wire.** `< {"id":5,"result":{"contents":[…],"nextCursor":"c1"}}` in answer to `resources/read`
 

@@ -154,7 +154,7 @@ class AfterCompletion(_OfToken):
 class AfterCancel(_OfToken):
     """Progress is told for a request although its cancellation had been received.
 
-    **Why it matters.** It does no harm. It shows that the work goes on for nobody.
+    **Why it matters.** It does no harm, but shows that the work goes on although its result is no longer wanted.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`,
     `< {"id":4,"result":{}}`, and then `< {"method":"notifications/progress","params":{"progressToken":3,…}}`. Only the
@@ -185,7 +185,8 @@ class NotIncreasing(_OfToken):
 
     **On the wire.** `…"progressToken":3,"progress":50` and then `…"progressToken":3,"progress":50`
 
-    **Instead.** Report what is done in all, and only when it is more; where nobody can say how much that is, count on.
+    **Instead.** Report the total done so far, and only when it has grown; where the total cannot be known, keep
+    counting.
     """
 
     id = "progress/not-increasing"
@@ -265,7 +266,7 @@ class TotalChanged(_OfToken):
 class Flood(Rule):
     """Progress of one request is told more than fifty times within a second.
 
-    **Why it matters.** Nobody sees it change that often, and each one is a message before which answers have to wait.
+    **Why it matters.** Users cannot see it change that often, and each report delays the answers that queue behind it.
 
     **On the wire.** 51 times `< {"method":"notifications/progress","params":{"progressToken":3,…}}` in a second
 

@@ -127,7 +127,7 @@ class MissingArgument(_Listed):
 class MissingArgumentAccepted(_Listed):
     """A prompt is given although an argument that it requires is missing.
 
-    **Why it matters.** Then it is not required; or there is a hole in the prompt that nobody has seen.
+    **Why it matters.** Then it is not required; or the prompt has an unnoticed gap.
 
     **On the wire.** the request of `prompt/missing-argument`, and `< {"id":3,"result":{"messages":[…]}}`
 

@@ -78,7 +78,7 @@ class DuplicateUri(_OfServer):
 class Template(_OfServer):
     """A `uriTemplate` is no template as RFC 6570 has them.
 
-    **Why it matters.** Nobody can make a URI of it: expanders refuse it, or put braces into the request.
+    **Why it matters.** It cannot be expanded to a URI: expanders refuse it, or put braces into the request.
 
     **On the wire.** `< {"id":2,"result":{"resourceTemplates":[{"uriTemplate":"file:///{path","name":"file"}]}}`
 

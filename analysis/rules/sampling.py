@@ -235,7 +235,7 @@ class MaxTokens(_Question):
 class NoMessages(_Question):
     """A request has no messages.
 
-    **Why it matters.** Most providers refuse a conversation that nobody has begun.
+    **Why it matters.** Most providers refuse a conversation that does not begin with a user's message.
 
     **On the wire.** `< …"method":"sampling/createMessage","params":{"messages":[],"maxTokens":100}`
 

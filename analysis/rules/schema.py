@@ -75,7 +75,7 @@ class InvalidResult(_Shapes):
 class InvalidNotification(_Shapes):
     """The params of a notification do not fit the schema of its method.
 
-    **Why it matters.** Nobody answers a notification, so nobody tells the sender that it was thrown away.
+    **Why it matters.** A notification is not answered, so its sender does not learn that it was dropped.
 
     **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warn","data":"…"}}`
 
@@ -180,7 +180,8 @@ class TextAndBlob(_Shapes):
 class MetaProgressToken(Rule):
     """The progress token of a request is neither a string nor an integer.
 
-    **Why it matters.** The progress that it asks for cannot come, or comes under a token that nobody recognises.
+    **Why it matters.** The progress that it asks for cannot come, or comes under a token that the caller does not
+    recognise.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"dig","_meta":{"progressToken":null}}}`
 
@@ -202,7 +203,8 @@ class MetaProgressToken(Rule):
 class NonEmptyResult(Rule):
     """A result that has nothing to say has members.
 
-    **Why it matters.** It does no harm: the answer only says that the request was carried out, and nobody reads more.
+    **Why it matters.** It does no harm: the answer only says that the request was carried out, and callers read no more
+    than that.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":6,"result":{"success":true}}` in answer to `logging/setLevel`
 

@@ -108,7 +108,7 @@ class ServerLeft(_AtServersEnd):
 
 
 class ExitStatus(_AtServersEnd):
-    """The server ends with a status other than 0, or by a signal that nobody sent through the recorder.
+    """The server ends with a status other than 0, or by a signal that did not pass through the recorder.
 
     **Why it matters.** Some hosts take it for a crash and start the server again, or give it up.
 
@@ -158,7 +158,7 @@ class ServerLingers(Rule):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         pipes = pipes_of(session)
         if pipes.exited is None:
-            # Where nobody tells of processes, the end of stdout is that of the server.
+            # Where the capture holds no process events, the end of stdout is that of the server.
             at = pipes.server_closed or pipes.client_closed
             yield from self._told(pipes, session, at, ending.t_ns if at is pipes.client_closed else None)
 
@@ -216,7 +216,7 @@ class KilledFirst(Rule):
 class WriteAfterClose(Rule):
     """The server sends something other than an awaited answer after its stdin was closed.
 
-    **Why it matters.** It is legal, but likely that nobody reads it any more.
+    **Why it matters.** It is legal, but the client has probably stopped reading.
 
     **On the wire.** End of file to the server, then `< {"method":"notifications/message",…}`
 
@@ -248,7 +248,7 @@ class WriteAfterClose(Rule):
 class RequestWhileClosing(Rule):
     """The client closes the session while requests of its own are open.
 
-    **Why it matters.** It is legal, but what the server does for them is done for nobody.
+    **Why it matters.** It is legal, but what the server does for them is done in vain.
 
     **On the wire.** `> {"id":9,"method":"tools/call",…}` and end of file
 

@@ -45,7 +45,7 @@ class _Update(Rule):
 class UpdateWithoutSubscription(_Update):
     """A server tells of changes of a resource to which the client has not subscribed.
 
-    **Why it matters.** Clients drop it, or read a resource again that nobody looks at. Often an update goes to all
+    **Why it matters.** Clients drop it, or read a resource again that is not on display. Often an update goes to all
     sessions where it should go to those that asked for it.
 
     **On the wire.** `> {"id":2,"method":"resources/subscribe","params":{"uri":"file:///a"}}` and
@@ -101,7 +101,7 @@ class UnsubscribeUnknown(Rule):
     **Why it matters.** Nothing changes. The URI may be spelt otherwise than when it subscribed: then that subscription
     goes on.
 
-    **On the wire.** `> {"id":3,"method":"resources/unsubscribe","params":{"uri":"file:///b"}}`, and nobody subscribed
+    **On the wire.** `> {"id":3,"method":"resources/unsubscribe","params":{"uri":"file:///b"}}`, without a subscription
     to that
 
     **Instead.** Use the very URI of the subscription.

@@ -23,7 +23,7 @@ SLOW_PING_NS: Final = 5_000_000_000
 PING_NS: Final = 10_000_000_000
 """How long a side that speaks may leave a ping without an answer."""
 UNCANCELLED_NS: Final = 60_000_000_000
-"""After which a request that nobody waits for should have been cancelled."""
+"""After which a request that its caller gave up on should have been cancelled."""
 
 _KEPT: Final = 10_000
 _WATCHED: Final = 1_000
@@ -63,7 +63,7 @@ class _AtEnd(Rule):
                 if asked.http is None or _is_for_http(asked):
                     continue
                 if asked.http.ended_by is not None or request.sender == "server":
-                    until_ns = session.last_ns  # nothing else shows that anybody was there to hear
+                    until_ns = session.last_ns  # nothing else shows that a receiver was there
             gone_ns = [one for one in (pipes.client_gone_ns, pipes.server_gone_ns) if one is not None]
             yield Late(exchange, asked, min([until_ns, *gone_ns]) - exchange.started_ns)
 
@@ -314,7 +314,7 @@ class AbandonedRequest(Rule):
 class NeverCancelled(_AtEnd):
     """A request stays open for more than a minute while its sender goes on with others, and is never cancelled.
 
-    **Why it matters.** The receiver works on, or holds what belongs to the request, for nobody.
+    **Why it matters.** The receiver works on, or keeps what belongs to the request, in vain.
 
     **On the wire.** `> {"id":3,"method":"tools/call",…}`, a minute of other requests, and no cancellation of 3
 

@@ -23,7 +23,7 @@ class MetadataDocument(Learning):
     """The document about the protected resource names no authorization server, or is about another resource.
 
     **Why it matters.** Clients compare `resource` with where they found it and refuse what does not fit; without an
-    authorization server there is nobody to ask.
+    authorization server the client has nowhere to ask.
 
     **On the wire.** `< HTTP/1.1 200 OK` `{"resource":"https://example.com/mcp","authorization_servers":[]}`
 

@@ -85,7 +85,7 @@ class NotBearer(AtEndpoint):
 class Dropped(AtEndpoint):
     """A client that has used a token sends a request without one.
 
-    **Why it matters.** Every request needs it, those of one session too. The server refuses this one, or lets somebody
+    **Why it matters.** Every request needs it, those of one session too. The server refuses this one, or lets someone
     in who knows no more than a session id.
 
     **On the wire.** `> POST /mcp`, `Authorization: Bearer …`, answered 200, and later `> POST /mcp` without it
@@ -184,7 +184,7 @@ class RetryLoop(AtEndpoint):
 class PlainHttp(AtEndpoint):
     """A token travels by plain http to another machine.
 
-    **Why it matters.** Everybody on the way can read it, and use it.
+    **Why it matters.** Every machine on the way can read it, and use it.
 
     **On the wire.** `> POST /mcp`, `Authorization: Bearer …` to `http://example.com`
 

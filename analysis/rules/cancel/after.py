@@ -53,7 +53,7 @@ class Twice(Rule):
 class ResponseAfterCancel(Rule):
     """A request is answered although its cancellation had been received.
 
-    **Why it matters.** It does no harm: the caller drops the answer. It shows that the work was done for nobody. Over
+    **Why it matters.** It does no harm: the caller drops the answer. It shows that the work was done in vain. Over
     HTTP servers answer on purpose, to end the stream.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`,
@@ -174,7 +174,7 @@ class ByDisconnect(Rule):
     """A client leaves the stream of a response before the answer, and neither cancels nor comes back.
 
     **Why it matters.** In these revisions that is no cancellation: the server works on, and keeps the answer for
-    somebody who never asks for it.
+    a caller that never asks for it.
 
     **On the wire.** the connection of a POST is closed by the client, and no `notifications/cancelled` names its
     request

@@ -92,7 +92,7 @@ class WrongDirection(Cancellation):
 class IdTypeChanged(Cancellation):
     """The id that a cancellation names is that of an open request, but of another JSON type.
 
-    **Why it matters.** `"7"` does not find 7: nothing is cancelled, and nobody tells.
+    **Why it matters.** `"7"` does not find 7: nothing is cancelled, and no error says so.
 
     **On the wire.** `> {"id":7,"method":"tools/call",…}`,
     `> {"method":"notifications/cancelled","params":{"requestId":"7"}}`
@@ -143,7 +143,7 @@ class AlreadyAnswered(Cancellation):
 class Initialize(Cancellation):
     """A client cancels `initialize`.
 
-    **Why it matters.** Without it there is no session: what the server makes of it is anybody's guess.
+    **Why it matters.** Without it there is no session: what the server makes of it is undefined.
 
     **On the wire.** `> {"id":0,"method":"initialize",…}`,
     `> {"method":"notifications/cancelled","params":{"requestId":0}}`

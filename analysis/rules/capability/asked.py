@@ -105,7 +105,8 @@ class UndeclaredCompletions(_Undeclared):
 
     **On the wire.** `< {…,"capabilities":{"prompts":{}}}` … `> {"id":3,"method":"completion/complete",…}`
 
-    **Instead.** Ask where `completions` is declared. 2024-11-05 has no such capability, so there anybody may be asked.
+    **Instead.** Ask where `completions` is declared. 2024-11-05 has no such capability, so there any server may be
+    asked.
     """
 
     id = "capability/undeclared-completions"
@@ -148,8 +149,8 @@ _ASKED: Final = frozenset(
 class ServedUndeclared(Rule):
     """A server serves what it did not declare.
 
-    **Why it matters.** Clients go by the capabilities: what is not declared is not shown to anybody, and one day
-    somebody wonders why it is not used.
+    **Why it matters.** Clients go by the capabilities: what is not declared is not shown to users, and one day you
+    wonder why it is never used.
 
     **On the wire.** `< {…,"capabilities":{}}` … `> {"id":2,"method":"tools/list"}` `< {"id":2,"result":{"tools":[…]}}`
 

@@ -188,7 +188,7 @@ class UndeclaredAccepted(Rule):
     """A client does for a server what it did not declare that it can do.
 
     **Why it matters.** Other servers will not ask, and do without something that would have worked. Where a revision
-    tells the client to refuse, there was a reason: nobody agreed to run those tools, or to open that page.
+    tells the client to refuse, there was a reason: the user did not agree to run those tools, or to open that page.
 
     **On the wire.** `> …"capabilities":{}` … `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[]}}`
 

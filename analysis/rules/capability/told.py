@@ -94,7 +94,7 @@ class UndeclaredListChanged(_UndeclaredNotification):
 class UndeclaredResourceUpdates(_UndeclaredNotification):
     """A server tells that a resource has changed, and did not declare subscriptions.
 
-    **Why it matters.** Nobody can have subscribed, so nobody listens.
+    **Why it matters.** The client cannot have subscribed, so it does not listen.
 
     **On the wire.** `< {…,"capabilities":{"resources":{}}}` … `< {"method":"notifications/resources/updated",…}`
 

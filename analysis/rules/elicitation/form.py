@@ -148,7 +148,7 @@ class Sensitive(Form):
 class ClickableUrl(Form):
     """A form shows a URL.
 
-    **Why it matters.** Users click what looks like a link. In a form nobody has checked where it leads.
+    **Why it matters.** Users click what looks like a link. In a form, where it leads was not checked.
 
     **On the wire.** `…"message":"Sign in at https://example.com first"`
 

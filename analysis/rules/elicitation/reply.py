@@ -72,7 +72,8 @@ class ContentMismatch(_Reply):
 class ContentUnexpected(_Reply):
     """An answer has content where there is nothing to tell.
 
-    **Why it matters.** The user has declined, or was sent to a page: what was typed until then is nobody's business.
+    **Why it matters.** The user has declined, or was sent to a page: what was typed until then must not leave the
+    client.
 
     **On the wire.** `> {"id":1,"result":{"action":"decline","content":{"email":"…"}}}`
 

@@ -172,7 +172,7 @@ class DuplicateId(_Identified):
 
 
 class CompleteUnknown(_Identified):
-    """An elicitation is complete that nobody was asked for.
+    """An elicitation is reported complete that was never requested.
 
     **Why it matters.** The client drops it, and goes on waiting for the one that was meant.
 

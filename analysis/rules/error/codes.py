@@ -246,7 +246,8 @@ class RetiredCode(Rule):
 class LegacyRange(Rule):
     """A modern answer uses a code from -32000 to -32019.
 
-    **Why it matters.** Every implementation gave these numbers meanings of its own; nobody else can tell which.
+    **Why it matters.** Every implementation gave these numbers meanings of its own, which no other implementation
+    knows.
 
     **On the wire.** `"error":{"code":-32001,"message":"Timed out"}`
 
@@ -424,7 +425,7 @@ def _impossible(request: Request, rank: int | None) -> str | None:
 
 
 def _is_before_dispatch(seen: Seen, request: Request, code: int) -> bool:
-    """Whether an error may have been raised before anybody looked at the method."""
+    """Whether an error may have been raised before the receiver looked at the method."""
     message = seen.message
     has_id = isinstance(message, Response) and message.id is not None and message.id.pairs
     if not has_id or code in (PARSE, INVALID_REQUEST, HEADERS, VERSION) or request.method == "server/discover":

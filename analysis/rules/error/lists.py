@@ -43,7 +43,7 @@ class _Listed(Rule):
 class ToolInputAsProtocolError(_Listed):
     """Arguments that a tool does not take are refused as an error of the protocol.
 
-    **Why it matters.** Hosts show errors of the protocol to nobody, or to their user; what stands in a result goes to
+    **Why it matters.** Hosts show protocol errors to their user, or not at all; what stands in a result goes to
     the model, which can mend its arguments and call again.
 
     **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"add","arguments":{"a":"x"}}}`

@@ -21,7 +21,7 @@ LISTENINGS: Final = 1_000
 """Requests to listen of one client among which a task is looked for."""
 
 _EARLY: Final = frozenset({PARSE, INVALID_REQUEST, HEADERS, VERSION})
-"""Codes of somebody who has not come to look at capabilities."""
+"""Codes that a server gives before it looks at capabilities."""
 # Members of an enumeration are slow to look up.
 _TASK: Final = Outcome.TASK
 
@@ -177,7 +177,7 @@ class UndeclaredServed(Rule):
 class UnlistenedNotification(Rule):
     """A client is told of a task that it does not listen to.
 
-    **Why it matters.** It was not asked for, and may be somebody else's.
+    **Why it matters.** It was not asked for, and may belong to another client.
 
     **On the wire.** `> {"id":4,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["t1"]},…}}` …
     `< {"method":"notifications/tasks","params":{"taskId":"t2",…}}`
@@ -205,7 +205,7 @@ class UnlistenedNotification(Rule):
             is_open = one.ended_ns is None or now_ns - one.ended_ns <= RACE_NS
             if is_open and id_ in one.requested.task_ids:
                 return ()
-        return [self.finding(seen, "nobody listens to this task", pointer="/params/taskId")]
+        return [self.finding(seen, "the client does not listen to this task", pointer="/params/taskId")]
 
 
 # ---- what the rules ask

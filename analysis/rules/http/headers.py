@@ -123,7 +123,7 @@ class GetAccept(_Accept):
         is_client = SESSIONS.holds(rank, era)
         if rank is not None and not is_client:
             return ()
-        # A browser, or somebody who looks whether anything is there.
+        # A browser, or a check whether the server is up.
         is_probe = not is_client or http.status in _NONE_THERE
         return self.lacking(http, session, "a GET", NOTE if is_probe else None)
 

@@ -139,7 +139,7 @@ class SessionIdChanged(_Given):
 class DeadSessionServed(Answered):
     """A server goes on with a session that it has said to be over.
 
-    **Why it matters.** The client has been told to begin anew, or has ended it: what happens now happens to nobody,
+    **Why it matters.** The client has been told to begin anew, or has ended it: what happens now belongs to no session,
     and whatever was to be freed is not.
 
     **On the wire.** `DELETE /mcp`, answered with 200; later `POST /mcp` with the same id, answered with 200
@@ -169,7 +169,7 @@ class DeadSessionServed(Answered):
 class SessionNotDeleted(Rule):
     """A client goes away without ending its session.
 
-    **Why it matters.** The server keeps it until a limit of its own: what it holds, and streams that wait for nobody.
+    **Why it matters.** The server keeps the session, with all it holds and its open streams, until a limit of its own.
 
     **On the wire.** A session with an id, and no `DELETE` with it
 

@@ -100,7 +100,7 @@ class MissingSessionNot400(_Without):
 
 
 class UnknownSessionId(Answered):
-    """A client sends a session id that nobody gave out.
+    """A client sends a session id that the server never gave out.
 
     **Why it matters.** It is made up, kept from long ago, or spoilt on its way; no server knows it.
 
@@ -120,7 +120,7 @@ class UnknownSessionId(Answered):
 
     def __init__(self) -> None:
         super().__init__()
-        # What is asked with an id that is not known is of a session that nobody saw begin.
+        # A request with an unknown id belongs to a session that began before the recording.
         self.needs_start = False  # type: ignore[misc]
         self._told: set[str] = set()
         self._looked: set[str] = set()
@@ -137,7 +137,7 @@ class UnknownSessionId(Answered):
         if self._looks(id_) and any(one != id_ and _plain(one) == plain and ids.is_given(one) for one in ids.known()):
             text = "the session id is one that was given out, but for its case, quotes or blanks"
         elif http.asked.t_ns > IDLE_NS:
-            text = "nobody gave out that session id"
+            text = "the server never gave out that session id"
         else:
             return ()  # it may be from before
         self._told.add(id_)

@@ -54,7 +54,7 @@ class NotificationStatus(Over):
 class AcceptedWithBody(Over):
     """The status 202 comes with a body.
 
-    **Why it matters.** It says that nothing is to be answered, so nobody reads what stands there.
+    **Why it matters.** The status says that there is no answer, so the body is not read.
 
     **On the wire.** `202 Accepted` … `ok`
 
@@ -169,7 +169,8 @@ class ResponseIdMismatch(Rule):
     """The JSON that answers a POST has the id of none of its requests.
 
     **Why it matters.** The client drops it, or gives it to another call that happens to have that id. Other answers
-    whose id nobody used are reported as `id/unknown-response`: on a stream, and in answer to a POST without a request.
+    whose id no request used are reported as `id/unknown-response`: on a stream, and in answer to a POST without a
+    request.
 
     **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `< {"id":5,"result":{…}}`
 
@@ -230,7 +231,7 @@ def is_open(seen: Seen) -> bool:
 
 
 def is_cancelled(seen: Seen) -> bool:
-    """Whether a request of an exchange waits for an answer that nobody wants any more."""
+    """Whether a request of an exchange waits for an answer that is no longer wanted."""
     return _state(seen) is IdState.CANCELLED
 
 

@@ -33,7 +33,7 @@ _KEPT: Final = 1_000
 class StreamEndedUnanswered(OverHttp):
     """A server ends the stream of a POST, and has not answered its requests.
 
-    **Why it matters.** Nobody knows what became of the call. A client can ask for the rest where events had ids; where
+    **Why it matters.** It is unknown what became of the call. A client can ask for the rest where events had ids; where
     they had none, there is no way to the answer any more.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, a stream with progress in it, and its end

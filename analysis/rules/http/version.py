@@ -84,7 +84,7 @@ class ProtocolVersionMismatch(Answered):
 class BadVersionAccepted(Learning, Answered):
     """A request is served whose header names no revision that the server has.
 
-    **Why it matters.** Nobody knows what form the answer has; the client that made the mistake never hears of it.
+    **Why it matters.** The form of the answer is uncertain; the client that made the mistake never hears of it.
 
     **On the wire.** `MCP-Protocol-Version: latest`, answered with 200
 

@@ -106,7 +106,7 @@ class ResultNotObject(AnswerRule):
 class ResultWithoutId(AnswerRule):
     """A result has no id, or the id null.
 
-    **Why it matters.** Nobody can tell which request it answers, so the request is never answered.
+    **Why it matters.** It cannot be matched to its request, so the request is never answered.
 
     **On the wire.** `< {"jsonrpc":"2.0","result":{"tools":[]}}`
 
@@ -139,8 +139,8 @@ class _Doubts(NamedTuple):
 class ErrorWithoutId(Rule):
     """An error has no id, though nothing unreadable had come from the other side.
 
-    **Why it matters.** It is lost on who asked: nobody can tell which request has failed, and it waits on. Typical are
-    an answer to a notification, and a handler that forgets the id when it fails.
+    **Why it matters.** The caller cannot use it: the error does not say which request has failed, and that request goes
+    on waiting. Typical are an answer to a notification, and a handler that forgets the id when it fails.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":4,"method":"tools/call",…}` and
     `< {"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}`

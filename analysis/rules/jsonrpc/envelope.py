@@ -76,8 +76,8 @@ class WrongVersion(EnvelopeRule):
 class Unclassifiable(Rule):
     """An object has neither `method` nor `result` nor `error`.
 
-    **Why it matters.** It is no request, no notification and no answer, so nobody can do anything with it. Often it is
-    a log in JSON that went to the wrong stream.
+    **Why it matters.** It is neither a request nor a notification nor a response, so its receiver cannot act on it.
+    Often it is a log in JSON that went to the wrong stream.
 
     **On the wire.** `< {"level":"info","message":"ready"}`
 
@@ -117,8 +117,8 @@ class MethodNotString(Rule):
 class ReservedMethod(EnvelopeRule):
     """The name of a method begins with `rpc.`.
 
-    **Why it matters.** JSON-RPC keeps these names for extensions of its own: libraries may answer them before anybody
-    asks the server.
+    **Why it matters.** JSON-RPC keeps these names for extensions of its own: libraries may answer them before the
+    server sees them.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"rpc.discover"}`
 
@@ -255,7 +255,7 @@ class NotificationWithId(EnvelopeRule):
 class RequestWithoutId(Rule):
     """A request has no id.
 
-    **Why it matters.** Without an id it is a notification on the wire: nobody answers it, and its sender waits.
+    **Why it matters.** Without an id it is a notification on the wire: it is not answered, and its sender waits.
 
     **On the wire.** `> {"jsonrpc":"2.0","method":"tools/list"}`
 
@@ -270,14 +270,14 @@ class RequestWithoutId(Rule):
         message = seen.message
         method = METHODS.get(message.method) if isinstance(message, Notification) else None
         if method is not None and is_asked_for(method.name, seen):
-            yield self.finding(seen, f"{method.name} is sent without an id: nobody will answer it")
+            yield self.finding(seen, f"{method.name} is sent without an id: it will not be answered")
 
 
 class NotificationAnswered(Rule):
     """The answer to a POST of notifications holds a JSON-RPC response.
 
-    **Why it matters.** Nobody waits for it. Clients that read no body there leave it in the connection, others log an
-    answer to nothing.
+    **Why it matters.** No caller waits for it. Clients that read no body there leave it in the connection, others log
+    an answer to nothing.
 
     **On the wire.** `> POST {"jsonrpc":"2.0","method":"notifications/initialized"}` and
     `< 200 {"jsonrpc":"2.0","id":null,"result":{}}`
@@ -298,7 +298,7 @@ class NotificationAnswered(Rule):
             return
         answer = next((seen for seen in http.received if isinstance(seen.message, Response)), None)
         if answer is not None:
-            text = "a notification is answered: nobody waits for that"
+            text = "a notification is answered: no caller waits for that"
             yield self.finding(answer, text, related=(http.sent[0].message.seq,))
 
 

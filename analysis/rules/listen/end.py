@@ -116,7 +116,7 @@ class EndedByCancelOnly(Rule):
 
     **On the wire.** `< {"method":"notifications/cancelled","params":{"requestId":"l"}}`, and no result
 
-    **Instead.** A server that does both is understood by everybody.
+    **Instead.** Do both: then every client understands it.
     """
 
     id = "listen/ended-by-cancel-only"

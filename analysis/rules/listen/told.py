@@ -148,7 +148,7 @@ class UnknownSubscriptionId(OfListening):
 
 
 class OutsideSubscription(OfListening):
-    """A change is told where nobody listens.
+    """A change is announced to a client that does not listen.
 
     **Why it matters.** Since 2026-07-28 changes come in subscriptions alone. A client that reads an answer does not
     expect them there.
@@ -175,7 +175,7 @@ class OutsideSubscription(OfListening):
         is_unsure = not session.observed_start or session.unjudged.get("client") is not None
         if is_unsure or is_named(seen) or is_listening(session) or session.threads.subscriptions.forgotten:
             return ()
-        return [self.finding(seen, "a change is told, and nobody listens", pointer="/method")]
+        return [self.finding(seen, "a change is announced, but the client does not listen", pointer="/method")]
 
 
 class RequestScopedOnListen(OfListening):

@@ -146,7 +146,7 @@ class EnvelopeInInputRequest(_Interim):
     """An input request has members of a JSON-RPC message.
 
     **Why it matters.** It is none: its key ties question and answer, and an id in it means nothing. A client that
-    answers by that id answers nobody.
+    answers by that id has no effect.
 
     **On the wire.** `…"inputRequests":{"who":{"jsonrpc":"2.0","id":1,"method":"roots/list"}}`
 
@@ -201,7 +201,7 @@ class UndeclaredCapability(_Interim):
 class WrongResultType(_Interim):
     """A result asks back without saying so.
 
-    **Why it matters.** The client takes it for complete, and nobody answers the questions in it.
+    **Why it matters.** The client takes it for complete, and the questions in it are never answered.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"complete","inputRequests":{…}}}`
 

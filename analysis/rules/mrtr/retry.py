@@ -132,7 +132,7 @@ class StateInvented(_Retry):
 class StateOnOtherRequest(Rule):
     """A state is sent with another call than the one that it came for.
 
-    **Why it matters.** It holds what one call has come to. With another one it means nothing, or lets somebody get
+    **Why it matters.** It holds what one call has come to. With another one it means nothing, or lets someone get
     what that other call would have refused.
 
     **On the wire.** `> …"method":"tools/call","params":{"name":"book",…}` `< …"requestState":"AbC",…`
@@ -245,7 +245,7 @@ class ParamsChanged(_Retry):
     """A retry is not the same call as before.
 
     **Why it matters.** The server asked about the first call. It may go on with what it has of that one in its state,
-    and do what nobody wants.
+    and do something unintended.
 
     **On the wire.** `> …"params":{"name":"pay","arguments":{"amount":10}}` and the retry
     `> …"params":{"name":"pay","arguments":{"amount":99},"inputResponses":{…}}`
@@ -270,7 +270,7 @@ class Unsolicited(Rule):
     """A call answers an interim result that is not in the capture.
 
     **Why it matters.** It may have come over another server process, which is legal. Otherwise the client makes up
-    what nobody asked.
+    something that was not asked.
 
     **On the wire.** `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}` as the first call
 

@@ -61,7 +61,8 @@ class _Repeated(Over):
 class DuplicateEventId(_Repeated):
     """Two events of a session have one id.
 
-    **Why it matters.** A client that resumes after that id gets what follows one of them, and nobody knows which.
+    **Why it matters.** A client that resumes after that id gets what follows one of them, and there is no telling
+    which.
 
     **On the wire.** `< id: 7` with one message, and `< id: 7` with another, perhaps on another stream
 
@@ -78,7 +79,7 @@ class DuplicateEventId(_Repeated):
 
 
 class ReplayWithoutRequest(_Repeated):
-    """An event comes again, and nobody has asked for it.
+    """An event is sent again without being asked for.
 
     **Why it matters.** The client handles it twice: an answer that fits nothing, a notification that counts double.
 
@@ -324,6 +325,6 @@ def _is_unanswered(http: HttpExchange) -> bool:
 
 
 def _is_alive(http: HttpExchange) -> bool:
-    """Whether nobody has ended the session."""
+    """Whether the session is still open."""
     known = None if http.session_id is None else http.session_ids.of(http.session_id)
     return known is None or (known.is_alive and not known.tried)

@@ -18,7 +18,7 @@ TOKENS: Final = 10_000
 
 
 class UnknownTask(Rule):
-    """A task is asked about that nobody has told of.
+    """A request names a task that was never announced.
 
     **Why it matters.** Tasks outlive connections, so it may be one of yesterday. If it is not, the answer is an error.
 

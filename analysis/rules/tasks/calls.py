@@ -141,7 +141,7 @@ class RequiredNotRefused(_Required):
         if code is None or code == NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
         if not response.id.pairs or (seen.http is not None and seen.http.status not in _ON_HTTP):
-            return ()  # refused before anybody looked at the tool
+            return ()  # refused before the server looked at the tool
         entry = self.needing(seen)
         if entry is None or seen.request is None:
             return ()
@@ -228,7 +228,8 @@ class NotCreated(_Supported):
 class CreatedUnasked(Rule):
     """A task is created for a request that did not ask for one, or by a side that did not declare tasks.
 
-    **Why it matters.** Who asked reads the answer as the result, which it is not, and nobody fetches the real one.
+    **Why it matters.** The caller takes the answer for the result, which it is not, and the real result is never
+    fetched.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"build"}}`
     `< {"id":3,"result":{"task":{"taskId":"t1",…}}}`

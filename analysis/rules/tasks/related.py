@@ -24,7 +24,7 @@ class RelatedTaskUnknown(Rule):
 
     **Why it matters.** Whoever shows or waits for what belongs to a task never gets to see it.
 
-    **On the wire.** `< …"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t9"}}`, and nobody has created a t9
+    **On the wire.** `< …"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t9"}}`, but no task t9 was created
 
     **Instead.** The `taskId` of the task as it was created, and the answer that creates it first.
     """
@@ -57,7 +57,7 @@ class RelatedTaskUnknown(Rule):
         if key in told or len(told) >= MOST or is_creating(session, "client") or is_creating(session, "server"):
             return ()
         told.add(key)
-        text = "a message is part of a task that nobody has created"
+        text = "a message is part of a task that was never created"
         return [self.finding(seen, text, pointer=f"/{part}/{_AT}/taskId")]
 
 

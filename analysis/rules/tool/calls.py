@@ -49,7 +49,7 @@ class Unlisted(Known):
 class ArgumentsInvalid(Known):
     """The arguments of a call do not fit the schema of the tool.
 
-    **Why it matters.** The call can only fail, or do something that nobody meant, and the model learns of it late.
+    **Why it matters.** The call can only fail, or do something unintended, and the model learns of it late.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"add","arguments":{"a":"1"}}}` for a tool that
     wants numbers
@@ -198,7 +198,7 @@ class StructuredNotMirrored(Answered):
 class StructuredWithoutSchema(Known):
     """A result has structured content, and the tool no `outputSchema`.
 
-    **Why it matters.** It is legal, but nobody knows what to expect of it, or can check it.
+    **Why it matters.** It is legal, but clients do not know what to expect of it and cannot check it.
 
     **On the wire.** `< {"id":3,"result":{"content":[…],"structuredContent":{"sum":4}}}` of a tool without a schema
 

@@ -183,7 +183,7 @@ class SchemaDialect(Plain):
             if not isinstance(schema, dict) or "$schema" not in schema or dialect(schema) == _2020:
                 continue
             known = dialect(schema)
-            what = f"draft {known}" if known is not None else "one that is not known, so nobody has judged it"
+            what = f"draft {known}" if known is not None else "an unknown draft, so it was not judged"
             text = f"the dialect of {name} is {what}"
             yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}/$schema")
 

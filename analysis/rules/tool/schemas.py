@@ -111,8 +111,8 @@ def _annotations(value: object) -> Iterator[Annotation]:
 class SchemaExternalRef(Plain):
     """A schema of a tool refers to another one on the network.
 
-    **Why it matters.** Nobody may fetch it unasked, so the schema cannot be used; who does fetch it lets the server
-    choose what is requested from inside of the client's network.
+    **Why it matters.** It must not be fetched automatically, so the schema cannot be used; a client that does fetch it
+    lets the server choose what is requested from inside of the client's network.
 
     **On the wire.** `…"inputSchema":{"type":"object","properties":{"at":{"$ref":"https://example.com/geo.json"}}}`
 
@@ -141,7 +141,7 @@ class SchemaExternalRef(Plain):
 class HeaderAnnotation(Plain):
     """An `x-mcp-header` cannot be made a header of.
 
-    **Why it matters.** Clients have to drop a tool with such an annotation: nobody can call it over HTTP.
+    **Why it matters.** Clients have to drop a tool with such an annotation: it cannot be called over HTTP.
 
     **On the wire.** `…"properties":{"region":{"type":"string","x-mcp-header":"my region"}}`
 

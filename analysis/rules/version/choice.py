@@ -27,7 +27,7 @@ _VERSIONING: Final = "2026-07-28 basic/versioning"
 _HEADER_MISMATCH: Final = -32020
 _METHOD_NOT_FOUND: Final = -32601
 _PROMPT_NS: Final = 1_000_000_000
-"""An answer within this time was waited for: nobody gives up so soon."""
+"""An answer within this time was waited for: clients do not give up so soon."""
 _KEPT: Final = 1000
 _MIXED: Final = "version/mixed-on-connection of both eras"
 _SPARED: Final = frozenset({401, 403, 429})
