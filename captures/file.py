@@ -373,7 +373,7 @@ def _lock(fd: int) -> None:
             return
         else:
             return
-    raise OSError(errno.EWOULDBLOCK, "somebody else has locked it")
+    raise OSError(errno.EWOULDBLOCK, "another process has locked it")
 
 
 def _discard(path: str, fd: int) -> None:

@@ -363,7 +363,7 @@ def _make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not is_of_user(status):
-        raise PermissionError(f"{folder} belongs to somebody else")
+        raise PermissionError(f"{folder} belongs to another user")
     if status.st_mode & 0o077:
         folder.chmod(0o700)
 

@@ -185,7 +185,7 @@ create table findings (
 );
 comment on table findings is 'one row per finding of check, notes included';
 comment on column findings.capture is 'id of the capture';
-comment on column findings.rule is 'id of the rule; `mcpproxy rule ID` tells all about it';
+comment on column findings.rule is 'id of the rule; `mcpproxy rule ID` explains it';
 comment on column findings."group" is 'the part of it before the slash. A word of SQL: write "group"';
 comment on column findings.level is 'error (forbidden), warning (should not be), or note (legal, worth knowing)';
 comment on column findings.blames is 'whose doing it is: client, server, transport or unknown';

@@ -239,7 +239,9 @@ class _Spoiled:
         if isinstance(item, Damage) and item.cause != "torn":
             self._count += 1
             if self._count == 1:
-                say(f"{sanitise(str(item))}; `mcpproxy verify` tells all, `mcpproxy repair` copies what is whole")
+                say(
+                    f"{sanitise(str(item))}; `mcpproxy verify` lists the damage, `mcpproxy repair` copies what is whole"
+                )
         return item
 
     def exit_code(self) -> int:

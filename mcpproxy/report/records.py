@@ -86,7 +86,7 @@ def _stderr(members: Mapping[str, Any]) -> Remark:
 
 
 def _eof(members: Mapping[str, Any]) -> Remark:
-    source, target = _SIDES.get(str(members.get("dir")), ("somebody", "somebody"))
+    source, target = _SIDES.get(str(members.get("dir")), ("sender", "receiver"))
     by = members.get("by")
     if by == "error":
         return Remark("▲", f"reading from the {source} failed: {_scalar(members.get('errno'))}", "bad")

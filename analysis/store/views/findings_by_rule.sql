@@ -22,7 +22,7 @@ from counted
 order by case level when 'error' then 1 when 'warning' then 2 else 3 end, findings desc, server, rule, blames;
 comment on view findings_by_rule is 'one row per server, rule, level and side to blame: how often it was found, and where first';
 comment on column findings_by_rule.server is 'name of the captured server';
-comment on column findings_by_rule.rule is 'id of the rule; `mcpproxy rule ID` tells all about it';
+comment on column findings_by_rule.rule is 'id of the rule; `mcpproxy rule ID` explains it';
 comment on column findings_by_rule.level is 'error, warning or note';
 comment on column findings_by_rule.blames is 'whose doing it is: client, server, transport or unknown';
 comment on column findings_by_rule.findings is 'how often it was found';

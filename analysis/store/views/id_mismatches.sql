@@ -54,7 +54,7 @@ comment on column id_mismatches.capture is 'id of the capture';
 comment on column id_mismatches.session is 'number of the session in the capture, from 1';
 comment on column id_mismatches.frame is 'number of the frame with the id';
 comment on column id_mismatches.what is 'what is wrong with it, in a few words';
-comment on column id_mismatches.rule is 'id of the rule; NULL where the capture does not prove that anybody broke one';
+comment on column id_mismatches.rule is 'id of the rule; NULL where the capture does not prove that a rule was broken';
 comment on column id_mismatches.level is 'error, warning or note; NULL without a rule';
 comment on column id_mismatches.blames is 'whose doing it is: client, server, transport or unknown; NULL without a rule';
 comment on column id_mismatches.method is 'method of the message, of an answer that of its request; NULL without a rule';

@@ -36,7 +36,7 @@ comment on column lifecycle_violations.capture is 'id of the capture';
 comment on column lifecycle_violations.session is 'number of the session in the capture; 0 where it belongs to none';
 comment on column lifecycle_violations.revision is 'revision of MCP that the session speaks';
 comment on column lifecycle_violations.part is 'what of it: handshake, version, envelope (what each request says of itself since 2026-07-28), capability or shutdown';
-comment on column lifecycle_violations.rule is 'id of the rule; `mcpproxy rule ID` tells all about it';
+comment on column lifecycle_violations.rule is 'id of the rule; `mcpproxy rule ID` explains it';
 comment on column lifecycle_violations.level is 'error (the revision forbids it) or warning';
 comment on column lifecycle_violations.blames is 'whose doing it is: client, server, transport or unknown';
 comment on column lifecycle_violations.frame is 'number of the record at which it shows';

@@ -249,7 +249,7 @@ class ToolsScreen(PulsingScreen):
         """Show the calls of a tool."""
         one = self.selected
         if one is None or one.number is None:
-            notify(self.app, "nobody has called it" if one is not None else "nothing is selected")
+            notify(self.app, "it has not been called" if one is not None else "nothing is selected")
             return
         text = self.reading.calls.all[one.number].filter
         if text is not None:

@@ -144,7 +144,7 @@ class StderrScreen(PulsingScreen):
         if is_fruitless and not (is_empty and http):
             nothing.say("nothing fits; Esc shows all")
         elif nothing.display:
-            nothing.say("over HTTP nobody sees the server's stderr" if http else "the server wrote nothing to stderr")
+            nothing.say("over HTTP the server's stderr is not seen" if http else "the server wrote nothing to stderr")
         self._title()
         self._show_beside()
 

@@ -139,7 +139,7 @@ def test_a_damaged_capture_is_told_and_what_is_whole_is_shown(tmp_path: Path) ->
     path.write_bytes(b"".join([*whole[:3], b"rubbish\n", *whole[3:]]))
     done = mcpproxy("rule", RULE, "--in", path)
     assert done.returncode == 2
-    assert b"`mcpproxy verify` tells all" in done.stderr
+    assert b"`mcpproxy verify` lists the damage" in done.stderr
     assert sum(line.startswith("  error ") for line in below(done.stdout)) == 2
 
 
