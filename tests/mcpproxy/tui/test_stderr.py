@@ -255,7 +255,10 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.see("1 recorded")
             await stage.press("E")
-            await stage.see("0 lines", "over HTTP nobody sees" if transport == "http" else "wrote nothing to stderr")
+            await stage.see(
+                "0 lines",
+                "over HTTP the server's stderr is not seen" if transport == "http" else "wrote nothing to stderr",
+            )
             await stage.press("enter", "down", "f", "t", "G", "slash", "a", "enter", "escape", "escape")
             await stage.see("1 recorded")
 
