@@ -1,6 +1,8 @@
 """Wrap a stdio server: everything that crosses is recorded, and nothing is changed.
 
-usage: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]
+usage: mcpproxy run [OPTION ...] [--] COMMAND [ARGUMENT ...]
+
+The options end at `--`, or at the first word that does not begin with `-`.
 
   --name NAME            the server's name, for `ls` and the folder of its captures
                          (default: guessed from the command)
@@ -61,7 +63,7 @@ class Options:
         """Parse.
 
         Raises:
-            UsageError: an option is unknown or malformed, or there is no `--` or no command.
+            UsageError: an option is unknown or malformed, or there is no command.
         """
         self.values = {"--name": "", "--capture": "", "--ring-size": "1G", "--fsync": "1s", "--on-record-error": "pass"}
         self.keep_path: list[str] = []
@@ -70,21 +72,18 @@ class Options:
         self.command: list[bytes] = []
         words = iter(arguments)
         for word in words:
-            if word == "--":
-                self.command = [os.fsencode(rest) for rest in words]
+            if word == "--" or not word.startswith("-"):
+                # Clients and shells drop a `--`, so a command without one works as well.
+                self.command = [os.fsencode(rest) for rest in (words if word == "--" else (word, *words))]
                 break
             self._take(word, words)
             if self.help:
                 return
-        else:
-            raise UsageError(
-                "there is no `--` in front of the server's command; write: mcpproxy run [OPTION ...] -- COMMAND"
-            )
         if self.command and is_web_address(self.command[0]):
             raise UsageError("COMMAND is a URL; to record an HTTP server, write: mcpproxy serve URL")
         if not self.command or not self.command[0]:
             raise UsageError(
-                "there is no command after `--`; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]"
+                "the server's command is missing; write: mcpproxy run [OPTION ...] -- COMMAND [ARGUMENT ...]"
             )
         self.fsync: Fsync = self.values["--fsync"]  # type: ignore[assignment] # it is one of its choices
         self.policy: Policy = self.values["--on-record-error"]  # type: ignore[assignment]
@@ -97,8 +96,7 @@ class Options:
         elif word == "--summary":
             self.summary = True
         elif name != "--keep-path" and name not in self.values:
-            hint = " (a server's command comes after `--`)" if not word.startswith("-") else ""
-            raise UsageError(f"run does not know {_shown(word)}{hint}; see mcpproxy run --help")
+            raise UsageError(f"run does not know {_shown(word)}; see mcpproxy run --help")
         else:
             value = value if equals else next(words, "")
             if not value or value == "--":
