@@ -1,0 +1,76 @@
+"""A configuration file of a client: read, edited at the bytes that matter, and proved to say what was meant.
+
+Promises:
+- A file that a client could not read is refused, with the place and the reason.
+- An edit changes only its own bytes: order, comments, indentation, line ends and the byte-order mark stay.
+- The edited text, read anew, says exactly what the edits mean. Otherwise nothing is returned.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from mcpproxy.clients.documents.edits import ConfigError, Edit, expected
+from mcpproxy.clients.documents.json_text import JsonText
+
+Format = Literal["json", "jsonc", "toml", "yaml"]
+"""`json` is for clients that refuse comments and trailing commas, `jsonc` for those that take them."""
+
+MAX_BYTES: Final = 64 << 20
+"""Larger files are refused: no client could use one, and reading it would take minutes."""
+
+_BOM: Final = "\ufeff"
+
+
+class Document:
+    """One configuration file."""
+
+    def __init__(self, data: bytes, form: Format) -> None:
+        """Read a file.
+
+        Raises:
+            ConfigError: it does not parse; the text begins with the line and column where that is known.
+        """
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"it is larger than {MAX_BYTES >> 20} MiB")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ConfigError(f"line {line}: this is not UTF-8 text") from None
+        self._bom = _BOM if text.startswith(_BOM) else ""
+        self._form = form
+        self._text = _read(text.removeprefix(_BOM), form)
+
+    @property
+    def data(self) -> Any:
+        """What the file says, as plain values."""
+        return self._text.data
+
+    def edited(self, edits: list[Edit]) -> bytes:
+        """The bytes of the file with the edits made.
+
+        Raises:
+            ConfigError: the file is written in a form in which the edits cannot be made exactly.
+        """
+        try:
+            text: str = self._text.apply(edits)
+            after = _read(text, self._form)
+            meant = expected(self._text.data, edits)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ConfigError(f"the file has another form than expected ({type(error).__name__}: {error})") from None
+        if after.data != meant:
+            raise ConfigError("the edit cannot be made without changing something else")
+        return (self._bom + text).encode()
+
+
+def _read(text: str, form: Format) -> Any:
+    if form in ("json", "jsonc"):
+        return JsonText(text, strict=form == "json")
+    if form == "toml":
+        from mcpproxy.clients.documents.toml_text import TomlText
+
+        return TomlText(text)
+    from mcpproxy.clients.documents.yaml_text import YamlText
+
+    return YamlText(text)

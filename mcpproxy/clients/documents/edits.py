@@ -1,0 +1,113 @@
+"""What can be changed in a configuration file, said without a format: a few operations on values at a path.
+
+Each operation exists twice: here, on plain data, and in the modules of the formats, on text. `document.edited` applies
+both and compares, so an edit that a format gets wrong is refused and never written.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[str | int, ...]
+"""Where a value is: member names and list positions, from the top."""
+
+
+class ConfigError(Exception):
+    """A file cannot be read, or not edited exactly; the text says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The value at a path of the unedited file, spelled as it is there."""
+
+    path: Path
+
+
+Item = str | Moved
+"""A word to write: a new one, or one that stands elsewhere in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetValue:
+    """Replaces a value by a word."""
+
+    path: Path
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Prepend:
+    """Puts words in front of a list."""
+
+    path: Path
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropHead:
+    """Takes the first words of a list away."""
+
+    path: Path
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddList:
+    """Adds a member that is a list of words, right after another member of the same map."""
+
+    after: Path
+    key: str
+    items: tuple[Item, ...]
+
+    @property
+    def path(self) -> Path:
+        """Where the list will be."""
+        return (*self.after[:-1], self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """Takes a member of a map away."""
+
+    path: Path
+
+
+Edit = SetValue | Prepend | DropHead | AddList | RemoveMember
+
+
+def value_at(data: Any, path: Path) -> Any:
+    """The value at a path.
+
+    Raises:
+        LookupError: nothing is there.
+        TypeError: what holds it is neither a map nor a list.
+    """
+    for key in path:
+        data = data[key]
+    return data
+
+
+def expected(data: Any, edits: list[Edit]) -> Any:
+    """What a file must say after the edits; `data` is what it says before."""
+    after = copy.deepcopy(data)
+
+    def words(items: tuple[Item, ...]) -> list[Any]:
+        return [value_at(data, item.path) if isinstance(item, Moved) else item for item in items]
+
+    for edit in edits:
+        parent = value_at(after, edit.path[:-1])
+        key = edit.path[-1]
+        match edit:
+            case SetValue():
+                (parent[key],) = words((edit.item,))
+            case Prepend():
+                parent[key] = [*words(edit.items), *parent[key]]
+            case DropHead():
+                parent[key] = parent[key][edit.count :]
+            case AddList():
+                parent[key] = words(edit.items)
+            case RemoveMember():
+                del parent[key]
+    return after

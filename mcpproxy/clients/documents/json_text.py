@@ -1,0 +1,249 @@
+"""JSON, with or without comments and trailing commas, as text with the position of every value.
+
+The grammar is that of VS Code's settings: RFC 8259 with `//` and `/* */` comments, and with a comma before a closing
+bracket. A strict file takes neither. No library edits such a file in place: those that read comments lay it out anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mcpproxy.clients.documents.edits import (
+    AddList,
+    ConfigError,
+    DropHead,
+    Edit,
+    Item,
+    Moved,
+    Path,
+    Prepend,
+    RemoveMember,
+    SetValue,
+)
+from mcpproxy.clients.documents.splice import Splices, blank_before, drop_inline, prepend_inline
+
+MAX_DEPTH: Final = 200
+"""Deeper files are refused: no client's file comes near it, and the reader calls itself for each level."""
+
+_COMMENTS: Final = ("//", "/*")
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
+_SCALAR: Final = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)(?![\w.+-])")
+
+
+@dataclass(slots=True)
+class Node:
+    """One value of the text."""
+
+    start: int
+    end: int = -1
+    members: dict[str, Node] | None = None
+    """Of an object: its values; of a name that occurs twice, the last, which is what readers take."""
+    keys: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of an object: where each name is."""
+    items: list[Node] | None = None
+    """Of an array."""
+
+
+class JsonText:
+    """A JSON file: its data, and edits at the bytes that they concern."""
+
+    def __init__(self, text: str, *, strict: bool) -> None:
+        """Read a file.
+
+        Args:
+            text: of the file, without a byte-order mark.
+            strict: whether the client refuses comments and trailing commas.
+
+        Raises:
+            ConfigError: it is not JSON; the text says at which line.
+        """
+        reader = _Reader(text, strict)
+        self.text = text
+        self._top = reader.document()
+        self.data: Any = self._value(self._top)
+
+    def apply(self, edits: list[Edit]) -> str:
+        """The text with the edits made.
+
+        Raises:
+            LookupError, TypeError: a path leads nowhere.
+        """
+        splices = Splices(self.text)
+        for edit in edits:
+            self._apply(edit, splices)
+        return splices.result()
+
+    def _apply(self, edit: Edit, splices: Splices) -> None:
+        match edit:
+            case SetValue():
+                node = self._at(edit.path)
+                splices.replace((node.start, node.end), self._spelled(edit.item))
+            case Prepend():
+                node = self._at(edit.path)
+                words = [self._spelled(item) for item in edit.items]
+                prepend_inline(splices, (node.start, node.end), self._item_spans(node), words)
+            case DropHead():
+                node = self._at(edit.path)
+                drop_inline(splices, self._item_spans(node), node.end - 1, edit.count, _COMMENTS)
+            case AddList():
+                self._add(edit, splices)
+            case RemoveMember():
+                self._remove(edit.path, splices)
+
+    def _add(self, edit: AddList, splices: Splices) -> None:
+        parent, sibling = self._at(edit.after[:-1]), self._at(edit.after)
+        key = parent.keys[str(edit.after[-1])]
+        blank = blank_before(self.text, key[0])
+        colon = self.text[key[1] : sibling.start]
+        words = ", ".join(self._spelled(item) for item in edit.items)
+        separator = blank if "\n" in blank else " "
+        colon = colon if colon.strip() == ":" else ": "
+        splices.insert(sibling.end, f",{separator}{json.dumps(edit.key)}{colon}[{words}]")
+
+    def _remove(self, path: Path, splices: Splices) -> None:
+        parent = self._at(path[:-1])
+        members = list((parent.members or {}).items())
+        place = [name for name, _ in members].index(str(path[-1]))
+        node = members[place][1]
+        if place:
+            splices.replace((members[place - 1][1].end, node.end), "")
+        else:
+            following = members[1][0] if len(members) > 1 else None
+            end = parent.keys[following][0] if following is not None else node.end
+            splices.replace((parent.keys[str(path[-1])][0], end), "")
+
+    def _at(self, path: Path) -> Node:
+        node = self._top
+        for key in path:
+            if node.members is not None:
+                node = node.members[str(key)]
+            elif node.items is not None and isinstance(key, int):
+                node = node.items[key]
+            else:
+                raise TypeError(key)
+        return node
+
+    def _item_spans(self, node: Node) -> list[tuple[int, int]]:
+        return [(item.start, item.end) for item in node.items or []]
+
+    def _spelled(self, item: Item) -> str:
+        if isinstance(item, Moved):
+            node = self._at(item.path)
+            return self.text[node.start : node.end]
+        return json.dumps(item, ensure_ascii=False)
+
+    def _value(self, node: Node) -> Any:
+        if node.members is not None:
+            return {name: self._value(child) for name, child in node.members.items()}
+        if node.items is not None:
+            return [self._value(child) for child in node.items]
+        return json.loads(self.text[node.start : node.end])
+
+
+class _Reader:
+    """One pass over a text."""
+
+    def __init__(self, text: str, strict: bool) -> None:
+        self._text = text
+        self._strict = strict
+        self._at = 0
+
+    def document(self) -> Node:
+        node = self._value(0)
+        self._skip()
+        if self._at < len(self._text):
+            raise self._error("there is more text behind the end of the file's value")
+        return node
+
+    def _value(self, depth: int) -> Node:
+        self._skip()
+        if depth > MAX_DEPTH:
+            raise self._error(f"values are nested more than {MAX_DEPTH} deep")
+        char = self._text[self._at : self._at + 1]
+        if char == "{":
+            return self._object(depth)
+        if char == "[":
+            return self._array(depth)
+        start = self._at
+        matched = (_STRING if char == '"' else _SCALAR).match(self._text, start)
+        if matched is None:
+            raise self._error("a value is missing" if char in ("", ",", "}", "]", ":") else "this is not a JSON value")
+        self._at = matched.end()
+        return Node(start, self._at)
+
+    def _object(self, depth: int) -> Node:
+        node = Node(self._at, members={})
+        assert node.members is not None
+        self._at += 1
+        while not self._closes("}", bool(node.members)):
+            start = self._at
+            matched = _STRING.match(self._text, start)
+            if matched is None:
+                raise self._error("the name of a member in double quotes is missing")
+            name = json.loads(matched[0])
+            self._at = matched.end()
+            self._skip()
+            if self._text[self._at : self._at + 1] != ":":
+                raise self._error("a colon is missing behind the name of a member")
+            self._at += 1
+            child = self._value(depth + 1)
+            node.members.pop(name, None)
+            node.members[name], node.keys[name] = child, (start, matched.end())
+        node.end = self._at
+        return node
+
+    def _array(self, depth: int) -> Node:
+        node = Node(self._at, items=[])
+        assert node.items is not None
+        self._at += 1
+        while not self._closes("]", bool(node.items)):
+            node.items.append(self._value(depth + 1))
+        node.end = self._at
+        return node
+
+    def _closes(self, bracket: str, begun: bool) -> bool:
+        """Whether the bracket comes next; otherwise the next member or item does, behind its comma."""
+        self._skip()
+        char = self._text[self._at : self._at + 1]
+        if char == bracket:
+            self._at += 1
+            return True
+        if begun:
+            if char != ",":
+                raise self._error(f"a comma or {bracket} is missing" if char else f"the closing {bracket} is missing")
+            comma = self._at
+            self._at += 1
+            self._skip()
+            if self._text[self._at : self._at + 1] == bracket:
+                if self._strict:
+                    raise self._error("a comma before a closing bracket, which this client refuses", comma)
+                self._at += 1
+                return True
+        elif not char:
+            raise self._error(f"the closing {bracket} is missing")
+        return False
+
+    def _skip(self) -> None:
+        while True:
+            matched = _BLANK.match(self._text, self._at)
+            assert matched is not None
+            self._at = matched.end()
+            mark = self._text[self._at : self._at + 2]
+            if mark not in _COMMENTS:
+                return
+            if self._strict:
+                raise self._error("a comment, which this client refuses")
+            end = self._text.find("\n" if mark == "//" else "*/", self._at + 2)
+            if end < 0 and mark == "/*":
+                raise self._error("a comment is not closed")
+            self._at = len(self._text) if end < 0 else end + (0 if mark == "//" else 2)
+
+    def _error(self, reason: str, at: int | None = None) -> ConfigError:
+        place = self._at if at is None else at
+        line = self._text.count("\n", 0, place) + 1
+        column = place - self._text.rfind("\n", 0, place)
+        return ConfigError(f"line {line}, column {column}: {reason}")

@@ -1,0 +1,183 @@
+"""TOML as text with the position of the values that an edit concerns.
+
+tomlkit keeps every byte of a file, but does not say where a value is. So a value is replaced by a mark, and the mark is
+looked for in the text that tomlkit writes. If anything else differs, the file is refused. What a file says is read by
+`tomllib`, which shares no code with tomlkit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Any, Final
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import InlineTable
+
+from mcpproxy.clients.documents.edits import (
+    AddList,
+    ConfigError,
+    DropHead,
+    Edit,
+    Item,
+    Moved,
+    Path,
+    Prepend,
+    RemoveMember,
+    SetValue,
+)
+from mcpproxy.clients.documents.splice import (
+    Span,
+    Splices,
+    drop_inline,
+    line_end,
+    line_start,
+    newline_of,
+    prepend_inline,
+)
+
+_MARK: Final = "\x7fmcpproxy\x7f"
+_TOKEN: Final = re.compile(
+    r'"""(?:\\.|[^\\])*?"""|'
+    r"'''.*?'''|"
+    r'"(?:\\.|[^"\\\n])*"|'
+    r"'[^'\n]*'|"
+    r"#[^\n]*|[\[\]{},]|[^\s\[\]{},#\"']+",
+    re.DOTALL,
+)
+
+
+class TomlText:
+    """A TOML file: its data, and edits at the bytes that they concern."""
+
+    def __init__(self, text: str) -> None:
+        """Read a file.
+
+        Raises:
+            ConfigError: it is not TOML, or a form of it that cannot be edited exactly.
+        """
+        try:
+            self.data: Any = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise ConfigError(_reason(error)) from None
+        try:
+            self._document = tomlkit.parse(text)
+            whole = self._document.as_string() == text
+        except (TOMLKitError, RecursionError):
+            whole = False
+        if not whole:
+            raise ConfigError("this form of TOML cannot be edited without touching other parts of the file")
+        self.text = text
+
+    def apply(self, edits: list[Edit]) -> str:
+        """The text with the edits made.
+
+        Raises:
+            LookupError, TypeError: a path leads nowhere.
+            ConfigError: the place of a value cannot be found exactly.
+        """
+        splices = Splices(self.text)
+        for edit in edits:
+            self._apply(edit, splices)
+        return splices.result()
+
+    def _apply(self, edit: Edit, splices: Splices) -> None:
+        match edit:
+            case SetValue():
+                splices.replace(self._span(edit.path), self._spelled(edit.item))
+            case Prepend():
+                span = self._span(edit.path)
+                words = [self._spelled(item) for item in edit.items]
+                prepend_inline(splices, span, self._items(span), words)
+            case DropHead():
+                span = self._span(edit.path)
+                drop_inline(splices, self._items(span), span[1] - 1, edit.count, ("#",))
+            case AddList():
+                self._add(edit, splices)
+            case RemoveMember():
+                self._remove(edit.path, splices)
+
+    def _add(self, edit: AddList, splices: Splices) -> None:
+        start, end = self._span(edit.after)
+        value = f"[{', '.join(self._spelled(item) for item in edit.items)}]"
+        if isinstance(self._container(edit.after), InlineTable):
+            splices.insert(end, f", {edit.key} = {value}")
+            return
+        front = self.text[line_start(self.text, start) : start]
+        name, equals, blank = front.rpartition("=")
+        bare = name.rstrip()
+        if not equals or not bare.endswith(str(edit.after[-1])):
+            raise ConfigError(f"the name of {edit.after[-1]!r} is written in a form that cannot be repeated")
+        key = bare.removesuffix(str(edit.after[-1])) + edit.key + name[len(bare) :]
+        at, newline = line_end(self.text, end), newline_of(self.text)
+        if at == len(self.text) and not self.text.endswith("\n"):
+            splices.insert(at, f"{newline}{key}={blank}{value}")
+        else:
+            splices.insert(at, f"{key}={blank}{value}{newline}")
+
+    def _remove(self, path: Path, splices: Splices) -> None:
+        start, end = self._span(path)
+        if isinstance(self._container(path), InlineTable):
+            comma = self.text.rfind(",", 0, start)
+            opening = self.text.rfind("{", 0, start)
+            if comma < opening:
+                raise ConfigError(f"{path[-1]!r} is the first member of an inline table")
+            splices.replace((comma, end), "")
+            return
+        first, stop = line_start(self.text, start), line_end(self.text, end)
+        if stop == len(self.text) and not self.text.endswith("\n") and first > 0:
+            first -= len(newline_of(self.text))
+        splices.replace((first, stop), "")
+
+    def _container(self, path: Path) -> Any:
+        container: Any = self._document
+        for key in path[:-1]:
+            container = container[key]
+        return container
+
+    def _span(self, path: Path) -> Span:
+        container, key = self._container(path), path[-1]
+        value = container[key]
+        mark = tomlkit.string(_MARK)
+        try:
+            container[key] = mark
+            marked = self._document.as_string()
+            container[key] = value
+        except (TOMLKitError, ValueError) as error:
+            raise ConfigError(f"the place of {'.'.join(map(str, path))} cannot be found: {error}") from None
+        front, found, back = marked.partition(mark.as_string())
+        if not found or not self.text.startswith(front) or not self.text.endswith(back):
+            raise ConfigError(f"the place of {'.'.join(map(str, path))} cannot be found exactly")
+        return len(front), len(self.text) - len(back)
+
+    def _items(self, span: Span) -> list[Span]:
+        """The spans of the items of an array."""
+        items: list[Span] = []
+        depth, start, end = 0, -1, -1
+        for token in _TOKEN.finditer(self.text, *span):
+            word = token[0]
+            if word.startswith("#"):
+                continue
+            if depth == 1 and word in ",]":
+                if start >= 0:
+                    items.append((start, end))
+                start = -1
+            elif depth >= 1:
+                start, end = (token.start() if start < 0 else start), token.end()
+            depth += (word in ("[", "{")) - (word in ("]", "}"))
+        return items
+
+    def _spelled(self, item: Item) -> str:
+        if not isinstance(item, Moved):
+            return json.dumps(item, ensure_ascii=False).replace("\x7f", "\\u007f")
+        if isinstance(item.path[-1], int):
+            return self.text[slice(*self._items(self._span(item.path[:-1]))[item.path[-1]])]
+        return self.text[slice(*self._span(item.path))]
+
+
+def _reason(error: Exception) -> str:
+    """The place first, as in the other formats: `line 3, column 7: …`."""
+    text, place, where = str(error).partition(" (at ")
+    return f"{where.rstrip(')')}: {text}" if place else text

@@ -1,0 +1,226 @@
+"""YAML as text with the position of every value, by the marks that PyYAML puts on the nodes it reads.
+
+A library that writes YAML lays the file out anew, so nothing is written by one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import yaml
+
+from mcpproxy.clients.documents.edits import (
+    AddList,
+    ConfigError,
+    DropHead,
+    Edit,
+    Item,
+    Moved,
+    Path,
+    Prepend,
+    RemoveMember,
+    SetValue,
+)
+from mcpproxy.clients.documents.splice import (
+    Span,
+    Splices,
+    drop_inline,
+    line_end,
+    line_start,
+    newline_of,
+    prepend_inline,
+)
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9/_][\w./@+-]*", re.ASCII)
+_UNSAFE_IN_FLOW: Final = frozenset(",[]{}?#:\"'\n")
+
+
+class YamlText:
+    """A YAML file: its data, and edits at the bytes that they concern."""
+
+    def __init__(self, text: str) -> None:
+        """Read a file.
+
+        Raises:
+            ConfigError: it is not YAML, or not one document.
+        """
+        try:
+            self._top = yaml.compose(text, Loader=yaml.SafeLoader)
+            self.data: Any = yaml.safe_load(text)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+            raise ConfigError(f"{place}{error.problem or 'this is not YAML'}") from None
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise ConfigError(f"this is not YAML that can be read: {' '.join(str(error).split())}") from None
+        self.text = text
+        self._shared = _shared(self._top)
+
+    def apply(self, edits: list[Edit]) -> str:
+        """The text with the edits made.
+
+        Raises:
+            LookupError, TypeError: a path leads nowhere.
+            ConfigError: a value is written in a form that cannot be edited in place.
+        """
+        splices = Splices(self.text)
+        for edit in edits:
+            self._apply(edit, splices)
+        return splices.result()
+
+    def _apply(self, edit: Edit, splices: Splices) -> None:
+        match edit:
+            case SetValue():
+                splices.replace(self._scalar(edit.path), self._spelled(edit.item, flow=self._in_flow(edit.path)))
+            case Prepend():
+                self._prepend(edit, splices)
+            case DropHead():
+                self._drop(edit, splices)
+            case AddList():
+                self._add(edit, splices)
+            case RemoveMember():
+                self._remove(edit.path, splices)
+
+    def _prepend(self, edit: Prepend, splices: Splices) -> None:
+        node = self._list(edit.path)
+        words = [self._spelled(item, flow=bool(node.flow_style)) for item in edit.items]
+        if node.flow_style:
+            prepend_inline(splices, _span(node), [_span(item) for item in node.value], words)
+            return
+        first = node.value[0].start_mark.index
+        start = line_start(self.text, first)
+        dash = self.text[start:first]
+        if dash.strip() != "-":
+            raise ConfigError(f"the list {edit.path[-1]!r} begins on the line of its name")
+        splices.insert(start, "".join(f"{dash}{word}{newline_of(self.text)}" for word in words))
+
+    def _drop(self, edit: DropHead, splices: Splices) -> None:
+        node = self._list(edit.path)
+        if node.flow_style:
+            drop_inline(splices, [_span(item) for item in node.value], node.end_mark.index - 1, edit.count, ("#",))
+            return
+        for item in node.value[: edit.count]:
+            start, end = self._block_item(item)
+            splices.replace((start, end), "")
+        if edit.count >= len(node.value):
+            key = self._key(edit.path)
+            colon = self.text.index(":", key.end_mark.index) + 1
+            splices.insert(colon, " []")
+
+    def _block_item(self, item: yaml.Node) -> Span:
+        start, end = _span(item)
+        first = line_start(self.text, start)
+        if self.text[first:start].strip() != "-" or not isinstance(item, yaml.ScalarNode) or item.style in ("|", ">"):
+            raise ConfigError("an item of the list is written in a form that cannot be taken out")
+        return first, line_end(self.text, end)
+
+    def _add(self, edit: AddList, splices: Splices) -> None:
+        start_end = self._scalar(edit.after)
+        words = f"[{', '.join(self._spelled(item, flow=True) for item in edit.items)}]"
+        if self._in_flow(edit.after):
+            splices.insert(start_end[1], f", {edit.key}: {words}")
+            return
+        column = self._key(edit.after).start_mark.column
+        at, newline = line_end(self.text, start_end[1]), newline_of(self.text)
+        line = f"{' ' * column}{edit.key}: {words}"
+        splices.insert(at, line + newline if self.text.endswith("\n") or at < len(self.text) else newline + line)
+
+    def _remove(self, path: Path, splices: Splices) -> None:
+        key, node = self._key(path), self._at(path)
+        if self._in_flow(path):
+            comma = self.text.rfind(",", 0, key.start_mark.index)
+            splices.replace((comma, node.end_mark.index), "")
+            return
+        start = line_start(self.text, key.start_mark.index)
+        if self.text[start : key.start_mark.index].strip():
+            raise ConfigError(f"{path[-1]!r} shares its line with something else")
+        end = line_end(self.text, node.end_mark.index)
+        if end == len(self.text) and not self.text.endswith("\n") and start > 0:
+            start -= len(newline_of(self.text))
+        splices.replace((start, end), "")
+
+    def _at(self, path: Path) -> yaml.Node:
+        node = self._top
+        for key in path:
+            if isinstance(node, yaml.MappingNode):
+                node = _member(node, key)[1]
+            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+                node = node.value[key]
+            else:
+                raise TypeError(key)
+            if id(node) in self._shared:
+                raise ConfigError(f"{key!r} is an alias, so an edit would change other places, too")
+        assert node is not None
+        return node
+
+    def _key(self, path: Path) -> yaml.Node:
+        parent = self._at(path[:-1])
+        if not isinstance(parent, yaml.MappingNode):
+            raise TypeError(path[-1])
+        return _member(parent, path[-1])[0]
+
+    def _scalar(self, path: Path) -> Span:
+        node = self._at(path)
+        if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
+            raise ConfigError(f"{path[-1]!r} is written as a block of text")
+        return _span(node)
+
+    def _list(self, path: Path) -> yaml.SequenceNode:
+        node = self._at(path)
+        if not isinstance(node, yaml.SequenceNode):
+            raise TypeError(path[-1])
+        return node
+
+    def _in_flow(self, path: Path) -> bool:
+        """Whether a value is written inside of brackets."""
+        node = self._top
+        for key in path:
+            if isinstance(node, yaml.CollectionNode) and node.flow_style:
+                return True
+            node = _member(node, key)[1] if isinstance(node, yaml.MappingNode) else node.value[key]  # type: ignore[union-attr]
+        return False
+
+    def _spelled(self, item: Item, *, flow: bool) -> str:
+        if isinstance(item, Moved):
+            node = self._at(item.path)
+            source = self.text[slice(*_span(node))]
+            quoted = isinstance(node, yaml.ScalarNode) and node.style in ('"', "'")
+            if quoted and "\n" not in source:
+                return source
+            if isinstance(node, yaml.ScalarNode) and node.style is None and not (flow and _UNSAFE_IN_FLOW & {*source}):
+                return source
+            item = str(node.value)
+        if _PLAIN.fullmatch(item) and yaml.safe_load(item) == item:
+            return item
+        return json.dumps(item)
+
+
+def _member(node: yaml.MappingNode, key: str | int) -> tuple[yaml.Node, yaml.Node]:
+    for name, value in reversed(node.value):
+        if isinstance(name, yaml.ScalarNode) and name.value == str(key):
+            return name, value
+    raise LookupError(key)
+
+
+def _span(node: yaml.Node) -> Span:
+    return node.start_mark.index, node.end_mark.index
+
+
+def _shared(top: yaml.Node | None) -> set[int]:
+    """The nodes that stand in several places, through aliases."""
+    seen: set[int] = set()
+    shared: set[int] = set()
+    waiting = [top] if top is not None else []
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            shared.add(id(node))
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+    return shared
