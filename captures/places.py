@@ -66,6 +66,11 @@ def cache_directory() -> str | None:
     return _user_directory("XDG_CACHE_HOME", ".cache", "Library/Caches")
 
 
+def state_directory() -> str | None:
+    """The directory for what must outlive a restart and is of no use on another machine."""
+    return _user_directory("XDG_STATE_HOME", ".local/state", "Library/Application Support")
+
+
 def captures_root() -> str:
     """The directory below which recorders in this environment write.
 

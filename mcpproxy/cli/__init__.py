@@ -8,6 +8,8 @@ import gc
 import sys
 
 COMMANDS = {
+    "install": "route the servers of your MCP clients through mcpproxy",
+    "uninstall": "take mcpproxy out of the configuration of your clients",
     "run": "wrap a stdio server: record everything, change nothing",
     "serve": "record an HTTP server: stand in front of it, change nothing",
     "ls": "list captures",

@@ -1,0 +1,125 @@
+"""Route the servers of your MCP clients through mcpproxy: `run` is put in front of each server's command.
+
+Without a client, it shows what it finds and asks. Nothing but the words of mcpproxy changes in a file; comments, order
+and layout stay, and a backup is kept. `mcpproxy uninstall` takes the words away again.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from mcpproxy.cli.arguments import Parser, add_json
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.routes import (
+    Listing,
+    add_choice,
+    asked,
+    can_ask,
+    chosen_clients,
+    counted,
+    elsewhere_lines,
+    find_all,
+    is_chosen,
+    say_broken,
+    say_shared,
+    write_all,
+)
+from mcpproxy.clients.installer import Plan, plans, routing
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.state import locked
+from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `install`."""
+    parser = Parser("install", __doc__)
+    add_choice(parser, "route")
+    parser.add_argument(
+        "--capture",
+        metavar="DIR",
+        help="record below this directory (default: where `run` records by itself)",
+    )
+    add_json(parser)
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Route what was chosen; 2 where a file could not be read or written."""
+    options = parser().parse_args(arguments)
+    try:
+        clients = chosen_clients(options)
+        wrapper = Wrapper(program_words(), _capture_directory(options.capture))
+        machine = Machine.here()
+    except (ValueError, NoProgram, OSError) as error:
+        return fail(str(error))
+    if machine.system == "windows":
+        return fail("mcpproxy cannot record on Windows yet, so no file is changed; inside WSL it can")
+    found = find_all(clients, machine)
+    code = say_broken(found, machine)
+    decide = routing(wrapper)
+    todo = plans(found, decide, lambda server: is_chosen(server, options))
+    listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
+    if not todo:
+        return fail(_nothing(options, machine)) if code == Exit.FINE else code
+    if options.dry_run or not (options.client or options.all):
+        for plan in todo:
+            listing.plan(plan, plan.changes, done=False)
+        _say_the_rest(options, machine)
+        if options.dry_run:
+            return code
+        total = [change for plan in todo for change in plan.changes]
+        if not any(change.edits for change in total):
+            return code
+        if not can_ask():
+            return fail(f"{counted(total)} can be routed: name clients, or say --all to have it done")
+        if not asked(f"Route {counted(total)}?"):
+            return code
+    with locked() as state:
+        written, written_code = write_all(todo, decide, state, listing)
+        backups = state.backups
+    if options.format != "json":
+        sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(found))
+        _say_what_next(written, machine, backups)
+    say_shared(written, machine)
+    return max(code, written_code)
+
+
+def _capture_directory(named: str | None) -> Path | None:
+    """Where captures go if `run` would not find it by itself: clients do not pass our variables on.
+
+    Raises:
+        ValueError: the directory cannot be written into a client's configuration.
+    """
+    value = named or os.environ.get("MCPPROXY_CAPTURES")
+    if value:
+        return Path(os.path.abspath(value))
+    return None
+
+
+def _nothing(options: argparse.Namespace, machine: Machine) -> str:
+    if options.server:
+        names = ", ".join(options.server)
+        return f"no {options.scope} configuration has a server {names}; mcpproxy install --dry-run lists them"
+    if options.scope == "project":
+        return f"no client has servers in the project {machine.shown(machine.project)}"
+    return "no client on this machine has a server in a configuration file of yours; docs/clients.md lists the files"
+
+
+def _say_the_rest(options: argparse.Namespace, machine: Machine) -> None:
+    """Name what is there, and what this command leaves alone unless it is asked."""
+    for windows in machine.windows_side():
+        for found in find_all(chosen_clients(options), windows):
+            for path in found.files:
+                say(
+                    f"{path} belongs to {found.client.title} on Windows and is left alone: mcpproxy cannot record there"
+                )
+
+
+def _say_what_next(written: list[Plan], machine: Machine, backups: Path) -> None:
+    if not written:
+        return
+    sys.stdout.write(f"Backups are in {machine.shown(backups)}\n")
+    for client in dict.fromkeys(plan.client for plan in written):
+        sys.stdout.write(f"Next, in {client.title}: {client.after}\n")
+    sys.stdout.write("Then look at it: mcpproxy tui\n")

@@ -1,0 +1,217 @@
+"""What `install` and `uninstall` share: choosing clients and servers, showing what happens to each, writing files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from captures.redact import server_name
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.clients.catalogue import CLIENTS, by_id
+from mcpproxy.clients.changes import Change
+from mcpproxy.clients.client import Client
+from mcpproxy.clients.installer import Decide, Plan, Refused, carry_out
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.servers import Found, Server, find
+from mcpproxy.clients.state import State
+from mcpproxy.report.output import json_line, width_of_stdout
+from mcpproxy.report.text import cells, count_text, fit
+from mcpproxy.sanitise import sanitise
+
+_WORDS = {
+    "route": ("will be routed", "routed"),
+    "unroute": ("will be restored", "restored"),
+}
+"""What happens to a server: before and after."""
+
+
+def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
+    """Add the arguments that choose clients and servers."""
+    parser.add_argument(
+        "client", nargs="*", metavar="CLIENT", help="clients by name, such as claude-code or cursor (default: ask)"
+    )
+    parser.add_argument("--server", action="append", metavar="NAME", help=f"{verb} only this server; may be repeated")
+    parser.add_argument(
+        "--scope",
+        choices=("user", "project"),
+        default="user",
+        help="user: your own configuration files (default); project: those of the repository you are in",
+    )
+    parser.add_argument("--all", action="store_true", help="all clients, without asking")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
+
+
+def chosen_clients(options: argparse.Namespace) -> list[Client]:
+    """The clients that were named, or all.
+
+    Raises:
+        ValueError: one is not known; the text is for the user.
+    """
+    clients = []
+    for name in options.client:
+        client = by_id(name)
+        if client is None:
+            near = get_close_matches(name, [known.id for known in CLIENTS], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"there is no client {sanitise(name, 64)}{hint} Known: {', '.join(c.id for c in CLIENTS)}")
+        clients.append(client)
+    return clients or list(CLIENTS)
+
+
+def find_all(clients: Iterable[Client], machine: Machine) -> list[Found]:
+    """What is there of some clients; those without a trace are left out."""
+    return [found for client in clients if (found := find(client, machine)).is_here]
+
+
+def is_chosen(server: Server, options: argparse.Namespace) -> bool:
+    """Whether the options choose a server."""
+    return server.config.scope == options.scope and (not options.server or server.name in options.server)
+
+
+class Listing:
+    """Prints what happens to servers, a block for each file."""
+
+    def __init__(self, machine: Machine, *, as_json: bool, dry_run: bool) -> None:
+        """Print lines of JSON, or text as wide as stdout."""
+        self._machine = machine
+        self._json = as_json
+        self._dry_run = dry_run
+        self._width = width_of_stdout()
+
+    def plan(self, plan: Plan, changes: list[Change], *, done: bool) -> None:
+        """Print a file and its servers.
+
+        Args:
+            plan: of the file.
+            changes: what happens to its servers.
+            done: whether it has happened.
+        """
+        if self._json:
+            for change in changes:
+                sys.stdout.write(json_line(self._row(plan, change, done=done)))
+            return
+        lines = [f"{plan.client.title}  {sanitise(self._machine.shown(plan.path), None)}"]
+        names = [sanitise(change.server.name, 40) for change in changes]
+        what = [_package(change.server) for change in changes]
+        name_width = min(24, max(map(cells, names), default=0))
+        what_width = min(30, max(map(cells, what), default=0))
+        for name, package, change in zip(names, what, changes, strict=True):
+            text = f"  {_padded(name, name_width)}  {_padded(package, what_width)}  {_outcome(change, done=done)}"
+            lines.append(fit(text, self._width))
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+    def _row(self, plan: Plan, change: Change, *, done: bool) -> dict[str, Any]:
+        server = change.server
+        return {
+            "client": plan.client.id,
+            "scope": server.scope,
+            "file": str(plan.path),
+            "project": server.project or None,
+            "server": server.name,
+            "kind": server.kind,
+            "action": change.action,
+            "done": done and bool(change.edits),
+            "reason": change.reason or None,
+        }
+
+
+def _padded(text: str, width: int) -> str:
+    shown = fit(text, width)
+    return shown + " " * (width - cells(shown))
+
+
+def _package(server: Server) -> str:
+    """A server in a word, without anything that could be a secret."""
+    wrapped = server.routed
+    words = wrapped.inner if wrapped is not None else server.words
+    if words:
+        return sanitise(server_name([word.encode("utf-8", "surrogatepass") for word in words]), 60)
+    url = server.url
+    return sanitise(_host(url[1]), 60) if url is not None else ""
+
+
+def _host(url: str) -> str:
+    """Scheme and host of a URL: user names, paths and queries can be secrets."""
+    scheme, slashes, rest = url.partition("://")
+    host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
+    return f"{scheme}{slashes}{host}" if slashes else "a URL"
+
+
+def _outcome(change: Change, *, done: bool) -> str:
+    if change.action in _WORDS:
+        off = ", but switched off in the client" if change.server.is_off else ""
+        return _WORDS[change.action][done] + off
+    return change.reason if change.action == "keep" else f"left alone: {change.reason}"
+
+
+def write_all(plans: list[Plan], decide: Decide, state: State, listing: Listing) -> tuple[list[Plan], int]:
+    """Write the files and print what was done.
+
+    Returns:
+        The plans that were carried out, and the exit code.
+    """
+    written, code = [], int(Exit.FINE)
+    for plan in plans:
+        try:
+            changes = carry_out(plan, decide, state) if plan.edits_any else plan.changes
+        except Refused as refusal:
+            code = fail(f"{plan.path} is left as it is: {refusal}")
+            continue
+        listing.plan(plan, changes, done=True)
+        if any(change.edits for change in changes):
+            written.append(plan)
+    return written, code
+
+
+def say_broken(found: Iterable[Found], machine: Machine) -> int:
+    """Name the files that cannot be read; returns the exit code."""
+    code = int(Exit.FINE)
+    named: set[Path] = set()
+    for one in found:
+        for path, reason in one.broken:
+            if path not in named:
+                named.add(path)
+                code = fail(
+                    f"{machine.shown(path)} of {one.client.title} cannot be read: {reason}; mend it and try again"
+                )
+    return code
+
+
+def elsewhere_lines(found: Iterable[Found]) -> Iterator[str]:
+    """The servers that cannot be routed because no file holds them."""
+    for one in found:
+        for what, name in one.elsewhere:
+            yield f"{one.client.title}: {what} {sanitise(name, 60)} brings its own servers, which cannot be routed"
+
+
+def asked(question: str) -> bool:
+    """Ask on a terminal; anything but yes is no."""
+    sys.stdout.write(f"{question} [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def can_ask() -> bool:
+    """Whether there is a terminal to ask on."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
+    """Warn of files that others read: other clients, and the people who share a repository."""
+    for plan in plans:
+        if plan.also_read_by:
+            say(f"{machine.shown(plan.path)} is read by {', '.join(plan.also_read_by)} as well")
+        if plan.config.scope == "project":
+            say(
+                f"{machine.shown(plan.path)} belongs to the project: do not commit this change, "
+                "because others who use the file would need mcpproxy at the same path"
+            )
+
+
+def counted(changes: Iterable[Change]) -> str:
+    """`3 servers`."""
+    return count_text(sum(bool(change.edits) for change in changes), "server")

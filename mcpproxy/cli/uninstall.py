@@ -1,0 +1,69 @@
+"""Take mcpproxy out of the configuration of your MCP clients: each server's command is as it was before `install`.
+
+A file that was not changed since is restored to the byte. In any other, only the words of mcpproxy go, and every other
+change stays. Captures are kept.
+"""
+
+import argparse
+import sys
+
+from mcpproxy.cli.arguments import Parser, add_json
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.routes import (
+    Listing,
+    add_choice,
+    asked,
+    can_ask,
+    chosen_clients,
+    counted,
+    find_all,
+    is_chosen,
+    say_broken,
+    write_all,
+)
+from mcpproxy.clients.installer import plans, unrouting
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.state import locked
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `uninstall`."""
+    parser = Parser("uninstall", __doc__)
+    add_choice(parser, "restore")
+    add_json(parser)
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Restore what was chosen; 2 where a file could not be read or written."""
+    options = parser().parse_args(arguments)
+    try:
+        clients = chosen_clients(options)
+        machine = Machine.here()
+    except (ValueError, OSError) as error:
+        return fail(str(error))
+    found = find_all(clients, machine)
+    code = say_broken(found, machine)
+    listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
+    with locked() as state:
+        decide = unrouting(state)
+        todo = plans(found, decide, lambda server: server.routed is not None and is_chosen(server, options))
+        if not todo:
+            if code == Exit.FINE:
+                sys.stdout.write("" if options.format == "json" else "No server is routed through mcpproxy.\n")
+            return code
+        if options.dry_run or not (options.client or options.all):
+            for plan in todo:
+                listing.plan(plan, plan.changes, done=False)
+            if options.dry_run:
+                return code
+            total = [change for plan in todo for change in plan.changes]
+            if not can_ask():
+                return fail(f"{counted(total)} can be restored: name clients, or say --all to have it done")
+            if not asked(f"Restore {counted(total)}?"):
+                return code
+        written, written_code = write_all(todo, decide, state, listing)
+    if options.format != "json":
+        for client in dict.fromkeys(plan.client for plan in written):
+            sys.stdout.write(f"Next, in {client.title}: {client.after}\n")
+    return max(code, written_code)

@@ -1,0 +1,399 @@
+"""Every client that `install` knows: a row each, with the sources of its facts; "seen with" means that it was run.
+
+A row is the only place that knows a client. `docs/clients.md` is made from these rows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcpproxy.clients.client import STDIO, URLS, Client, ConfigFile, Elsewhere, StdioForm, everywhere
+
+SERVERS: Final = (("mcpServers",),)
+
+_SHARED_PROJECT_FILE: Final = ConfigFile("project", "json", SERVERS, everywhere("./.mcp.json"), shared=True)
+
+CLIENTS: Final = (
+    Client(
+        "claude-code",
+        "Claude Code",
+        (
+            ConfigFile(
+                "user", "json", (("mcpServers",), ("projects", "*", "mcpServers")), everywhere("~/.claude.json")
+            ),
+            _SHARED_PROJECT_FILE,
+        ),
+        source="code.claude.com/docs/en/mcp; seen with 2.1.330",
+        after="start a new session; it asks you to approve a project server again",
+        overrides=(("CLAUDE_CONFIG_DIR", "~"),),
+        elsewhere=(Elsewhere("plugin", "~/.claude/plugins/marketplaces/*/plugins/*/.mcp.json"),),
+        speaks_as=("claude-code",),
+    ),
+    Client(
+        "claude-desktop",
+        "Claude Desktop",
+        (
+            ConfigFile(
+                "user",
+                "json",
+                SERVERS,
+                {
+                    "linux": ("~/.config/Claude/claude_desktop_config.json",),
+                    "macos": ("~/Library/Application Support/Claude/claude_desktop_config.json",),
+                    "windows": ("%APPDATA%/Claude/claude_desktop_config.json",),
+                },
+            ),
+        ),
+        source="modelcontextprotocol.io/docs/develop/connect-local-servers; neon-solutions/add-mcp#114 for MSIX",
+        after="quit it and start it again",
+        elsewhere=(Elsewhere("extension", "~/Library/Application Support/Claude/Claude Extensions/*"),),
+        speaks_as=("claude-ai",),
+    ),
+    Client(
+        "cursor",
+        "Cursor",
+        (
+            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.cursor/mcp.json")),
+            ConfigFile("project", "jsonc", SERVERS, everywhere("./.cursor/mcp.json")),
+        ),
+        source="cursor.com/docs/mcp",
+        after="switch the server off and on in Settings > MCP, or restart it",
+        speaks_as=("cursor",),
+    ),
+    *(
+        Client(
+            name,
+            title,
+            (
+                ConfigFile(
+                    "user",
+                    "jsonc",
+                    (("servers",),),
+                    {
+                        "linux": (f"~/.config/{folder}/User/mcp.json", f"~/.config/{folder}/User/profiles/*/mcp.json"),
+                        "macos": (
+                            f"~/Library/Application Support/{folder}/User/mcp.json",
+                            f"~/Library/Application Support/{folder}/User/profiles/*/mcp.json",
+                        ),
+                        "windows": (
+                            f"%APPDATA%/{folder}/User/mcp.json",
+                            f"%APPDATA%/{folder}/User/profiles/*/mcp.json",
+                        ),
+                    },
+                ),
+                ConfigFile("project", "jsonc", (("servers",),), everywhere("./.vscode/mcp.json")),
+                *((_SHARED_PROJECT_FILE,) if name == "vscode" else ()),
+            ),
+            source="code.visualstudio.com/docs/agents/reference/mcp-configuration",
+            after="run `MCP: List Servers` and restart the server",
+            speaks_as=("Visual Studio Code - Insiders",) if name == "vscode-insiders" else ("Visual Studio Code",),
+        )
+        for name, title, folder in (
+            ("vscode", "VS Code", "Code"),
+            ("vscode-insiders", "VS Code Insiders", "Code - Insiders"),
+        )
+    ),
+    Client(
+        "codex",
+        "Codex",
+        (
+            ConfigFile(
+                "user", "toml", (("mcp_servers",),), everywhere("~/.codex/config.toml", "~/.codex/*.config.toml")
+            ),
+            ConfigFile("project", "toml", (("mcp_servers",),), everywhere("./.codex/config.toml")),
+        ),
+        source="openai/codex, codex-rs/config/src/mcp_types.rs; seen with 0.169.0",
+        after="start a new session",
+        overrides=(("CODEX_HOME", "~/.codex"),),
+        speaks_as=("codex",),
+    ),
+    Client(
+        "copilot",
+        "Copilot CLI",
+        (
+            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.copilot/mcp-config.json"), shared=True),
+            _SHARED_PROJECT_FILE,
+        ),
+        source="docs.github.com/copilot/how-tos/copilot-cli/add-mcp-servers; file read with 1.0.102",
+        after="start a new session",
+        overrides=(("COPILOT_HOME", "~/.copilot"),),
+        speaks_as=("github-copilot", "copilot"),
+    ),
+    Client(
+        "gemini",
+        "Gemini CLI",
+        (
+            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.gemini/settings.json")),
+            ConfigFile("project", "jsonc", SERVERS, everywhere("./.gemini/settings.json")),
+        ),
+        source="google-gemini/gemini-cli, docs/tools/mcp-server.md; seen with 0.61.0",
+        after="start a new session, or run `/mcp refresh`",
+        urls=(("httpUrl",), ("url",)),
+        elsewhere=(Elsewhere("extension", "~/.gemini/extensions/*"),),
+        speaks_as=("gemini-cli", "mcp-test-client"),
+    ),
+    Client(
+        "qwen",
+        "Qwen Code",
+        (
+            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.qwen/settings.json")),
+            ConfigFile("project", "jsonc", SERVERS, everywhere("./.qwen/settings.json")),
+        ),
+        source="QwenLM/qwen-code, docs; seen with 0.24.4",
+        after="start a new session",
+        urls=(("httpUrl",), ("url",)),
+        elsewhere=(Elsewhere("extension", "~/.qwen/extensions/*"),),
+        speaks_as=("qwen-code", "qwen-cli", "mcp-test-client"),
+    ),
+    Client(
+        "opencode",
+        "OpenCode",
+        (
+            ConfigFile(
+                "user",
+                "jsonc",
+                (("mcp",),),
+                everywhere("~/.config/opencode/opencode.json", "~/.config/opencode/opencode.jsonc"),
+            ),
+            ConfigFile("project", "jsonc", (("mcp",),), everywhere("./opencode.json", "./opencode.jsonc")),
+        ),
+        source="opencode.ai/docs/mcp-servers; seen with 1.18.33",
+        after="start it again",
+        stdio=(StdioForm(("command",), None),),
+        overrides=(
+            ("OPENCODE_CONFIG", "~/.config/opencode/opencode.json"),
+            ("OPENCODE_CONFIG_DIR", "~/.config/opencode"),
+            ("XDG_CONFIG_HOME", "~/.config"),
+        ),
+        speaks_as=("opencode",),
+    ),
+    Client(
+        "zed",
+        "Zed",
+        (
+            ConfigFile(
+                "user",
+                "jsonc",
+                (("context_servers",),),
+                {
+                    "linux": ("~/.config/zed/settings.json",),
+                    "macos": ("~/.config/zed/settings.json",),
+                    "windows": ("%APPDATA%/Zed/settings.json",),
+                },
+            ),
+            ConfigFile("project", "jsonc", (("context_servers",),), everywhere("./.zed/settings.json")),
+        ),
+        source="zed.dev/docs/ai/mcp",
+        after="nothing: it restarts the server by itself",
+        stdio=(*STDIO, StdioForm(("command", "path"), ("command", "args"))),
+        overrides=(("XDG_CONFIG_HOME", "~/.config"),),
+        speaks_as=("Zed",),
+    ),
+    Client(
+        "goose",
+        "Goose",
+        (
+            ConfigFile(
+                "user",
+                "yaml",
+                (("extensions",),),
+                {
+                    "linux": ("~/.config/goose/config.yaml",),
+                    "macos": ("~/.config/goose/config.yaml",),
+                    "windows": ("%APPDATA%/Block/goose/config/config.yaml",),
+                },
+            ),
+        ),
+        source="block.github.io/goose/docs/guides/config-files",
+        after="start a new session",
+        stdio=(StdioForm(("cmd",), ("args",)),),
+        urls=(("uri",),),
+        overrides=(("XDG_CONFIG_HOME", "~/.config"),),
+        speaks_as=("goose",),
+    ),
+    Client(
+        "droid",
+        "Factory Droid",
+        (
+            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.factory/mcp.json")),
+            ConfigFile("project", "jsonc", SERVERS, everywhere("./.factory/mcp.json")),
+        ),
+        source="docs.factory.ai/cli/configuration/mcp; seen with 0.215.0",
+        after="start a new session",
+        speaks_as=("factory-cli",),
+    ),
+    Client(
+        "auggie",
+        "Auggie",
+        (ConfigFile("user", "jsonc", SERVERS, everywhere("~/.augment/settings.json")),),
+        source="docs.augmentcode.com/cli/integrations; seen with 0.36.0",
+        after="start a new session",
+        speaks_as=("augment-mcp-client",),
+        joins_words=True,
+    ),
+    Client(
+        "mcporter",
+        "mcporter",
+        (
+            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.mcporter/mcporter.json", "~/.mcporter/mcporter.jsonc")),
+            ConfigFile("project", "jsonc", SERVERS, everywhere("./config/mcporter.json")),
+        ),
+        source="steipete/mcporter, docs/config.md; seen with 0.9.0",
+        after="nothing: it reads the file at each call",
+        urls=(("baseUrl",), ("url",)),
+        speaks_as=("mcporter",),
+    ),
+    Client(
+        "antigravity",
+        "Antigravity",
+        (
+            ConfigFile(
+                "user",
+                "json",
+                SERVERS,
+                everywhere("~/.gemini/config/mcp_config.json", "~/.gemini/antigravity/mcp_config.json"),
+            ),
+        ),
+        source="antigravity.google/docs/mcp; snyk/agent-scan, agents/vscode/antigravity.py",
+        after="refresh the servers in its MCP panel",
+        urls=(("serverUrl",), ("url",)),
+    ),
+    Client(
+        "windsurf",
+        "Windsurf / Devin Desktop",
+        (
+            ConfigFile(
+                "user",
+                "json",
+                SERVERS,
+                everywhere("~/.codeium/windsurf/mcp_config.json", "~/.config/devin/mcp_config.json"),
+            ),
+        ),
+        source="docs.windsurf.com/windsurf/cascade/mcp",
+        after="refresh the servers in its MCP panel",
+        urls=(("serverUrl",), ("url",)),
+        speaks_as=("windsurf",),
+    ),
+    Client(
+        "cline",
+        "Cline",
+        (
+            ConfigFile(
+                "user", "json", SERVERS, everywhere("~/.cline/data/settings/cline_mcp_settings.json"), shared=True
+            ),
+        ),
+        source="cline/cline, sdk/packages/shared/src/storage/paths.ts; file read with 3.0.65",
+        after="nothing: it restarts the server by itself",
+        stdio=(*STDIO, StdioForm(("transport", "command"), ("transport", "args"))),
+        urls=(*URLS, ("transport", "url")),
+        overrides=(
+            ("CLINE_MCP_SETTINGS_PATH", "~/.cline/data/settings/cline_mcp_settings.json"),
+            ("CLINE_DATA_DIR", "~/.cline/data"),
+        ),
+        speaks_as=("@cline/", "Cline"),
+    ),
+    Client(
+        "continue",
+        "Continue",
+        (
+            ConfigFile("user", "yaml", SERVERS, everywhere("~/.continue/config.yaml")),
+            ConfigFile("project", "yaml", SERVERS, everywhere("./.continue/mcpServers/*.yaml")),
+            ConfigFile("project", "json", SERVERS, everywhere("./.continue/mcpServers/*.json")),
+        ),
+        source="docs.continue.dev/customize/deep-dives/mcp; seen with CLI 1.5.47",
+        after="reload its configuration, or start a new session",
+        speaks_as=("continue",),
+    ),
+    Client(
+        "kiro",
+        "Kiro",
+        (
+            ConfigFile("user", "json", (*SERVERS, ("powers", "mcpServers")), everywhere("~/.kiro/settings/mcp.json")),
+            ConfigFile("project", "json", SERVERS, everywhere("./.kiro/settings/mcp.json", "./.kiro/agents/*.json")),
+        ),
+        source="kiro.dev/docs/mcp/configuration",
+        after="nothing: it restarts the server by itself",
+        speaks_as=("kiro",),
+    ),
+    Client(
+        "amazon-q",
+        "Amazon Q CLI",
+        (
+            ConfigFile(
+                "user",
+                "json",
+                SERVERS,
+                everywhere("~/.aws/amazonq/cli-agents/*.json", "~/.aws/amazonq/mcp.json"),
+            ),
+            ConfigFile("project", "json", SERVERS, everywhere("./.amazonq/cli-agents/*.json", "./.amazonq/mcp.json")),
+        ),
+        source="aws/amazon-q-developer-cli, docs/agent-file-locations.md",
+        after="start a new chat",
+        speaks_as=("Q DEV CLI",),
+    ),
+    Client(
+        "junie",
+        "Junie",
+        (
+            ConfigFile("user", "json", SERVERS, everywhere("~/.junie/mcp/mcp.json")),
+            ConfigFile("project", "json", SERVERS, everywhere("./.junie/mcp/mcp.json")),
+        ),
+        source="jetbrains.com/help/junie/model-context-protocol-mcp.html",
+        after="switch the server off and on in Settings > Tools > Junie > MCP Settings",
+    ),
+    Client(
+        "lm-studio",
+        "LM Studio",
+        (ConfigFile("user", "json", SERVERS, everywhere("~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json")),),
+        source="lmstudio.ai/docs/app/mcp; lmstudio-ai/lmstudio-bug-tracker#1371",
+        after="nothing: it reloads the file when it is saved",
+    ),
+    Client(
+        "crush",
+        "Crush",
+        (
+            ConfigFile(
+                "user",
+                "json",
+                (("mcp",),),
+                {
+                    "linux": ("~/.config/crush/crush.json",),
+                    "macos": ("~/.config/crush/crush.json",),
+                    "windows": ("%LOCALAPPDATA%/crush/crush.json",),
+                },
+            ),
+            ConfigFile("project", "json", (("mcp",),), everywhere("./.crush.json", "./crush.json")),
+        ),
+        source="charmbracelet/crush, README.md",
+        after="start it again",
+        overrides=(("XDG_CONFIG_HOME", "~/.config"),),
+        speaks_as=("crush",),
+    ),
+    Client(
+        "warp",
+        "Warp",
+        (
+            ConfigFile("user", "json", SERVERS, everywhere("~/.warp/.mcp.json")),
+            ConfigFile("project", "json", SERVERS, everywhere("./.warp/.mcp.json")),
+        ),
+        source="docs.warp.dev/agents/mcp",
+        after="switch the server off and on in Settings > AI > MCP servers",
+    ),
+    Client(
+        "amp",
+        "Amp",
+        (
+            ConfigFile("user", "jsonc", (("amp.mcpServers",),), everywhere("~/.config/amp/settings.json")),
+            ConfigFile("project", "jsonc", (("amp.mcpServers",),), everywhere("./.amp/settings.json")),
+        ),
+        source="ampcode.com/manual; file read with 0.0.1790142911",
+        after="start a new session",
+        speaks_as=("amp",),
+    ),
+)
+"""In the order in which they are listed."""
+
+
+def by_id(name: str) -> Client | None:
+    """The client of this name."""
+    return next((client for client in CLIENTS if client.id == name), None)

@@ -1,0 +1,80 @@
+"""What a client is, as data: the files in which it looks for servers, and how an entry is written there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mcpproxy.clients.documents.document import Format
+from mcpproxy.clients.documents.edits import Path
+from mcpproxy.clients.machine import System
+
+Scope = Literal["user", "project"]
+"""Whose file it is: the user's own, or the project's, which is usually in a repository and shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class StdioForm:
+    """One way to write the command of a server."""
+
+    command: Path
+    args: Path | None
+    """None: the command is a list that holds the arguments as well."""
+
+
+STDIO: Final = (StdioForm(("command",), ("args",)),)
+URLS: Final = (("url",),)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A file in which a client looks for servers."""
+
+    scope: Scope
+    format: Format
+    maps: tuple[Path, ...]
+    """Where its maps of servers are; `*` stands for any name. A list of entries with a `name` each is fine, too."""
+    places: Mapping[System, tuple[str, ...]]
+    """Where it is, for `Machine.resolve`."""
+    shared: bool = False
+    """Whether other clients read the same file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Servers of a client that are in no file that can be edited: its plugins, extensions or connectors."""
+
+    what: str
+    """`plugin`, `extension`, …"""
+    place: str
+    """For `Machine.resolve`; each match is one of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Client:
+    """One MCP client; each is one object, in the catalogue."""
+
+    id: str
+    """Its name on the command line."""
+    title: str
+    files: tuple[ConfigFile, ...]
+    source: str
+    """Where its facts come from."""
+    after: str
+    """What the user does in the client after an edit, as an imperative: `restart it`."""
+    stdio: tuple[StdioForm, ...] = STDIO
+    urls: tuple[Path, ...] = URLS
+    """The members that may hold the URL of a server."""
+    overrides: tuple[tuple[str, str], ...] = ()
+    """Variables, and the beginnings of places that their values replace."""
+    elsewhere: tuple[Elsewhere, ...] = ()
+    speaks_as: tuple[str, ...] = ()
+    """What `clientInfo.name` begins with."""
+    joins_words: bool = False
+    """Whether it joins command and arguments with blanks for a shell."""
+
+
+def everywhere(*templates: str) -> Mapping[System, tuple[str, ...]]:
+    """The same places on all systems."""
+    return {"linux": templates, "macos": templates, "windows": templates}

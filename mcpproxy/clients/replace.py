@@ -1,0 +1,105 @@
+"""Replaces a configuration file: whole or not at all, and never over a change that somebody else has made meanwhile.
+
+Promises:
+- At every moment the file holds the old bytes or the new ones, whenever we are killed.
+- Mode, owner, group, extended attributes and a symbolic link to the file stay.
+- A file that changed since it was read is not written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+
+class Changed(Exception):
+    """The file is not what it was when it was read."""
+
+
+class NotWritable(Exception):
+    """The file cannot be replaced; the text says why."""
+
+
+def replace(path: Path, old: bytes, new: bytes) -> None:
+    """Put new bytes in place of a file.
+
+    Args:
+        path: of the file; a link is followed.
+        old: what was read from it.
+        new: what it will hold.
+
+    Raises:
+        Changed: it holds something else by now.
+        NotWritable: it is read-only, has several hard links, or the system refuses.
+    """
+    try:
+        real = path.resolve(strict=True)
+        status = real.stat()
+    except OSError as error:
+        raise NotWritable(error.strerror or str(error)) from None
+    if not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise NotWritable("it is read-only")
+    if status.st_nlink > 1:
+        raise NotWritable("it has several hard links, and a new file would break them")
+    beside = real.parent / f".{real.name}.{os.urandom(4).hex()}.mcpproxy"
+    try:
+        _write(beside, new, real, status)
+        if real.read_bytes() != old:
+            raise Changed
+        os.replace(beside, real)
+        _sync_directory(real.parent)
+    except OSError as error:
+        raise NotWritable(error.strerror or str(error)) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def create(path: Path, data: bytes) -> None:
+    """Write a private file of ours, whole or not at all, over an older one if there is one.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        _write(beside, data, None, None)
+        os.replace(beside, path)
+        _sync_directory(path.parent)
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def _write(path: Path, data: bytes, like: Path | None, status: os.stat_result | None) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with open(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        if like is not None and status is not None:
+            if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(fd, status.st_uid, status.st_gid)
+            _copy_attributes(like, fd)
+            os.fchmod(fd, stat.S_IMODE(status.st_mode))
+        os.fsync(fd)
+
+
+def _copy_attributes(like: Path, fd: int) -> None:
+    if not hasattr(os, "listxattr"):
+        return
+    for name in os.listxattr(like):
+        # Some, such as those of SELinux, are the system's to give.
+        with suppress(OSError):
+            os.setxattr(fd, name, os.getxattr(like, name))
+
+
+def _sync_directory(folder: Path) -> None:
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,181 @@
+"""The servers in the configuration files of clients: where each is written, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mcpproxy.clients.client import Client, ConfigFile, StdioForm
+from mcpproxy.clients.documents.document import Document
+from mcpproxy.clients.documents.edits import ConfigError, value_at
+from mcpproxy.clients.documents.edits import Path as Place
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.wrapper import Routed, routed
+
+Kind = Literal["stdio", "http", "other"]
+"""How a server is reached; `other` is an entry with neither a command nor a URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One entry of one file."""
+
+    client: Client
+    file: Path
+    config: ConfigFile
+    name: str
+    place: Place
+    """Where the entry is in the file."""
+    entry: dict[str, Any]
+    project: str = ""
+    """The folder for which alone it counts, if a user's file holds servers of projects."""
+
+    @property
+    def scope(self) -> str:
+        """`user`, `project`, or `local`: the user's own, for one project."""
+        return "local" if self.project else self.config.scope
+
+    @property
+    def form(self) -> StdioForm | None:
+        """How its command is written; None if it has none that can be wrapped."""
+        for form in self.client.stdio:
+            command = self._value(form.command)
+            args = [] if form.args is None else self._value(form.args, [])
+            if form.args is None and _is_words(command) and command:
+                return form
+            if form.args is not None and isinstance(command, str) and command and _is_words(args):
+                return form
+        return None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its command with its arguments; empty if it has none."""
+        form = self.form
+        if form is None:
+            return ()
+        if form.args is None:
+            return tuple(self._value(form.command))
+        return (self._value(form.command), *self._value(form.args, []))
+
+    @property
+    def url(self) -> tuple[Place, str] | None:
+        """The member that holds its URL, and the URL."""
+        for member in self.client.urls:
+            value = self._value(member)
+            if isinstance(value, str) and value:
+                return member, value
+        return None
+
+    @property
+    def kind(self) -> Kind:
+        """How it is reached."""
+        if self.form is not None:
+            return "stdio"
+        return "http" if self.url is not None else "other"
+
+    @property
+    def routed(self) -> Routed | None:
+        """Our words in front of its command, if they are there."""
+        return routed(self.words)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the entry says that the client leaves it alone."""
+        return self.entry.get("disabled") is True or self.entry.get("enabled") is False
+
+    def _value(self, member: Place, default: Any = None) -> Any:
+        try:
+            return value_at(self.entry, member)
+        except (LookupError, TypeError):
+            return default
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one client has on this machine."""
+
+    client: Client
+    files: list[Path] = field(default_factory=list)
+    """Those of its files that exist."""
+    servers: list[Server] = field(default_factory=list)
+    broken: list[tuple[Path, str]] = field(default_factory=list)
+    """Files that cannot be read, with the reason."""
+    elsewhere: list[tuple[str, str]] = field(default_factory=list)
+    """Servers that no file of the client's holds: what they are, and their names."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether there is any trace of it."""
+        return bool(self.files or self.broken or self.elsewhere)
+
+
+def find(client: Client, machine: Machine) -> Found:
+    """Read all files of a client."""
+    found = Found(client)
+    for config in client.files:
+        for place in config.places.get(machine.system, ()):
+            for path in machine.resolve(place, client.overrides):
+                _read(found, config, path)
+    for kind in client.elsewhere:
+        found.elsewhere.extend((kind.what, path.name) for path in machine.resolve(kind.place, client.overrides))
+    return found
+
+
+def _read(found: Found, config: ConfigFile, path: Path) -> None:
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        found.broken.append((path, error.strerror or str(error)))
+        return
+    if path in found.files:
+        return
+    found.files.append(path)
+    if not data.strip():
+        return
+    try:
+        document = Document(data, config.format)
+    except ConfigError as error:
+        found.broken.append((path, str(error)))
+        return
+    found.servers.extend(servers_in(document, found.client, config, path))
+
+
+def servers_in(document: Document, client: Client, config: ConfigFile, path: Path) -> Iterator[Server]:
+    """Every server of a file, in its order."""
+    for pattern in config.maps:
+        for place, project in _places(document.data, pattern):
+            entries = value_at(document.data, place)
+            named = enumerate(entries) if isinstance(entries, list) else entries.items()
+            for key, entry in named:
+                if isinstance(entry, dict):
+                    name = str(entry.get("name", key)) if isinstance(entries, list) else str(key)
+                    yield Server(client, path, config, name, (*place, key), entry, project)
+
+
+def _places(data: Any, pattern: Place) -> Iterator[tuple[Place, str]]:
+    """The maps of servers that a pattern names, each with the name that its `*` stands for."""
+    if "*" not in pattern:
+        if isinstance(_inside(data, pattern), dict | list):
+            yield pattern, ""
+        return
+    star = pattern.index("*")
+    outer = _inside(data, pattern[:star])
+    for name in outer if isinstance(outer, dict) else ():
+        place = (*pattern[:star], name, *pattern[star + 1 :])
+        if isinstance(_inside(data, place), dict | list):
+            yield place, str(name)
+
+
+def _inside(data: Any, place: Place) -> Any:
+    try:
+        return value_at(data, place)
+    except (LookupError, TypeError):
+        return None
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)

@@ -1,0 +1,128 @@
+"""What `install` remembers: a backup of every file that it changed, and what it wrote into it.
+
+It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. If it is lost, nothing
+breaks: `uninstall` then takes our words out of the files by themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from captures.places import state_directory
+from mcpproxy.clients.replace import create
+
+
+def digest(data: bytes) -> str:
+    """What tells two contents of a file apart."""
+    return hashlib.sha256(data).hexdigest()
+
+
+@dataclass(slots=True)
+class Written:
+    """What is known of one file."""
+
+    base: str
+    """The digest of the file before it held any word of ours."""
+    backup: str
+    """The name of its copy in `backups`."""
+    after: list[str] = field(default_factory=list)
+    """The digests of what we wrote: of a file that is still one of these, the backup is all that there was."""
+    args_added: list[str] = field(default_factory=list)
+    """The places of the entries whose list of arguments is ours, as JSON."""
+
+
+class State:
+    """The records of all files, while this process holds their lock."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the records; an unreadable file counts as none."""
+        self._folder = folder
+        self._path = folder / "files.json"
+        self.files: dict[str, Written] = {}
+        try:
+            stored = json.loads(self._path.read_bytes())
+            self.files = {name: Written(**fields) for name, fields in stored["files"].items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            self.files = {}
+
+    @property
+    def backups(self) -> Path:
+        """The folder of the backups."""
+        return self._folder / "backups"
+
+    def before_write(self, path: Path, client: str, old: bytes, new: bytes, args_added: list[str]) -> Written:
+        """Keep a copy of a file that is about to change, and note what it will hold.
+
+        Args:
+            path: of the file.
+            client: the name of its client, for the name of the copy.
+            old: what it holds now.
+            new: what it will hold.
+            args_added: places of entries that get a list of arguments by this.
+
+        Raises:
+            OSError: the copy cannot be written, so the file must not be.
+        """
+        known = self.files.get(str(path))
+        now = digest(old)
+        if known is None or now not in (known.base, *known.after):
+            stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+            name = f"{stamp}-{client}-{os.urandom(2).hex()}-{path.name.lstrip('.')}"
+            create(self.backups / name, old)
+            # What was known of entries still holds: the file was edited, but they may be as we wrote them.
+            known = Written(now, name, [], known.args_added if known is not None else [])
+        known.after = [*dict.fromkeys([*known.after, digest(new)])]
+        known.args_added = [*dict.fromkeys([*known.args_added, *args_added])]
+        self.files[str(path)] = known
+        self._save()
+        return known
+
+    def original(self, path: Path, data: bytes) -> bytes | None:
+        """What a file held before we first wrote to it, if nobody else has written to it since; None otherwise."""
+        known = self.files.get(str(path))
+        if known is None or digest(data) not in known.after:
+            return None
+        try:
+            backup = (self.backups / known.backup).read_bytes()
+        except OSError:
+            return None
+        return backup if digest(backup) == known.base else None
+
+    def _save(self) -> None:
+        stored = {"version": 1, "files": {name: asdict(written) for name, written in self.files.items()}}
+        create(self._path, json.dumps(stored, indent=1).encode())
+
+
+def state_folder() -> Path:
+    """Where the records are.
+
+    Raises:
+        OSError: no home directory is known.
+    """
+    folder = state_directory()
+    if folder is None:
+        raise OSError("neither HOME nor a password entry names a home directory")
+    return Path(folder)
+
+
+@contextmanager
+def locked() -> Iterator[State]:
+    """The records, for this process alone: a second `install` waits.
+
+    Raises:
+        OSError: the folder cannot be created.
+    """
+    import fcntl  # Windows has none; there, clients are only looked for
+
+    folder = state_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(folder / "lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield State(folder)

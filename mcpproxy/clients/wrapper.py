@@ -1,0 +1,115 @@
+"""The words of ours in front of a server's command: how they are written, recognised and taken away.
+
+They carry everything: no variable and no directory is relied on, because clients strip the environment. None contains
+a blank or a sign of the shell, unless the path of this installation does: one client joins them for `/bin/sh -c`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from captures.places import safe_name
+
+_SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
+_PROGRAM: Final = re.compile(r"(?:.*[/\\])?mcpproxy(?:\.exe)?(?:[@=].*)?")
+_FLAGS: Final = frozenset({"--summary", "--help", "-h"})
+_BEFORE: Final = 8
+"""Words that may come before `run`: `uv tool run --from DIR mcpproxy`, `python -P -m mcpproxy`."""
+
+_TEMPORARY: Final = ("/archive-v0/", "/builds-v0/", "/environments-v2/", "/pipx/.cache/", "/.cache/pipx/")
+"""Parts of paths in which `uvx` and `pipx run` install for one call."""
+
+
+class NoProgram(Exception):
+    """This installation cannot be named in a client's configuration; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A server's command with our words in front of it."""
+
+    program: str
+    """The first word."""
+    name: str
+    """What `--name` says; empty if it is not there."""
+    capture: str
+    """What `--capture` says; empty if it is not there."""
+    inner: tuple[str, ...]
+    """The server's own command."""
+    count: int
+    """How many words are ours."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the program exists; a bare name is looked for by the client."""
+        return not os.path.isabs(self.program) or os.access(self.program, os.X_OK)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """Writes our words."""
+
+    program: tuple[str, ...]
+    """The command of this installation, absolute."""
+    capture: Path | None = None
+    """The directory below which captures go; None for the default."""
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """What comes before the command of the server of this name."""
+        plain = safe_name(name)
+        where = () if self.capture is None else ("--capture", f"{self.capture / plain}{os.sep}")
+        return (*self.program, "run", "--name", plain, *where, "--")
+
+    @property
+    def unsafe(self) -> str | None:
+        """The first word that a shell would change, if there is one."""
+        return next((word for word in self.words("x") if not _SAFE.fullmatch(word)), None)
+
+
+def program_words() -> tuple[str, ...]:
+    """The command of this installation: absolute, and still there tomorrow.
+
+    Raises:
+        NoProgram: it is installed for this one call.
+    """
+    typed = os.path.abspath(sys.argv[0])
+    installed = os.path.join(sysconfig.get_path("scripts"), "mcpproxy")
+    for path in (typed, installed):
+        if os.path.basename(path) == "mcpproxy" and os.access(path, os.X_OK) and os.path.isfile(path):
+            words: tuple[str, ...] = (path,)
+            break
+    else:
+        words = (sys.executable, "-P", "-m", "mcpproxy")
+    if any(part in os.path.realpath(words[0]) for part in _TEMPORARY):
+        raise NoProgram(
+            f"{words[0]} was installed for this call only, so no client could start it tomorrow; "
+            "install mcpproxy first, with `pipx install` or `uv tool install`"
+        )
+    return words
+
+
+def routed(words: Sequence[str]) -> Routed | None:
+    """Our words in a command, of any version and at any path; None if it is not wrapped."""
+    for at, word in enumerate(words[: _BEFORE + 1]):
+        if word == "run" and at and _PROGRAM.fullmatch(words[at - 1]):
+            break
+    else:
+        return None
+    values = {"--name": "", "--capture": ""}
+    place = at + 1
+    while place < len(words) and words[place].startswith("-") and words[place] != "--":
+        option, equals, value = words[place].partition("=")
+        if option in _FLAGS:
+            place += 1
+            continue
+        values[option] = value if equals else "".join(words[place + 1 : place + 2])
+        place += 1 if equals else 2
+    place += words[place : place + 1] == ["--"] or words[place : place + 1] == ("--",)
+    return Routed(words[0], values["--name"], values["--capture"], tuple(words[place:]), place)
