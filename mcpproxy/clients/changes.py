@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mcpproxy.clients.client import StdioForm
 from mcpproxy.clients.documents.edits import (
     AddList,
     DropHead,
@@ -15,7 +16,6 @@ from mcpproxy.clients.documents.edits import (
     RemoveMember,
     SetValue,
 )
-from mcpproxy.clients.client import StdioForm
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.wrapper import Routed, Wrapper
 

@@ -1,7 +1,7 @@
 """What `install` remembers: a backup of every file that it changed, and what it wrote into it.
 
-It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. If it is lost, nothing
-breaks: `uninstall` then takes our words out of the files by themselves.
+It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. If it is lost,
+nothing breaks: `uninstall` then takes our words out of the files by themselves.
 """
 
 from __future__ import annotations
