@@ -27,7 +27,9 @@ from mcpproxy.cli.routes import (
 )
 from mcpproxy.clients.installer import Plan, plans, routing
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.state import locked
+from mcpproxy.clients.probe import Probe, probe_all
+from mcpproxy.clients.servers import Found
+from mcpproxy.clients.state import State, locked, state_folder
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 
 
@@ -39,6 +41,21 @@ def parser() -> argparse.ArgumentParser:
         "--capture",
         metavar="DIR",
         help="record below this directory (default: where `run` records by itself)",
+    )
+    parser.add_argument(
+        "--bridge",
+        dest="ways",
+        action="append_const",
+        const="bridge",
+        default=[],
+        help="record servers that need OAuth through mcp-remote: their messages, not their HTTP",
+    )
+    parser.add_argument(
+        "--oauth-resource",
+        dest="ways",
+        action="append_const",
+        const="oauth-resource",
+        help="in Codex, record servers that need OAuth by naming the resource in `oauth_resource`",
     )
     add_json(parser)
     return parser
@@ -57,8 +74,9 @@ def run(arguments: list[str]) -> int:
         return fail("mcpproxy cannot record on Windows yet, so no file is changed; inside WSL it can")
     found = find_all(clients, machine)
     code = say_broken(found, machine)
-    decide = routing(wrapper)
-    todo = plans(found, decide, lambda server: is_chosen(server, options))
+    probes = _probed(found, options)
+    state = State(state_folder())
+    todo = plans(found, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options))
     listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
     if not todo:
         return fail(_nothing(options, machine)) if code == Exit.FINE else code
@@ -76,13 +94,18 @@ def run(arguments: list[str]) -> int:
         if not asked(f"Route {counted(total)}?"):
             return code
     with locked() as state:
-        written, written_code = write_all(todo, decide, state, listing)
-        backups = state.backups
+        written, written_code = write_all(todo, routing(wrapper, state, probes, options.ways), state, listing)
     if options.format != "json":
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(found))
-        _say_what_next(written, machine, backups)
+        _say_what_next(written, machine, state)
     say_shared(written, machine)
     return max(code, written_code)
+
+
+def _probed(found: list[Found], options: argparse.Namespace) -> dict[str, Probe]:
+    """What the chosen servers with a URL say to a request without credentials."""
+    urls = [server.url[1] for one in found for server in one.servers if server.url and is_chosen(server, options)]
+    return probe_all([url for url in urls if url.startswith(("http://", "https://")) and "$" not in url])
 
 
 def _capture_directory(named: str | None) -> Path | None:
@@ -116,10 +139,12 @@ def _say_the_rest(options: argparse.Namespace, machine: Machine) -> None:
                 )
 
 
-def _say_what_next(written: list[Plan], machine: Machine, backups: Path) -> None:
+def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
     if not written:
         return
-    sys.stdout.write(f"Backups are in {machine.shown(backups)}\n")
+    sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
+    if any(change.listener is not None for plan in written for change in plan.changes):
+        sys.stdout.write("Keep this running for the servers with a URL: mcpproxy up\n")
     for client in dict.fromkeys(plan.client for plan in written):
         sys.stdout.write(f"Next, in {client.title}: {client.after}\n")
     sys.stdout.write("Then look at it: mcpproxy tui\n")

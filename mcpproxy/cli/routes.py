@@ -143,8 +143,8 @@ def _host(url: str) -> str:
 
 def _outcome(change: Change, *, done: bool) -> str:
     if change.action in _WORDS:
-        off = ", but switched off in the client" if change.server.is_off else ""
-        return _WORDS[change.action][done] + off
+        more = f" {change.reason}" if change.reason else ""
+        return _WORDS[change.action][done] + more + (", switched off in the client" if change.server.is_off else "")
     return change.reason if change.action == "keep" else f"left alone: {change.reason}"
 
 

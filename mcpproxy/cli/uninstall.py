@@ -21,7 +21,7 @@ from mcpproxy.cli.routes import (
     say_broken,
     write_all,
 )
-from mcpproxy.clients.installer import plans, unrouting
+from mcpproxy.clients.installer import is_routed, plans, unrouting
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.state import locked
 
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
     listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
     with locked() as state:
         decide = unrouting(state)
-        todo = plans(found, decide, lambda server: server.routed is not None and is_chosen(server, options))
+        todo = plans(found, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
         if not todo:
             if code == Exit.FINE:
                 sys.stdout.write("" if options.format == "json" else "No server is routed through mcpproxy.\n")

@@ -105,6 +105,7 @@ CLIENTS: Final = (
         source="openai/codex, codex-rs/config/src/mcp_types.rs; seen with 0.169.0",
         after="start a new session",
         overrides=(("CODEX_HOME", "~/.codex"),),
+        names_resource=True,
         speaks_as=("codex",),
     ),
     Client(
@@ -160,6 +161,7 @@ CLIENTS: Final = (
         source="opencode.ai/docs/mcp-servers; seen with 1.18.33",
         after="start it again",
         stdio=(StdioForm(("command",), None),),
+        stdio_type="local",
         overrides=(
             ("OPENCODE_CONFIG", "~/.config/opencode/opencode.json"),
             ("OPENCODE_CONFIG_DIR", "~/.config/opencode"),
@@ -241,6 +243,7 @@ CLIENTS: Final = (
         source="steipete/mcporter, docs/config.md; seen with 0.9.0",
         after="nothing: it reads the file at each call",
         urls=(("baseUrl",), ("url",)),
+        proxies_loopback=False,
         speaks_as=("mcporter",),
     ),
     Client(

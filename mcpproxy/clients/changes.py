@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Final, Literal
 
 from mcpproxy.clients.client import StdioForm
 from mcpproxy.clients.documents.edits import (
-    AddList,
+    AddMember,
     DropHead,
     Edit,
     Item,
     Moved,
+    Path,
     Prepend,
     RemoveMember,
+    ReplaceMember,
     SetValue,
+    Value,
+    value_at,
 )
+from mcpproxy.clients.listeners import Listener, local_url, split_origin
+from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.wrapper import Routed, Wrapper
 
 Action = Literal["route", "unroute", "keep", "skip"]
 """`keep`: it is as it should be already. `skip`: it is left alone, for a reason."""
+
+IsOurs = Callable[[Path], bool]
+"""Whether we added the member at a place."""
+
+BRIDGE: Final = ("npx", "-y", "mcp-remote")
+"""The command that connects a stdio client to a server with a URL, and does its OAuth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +43,12 @@ class Change:
     server: Server
     action: Action
     reason: str = ""
-    """Why it is kept or skipped."""
+    """Why it is kept or skipped; of another action, what else there is to know."""
     edits: list[Edit] = field(default_factory=list)
-    adds_args: bool = False
-    """Whether the entry gets a list of arguments that it did not have."""
+    listener: Listener | None = None
+    """What the entry begins to use, or stops using."""
+    bridged: dict[str, Any] | None = None
+    """What `unroute` needs to know of an entry whose URL became a command."""
 
 
 def route(server: Server, wrapper: Wrapper) -> Change:
@@ -44,19 +59,18 @@ def route(server: Server, wrapper: Wrapper) -> Change:
     if server.routed is not None:
         return _rerouted(server, form, server.routed, wrapper)
     if server.client.joins_words and wrapper.unsafe is not None:
-        return Change(
-            server, "skip", f"{server.client.title} passes commands to a shell, which would change {wrapper.unsafe}"
-        )
+        title = server.client.title
+        return Change(server, "skip", f"{title} passes commands to a shell, which would change {wrapper.unsafe}")
     words: tuple[Item, ...] = wrapper.words(server.name)
     command = (*server.place, *form.command)
     if form.args is None:
         return Change(server, "route", edits=[Prepend(command, words)])
-    program, behind = str(words[0]), (*words[1:], Moved(command))
+    behind = (*words[1:], Moved(command))
+    program = SetValue(command, words[0])
     args = (*server.place, *form.args)
-    if _has(server, form.args[-1], form.args[:-1]):
-        return Change(server, "route", edits=[SetValue(command, program), Prepend(args, behind)])
-    added = AddList(command, str(form.args[-1]), behind)
-    return Change(server, "route", edits=[SetValue(command, program), added], adds_args=True)
+    if _member(server, form.args) is not None:
+        return Change(server, "route", edits=[program, Prepend(args, behind)])
+    return Change(server, "route", edits=[program, AddMember(command, str(form.args[-1]), behind)])
 
 
 def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper) -> Change:
@@ -68,12 +82,12 @@ def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper
     return Change(server, "route", edits=[SetValue((*server.place, *form.command), wrapper.program[0])])
 
 
-def unroute(server: Server, *, args_added: bool) -> Change:
+def unroute(server: Server, is_ours: IsOurs) -> Change:
     """Take our words away from a stdio server's command.
 
     Args:
         server: the entry.
-        args_added: whether its list of arguments is ours.
+        is_ours: whether we added its list of arguments.
     """
     wrapped, form = server.routed, server.form
     if wrapped is None or form is None:
@@ -85,26 +99,109 @@ def unroute(server: Server, *, args_added: bool) -> Change:
         return Change(server, "unroute", edits=[DropHead(command, wrapped.count)])
     args = (*server.place, *form.args)
     back = SetValue(command, Moved((*args, wrapped.count - 1)))
-    if args_added and len(wrapped.inner) == 1:
+    if is_ours(args) and len(wrapped.inner) == 1:
         return Change(server, "unroute", edits=[back, RemoveMember(args)])
     return Change(server, "unroute", edits=[back, DropHead(args, wrapped.count)])
 
 
-def _has(server: Server, member: str | int, parent: tuple[str | int, ...]) -> bool:
-    inside = server.entry
-    for key in parent:
-        inside = inside[str(key)]
-    return member in inside
+def route_url(server: Server, url: str, member: Path, listener: Listener, probe: Probe) -> Change:
+    """Lead a server with a URL through a listener.
+
+    Args:
+        server: the entry.
+        url: its URL.
+        member: where the URL is in the entry.
+        listener: for the URL's origin.
+        probe: what the server said.
+    """
+    _, rest = split_origin(url)
+    reason = _why_not_probed(server, probe)
+    if reason:
+        return Change(server, "skip", reason)
+    edit = SetValue((*server.place, *member), local_url(listener, rest))
+    return Change(server, "route", edits=[edit], listener=listener)
+
+
+def name_resource(change: Change, url: str, member: Path) -> Change:
+    """Tell Codex the resource that its OAuth is for, so that it does not ask for one of ours."""
+    server = change.server
+    place = (*server.place, *member)
+    named = server.entry.get("oauth_resource")
+    edits = [*change.edits, *([] if named else [AddMember(place, "oauth_resource", url)])]
+    return Change(server, change.action, change.reason, edits, listener=change.listener)
+
+
+def unroute_url(server: Server, url: str, member: Path, listener: Listener, is_ours: IsOurs) -> Change:
+    """Give a server with a URL its own origin back."""
+    _, rest = split_origin(url)
+    original = listener.upstream + rest
+    edits: list[Edit] = [SetValue((*server.place, *member), original)]
+    resource = (*server.place, "oauth_resource")
+    if is_ours(resource) and "oauth_resource" in server.entry:
+        edits.append(RemoveMember(resource))
+    return Change(server, "unroute", edits=edits, listener=listener)
+
+
+def bridge(server: Server, url: str, member: Path, wrapper: Wrapper) -> Change:
+    """Turn a server with a URL into a stdio server that a bridge connects; its messages are recorded on the way."""
+    if "?" in url or "@" in url.partition("://")[2].partition("/")[0]:
+        return Change(server, "skip", "its URL may hold a secret, which a bridge would show in the list of processes")
+    if has_credentials(server):
+        return Change(server, "skip", "its headers would not reach the bridge")
+    words = (*wrapper.words(server.name), *BRIDGE, url)
+    form = server.client.stdio[0]
+    place = (*server.place, *member)
+    value: Value = words if form.args is None else words[0]
+    edits: list[Edit] = [ReplaceMember(place, str(form.command[-1]), value)]
+    if form.args is not None:
+        edits.append(AddMember(place, str(form.args[-1]), words[1:]))
+    kind = server.entry.get("type")
+    if isinstance(kind, str):
+        edits.append(SetValue((*server.place, "type"), server.client.stdio_type))
+    bridged = {"url": url, "member": list(member), "type": kind if isinstance(kind, str) else None}
+    return Change(server, "route", "through mcp-remote", edits, bridged=bridged)
+
+
+def unbridge(server: Server, known: dict[str, Any]) -> Change:
+    """Give a bridged server its URL back."""
+    form = server.form
+    if form is None:
+        return Change(server, "skip", _why_not(server))
+    command = (*server.place, *form.command)
+    edits: list[Edit] = [ReplaceMember(command, str(known["member"][-1]), known["url"])]
+    if form.args is not None:
+        edits.append(RemoveMember((*server.place, *form.args)))
+    if known["type"] is not None:
+        edits.append(SetValue((*server.place, "type"), known["type"]))
+    return Change(server, "unroute", edits=edits)
+
+
+def has_credentials(server: Server) -> bool:
+    """Whether an entry sends credentials of its own: headers, or the variable of a token."""
+    return any(value and ("header" in name.lower() or "bearer" in name.lower()) for name, value in server.entry.items())
+
+
+def _why_not_probed(server: Server, probe: Probe) -> str:
+    if probe.access == "unreachable":
+        return f"cannot be reached: {probe.reason}"
+    if probe.access == "redirect":
+        return f"redirects to {probe.reason}"
+    if has_credentials(server) or probe.access == "open":
+        return ""
+    if probe.access == "denied":
+        return "wants credentials that its entry does not hold"
+    resource = " or --oauth-resource" if server.client.names_resource else ""
+    return f"needs OAuth; --bridge{resource} records it"
+
+
+def _member(server: Server, place: Path) -> Any:
+    try:
+        return value_at(server.entry, place)
+    except (LookupError, TypeError):
+        return None
 
 
 def _why_not(server: Server) -> str:
-    if server.url is not None:
-        return "has a URL"
-    for form in server.client.stdio:
-        if _has_command(server, form.command):
-            return "its command or arguments are not written as words"
+    if any(server.entry.get(str(form.command[0])) for form in server.client.stdio):
+        return "its command or arguments are not written as words"
     return "has neither a command nor a URL"
-
-
-def _has_command(server: Server, place: tuple[str | int, ...]) -> bool:
-    return bool(server.entry.get(str(place[0])))

@@ -71,6 +71,12 @@ class Client:
     elsewhere: tuple[Elsewhere, ...] = ()
     speaks_as: tuple[str, ...] = ()
     """What `clientInfo.name` begins with."""
+    stdio_type: str = "stdio"
+    """What `type` says of a server with a command, in an entry that has it."""
+    names_resource: bool = False
+    """Whether `oauth_resource` in an entry says which resource its OAuth is for."""
+    proxies_loopback: bool = True
+    """Whether HTTPS_PROXY leads its requests to 127.0.0.1 to the proxy, too, unless NO_PROXY names that address."""
     joins_words: bool = False
     """Whether it joins command and arguments with blanks for a shell."""
 

@@ -7,19 +7,36 @@ meanwhile survives, and two calls at once end as one after the other would.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from mcpproxy.clients.changes import Change, route, unroute
+from captures.places import safe_name
+from mcpproxy.clients.changes import (
+    Change,
+    bridge,
+    has_credentials,
+    name_resource,
+    route,
+    route_url,
+    unbridge,
+    unroute,
+    unroute_url,
+)
 from mcpproxy.clients.client import Client, ConfigFile
 from mcpproxy.clients.documents.document import Document
-from mcpproxy.clients.documents.edits import ConfigError
+from mcpproxy.clients.documents.edits import AddMember, ConfigError
+from mcpproxy.clients.documents.edits import Path as Place
+from mcpproxy.clients.listeners import NotRoutable, listener_of, split_origin
+from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.replace import Changed, NotWritable, replace
 from mcpproxy.clients.servers import Found, Server, servers_in
-from mcpproxy.clients.state import State
+from mcpproxy.clients.state import State, Written
 from mcpproxy.clients.wrapper import Wrapper
+
+Way = Literal["bridge", "oauth-resource"]
+"""How a server that needs OAuth can be recorded: by mcp-remote behind `run`, or, in Codex, by naming the resource."""
 
 _TRIES: Final = 20
 """How often a file is planned anew that its client keeps writing; a client writes a few times a second at most."""
@@ -73,19 +90,64 @@ def plans(found: Iterable[Found], decide: Decide, wanted: Callable[[Server], boo
     return list(planned.values())
 
 
-def routing(wrapper: Wrapper) -> Decide:
-    """Puts our words in front of a command."""
-    return lambda server: route(server, wrapper)
+def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: Collection[Way] = ()) -> Decide:
+    """Routes a server: our words in front of its command, or a listener in front of its URL.
+
+    Args:
+        wrapper: writes our words.
+        state: has the listeners.
+        probes: what servers with a URL said.
+        ways: how servers that need OAuth are routed; by default they are left alone.
+    """
+
+    def decide(server: Server) -> Change:
+        if server.kind != "http" or server.url is None:
+            return route(server, wrapper)
+        member, url = server.url
+        if listener_of(url, state.listeners) is not None:
+            return Change(server, "keep", "routed already")
+        probe = probes.get(url, Probe("unreachable", "it was not asked"))
+        needs_oauth = probe.access == "oauth" and not has_credentials(server)
+        if needs_oauth and "bridge" in ways:
+            return bridge(server, url, member, wrapper)
+        named = needs_oauth and "oauth-resource" in ways and server.client.names_resource
+        try:
+            capture = "" if wrapper.capture is None else str(wrapper.capture)
+            listener = state.listener(safe_name(server.name), split_origin(url)[0], capture)
+            change = route_url(server, url, member, listener, Probe("open") if named else probe)
+        except (NotRoutable, OSError) as error:
+            return Change(server, "skip", str(error))
+        return name_resource(change, url, member) if named else change
+
+    return decide
 
 
 def unrouting(state: State) -> Decide:
-    """Takes them away."""
+    """Takes away what routes a server."""
 
     def decide(server: Server) -> Change:
-        known = state.files.get(str(server.file))
-        return unroute(server, args_added=known is not None and json.dumps(server.place) in known.args_added)
+        known, place = state.files.get(str(server.file)), json.dumps(server.place)
+
+        def is_ours(member: Place) -> bool:
+            return known is not None and json.dumps(member) in known.added
+
+        if server.kind == "http" and server.url is not None:
+            member, url = server.url
+            listener = listener_of(url, state.listeners)
+            if listener is None:
+                return Change(server, "keep", "not routed")
+            return unroute_url(server, url, member, listener, is_ours)
+        if known is not None and place in known.bridged and server.words[-1] == known.bridged[place]["url"]:
+            return unbridge(server, known.bridged[place])
+        return unroute(server, is_ours)
 
     return decide
+
+
+def is_routed(server: Server, state: State) -> bool:
+    """Whether a server is routed through mcpproxy."""
+    url = server.url if server.kind == "http" else None
+    return server.routed is not None or (url is not None and listener_of(url[1], state.listeners) is not None)
 
 
 def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
@@ -113,9 +175,11 @@ def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
             if new == old:
                 return changes
             new = _original(plan, changes, state, old) or new
-            added = [json.dumps(change.server.place) for change in changes if change.adds_args]
-            state.before_write(plan.path, plan.client.id, old, new, added)
+            _note(state.before_write(plan.path, plan.client.id, old, new), changes)
+            state.save()
             replace(plan.path, old, new)
+            if any([_let_go(change) for change in changes]):  # noqa: C419 # each of them
+                state.save()
         except Changed:
             continue
         except OSError as error:
@@ -127,6 +191,31 @@ def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
     raise Refused("its client kept changing it; close the client and try again")
 
 
+def _note(written: Written, changes: list[Change]) -> None:
+    """Remember what taking these changes back will need."""
+    for change in changes:
+        if change.action != "route":
+            continue
+        added = [json.dumps(edit.path) for edit in change.edits if isinstance(edit, AddMember)]
+        written.added = [*dict.fromkeys([*written.added, *added])]
+        if change.bridged is not None:
+            written.bridged[json.dumps(change.server.place)] = change.bridged
+        if change.listener is not None:
+            change.listener.users = [*dict.fromkeys([*change.listener.users, _user(change)])]
+
+
+def _let_go(change: Change) -> bool:
+    """Strike an entry from its listener's users, if it stops using it."""
+    if change.listener is None or change.action != "unroute":
+        return False
+    change.listener.users = [user for user in change.listener.users if user != _user(change)]
+    return True
+
+
+def _user(change: Change) -> str:
+    return json.dumps([str(change.server.file), *change.server.place])
+
+
 def _original(plan: Plan, changes: list[Change], state: State, old: bytes) -> bytes | None:
     """The file as it was before us, if these changes undo all that we did to it."""
     original = state.original(plan.path, old)
@@ -134,7 +223,7 @@ def _original(plan: Plan, changes: list[Change], state: State, old: bytes) -> by
         return None
     undone = {change.server.place for change in changes if change.action == "unroute"}
     now = servers_in(Document(old, plan.config.format), plan.client, plan.config, plan.path)
-    if any(server.routed is not None and server.place not in undone for server in now):
+    if any(is_routed(server, state) and server.place not in undone for server in now):
         return None
     before = servers_in(Document(original, plan.config.format), plan.client, plan.config, plan.path)
-    return None if any(server.routed is not None for server in before) else original
+    return None if any(is_routed(server, state) for server in before) else original

@@ -1,4 +1,4 @@
-"""Replaces a configuration file: whole or not at all, and never over a change that somebody else has made meanwhile.
+"""Replaces a configuration file: whole or not at all, and never over a change that another program made meanwhile.
 
 Promises:
 - At every moment the file holds the old bytes or the new ones, whenever we are killed.
@@ -8,6 +8,7 @@ Promises:
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 from contextlib import suppress
@@ -45,6 +46,9 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
         raise NotWritable("it has several hard links, and a new file would break them")
     beside = real.parent / f".{real.name}.{os.urandom(4).hex()}.mcpproxy"
     try:
+        # Left by a kill; no other process is writing one, because the caller holds the lock of `state`.
+        for left in real.parent.glob(f".{glob.escape(real.name)}.{'[0-9a-f]' * 8}.mcpproxy"):
+            left.unlink(missing_ok=True)
         _write(beside, new, real, status)
         if real.read_bytes() != old:
             raise Changed

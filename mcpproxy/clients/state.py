@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from captures.places import state_directory
+from mcpproxy.clients.listeners import Listener, free_port
 from mcpproxy.clients.replace import create
 
 
@@ -34,8 +36,10 @@ class Written:
     """The name of its copy in `backups`."""
     after: list[str] = field(default_factory=list)
     """The digests of what we wrote: of a file that is still one of these, the backup is all that there was."""
-    args_added: list[str] = field(default_factory=list)
-    """The places of the entries whose list of arguments is ours, as JSON."""
+    added: list[str] = field(default_factory=list)
+    """The places of members that we added, as JSON."""
+    bridged: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The places of the entries whose URL became a command, and what they were."""
 
 
 class State:
@@ -44,28 +48,42 @@ class State:
     def __init__(self, folder: Path) -> None:
         """Read the records; an unreadable file counts as none."""
         self._folder = folder
-        self._path = folder / "files.json"
+        self._path = folder / "install.json"
         self.files: dict[str, Written] = {}
+        self.listeners: list[Listener] = []
         try:
             stored = json.loads(self._path.read_bytes())
             self.files = {name: Written(**fields) for name, fields in stored["files"].items()}
+            self.listeners = [Listener(**fields) for fields in stored["listeners"]]
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            self.files = {}
+            self.files, self.listeners = {}, []
 
     @property
     def backups(self) -> Path:
         """The folder of the backups."""
         return self._folder / "backups"
 
-    def before_write(self, path: Path, client: str, old: bytes, new: bytes, args_added: list[str]) -> Written:
-        """Keep a copy of a file that is about to change, and note what it will hold.
+    def listener(self, name: str, upstream: str, capture: str) -> Listener:
+        """The listener for a server, an existing one if there is one; a new one is kept with the next write.
+
+        Raises:
+            OSError: no port is free.
+        """
+        for one in self.listeners:
+            if (one.name, one.upstream) == (name, upstream):
+                return one
+        port = free_port(name, upstream, {one.port for one in self.listeners})
+        self.listeners.append(Listener(name, port, upstream, capture))
+        return self.listeners[-1]
+
+    def before_write(self, path: Path, client: str, old: bytes, new: bytes) -> Written:
+        """Keep a copy of a file that is about to change, and note what it will hold; `save` makes the note last.
 
         Args:
             path: of the file.
             client: the name of its client, for the name of the copy.
             old: what it holds now.
             new: what it will hold.
-            args_added: places of entries that get a list of arguments by this.
 
         Raises:
             OSError: the copy cannot be written, so the file must not be.
@@ -77,11 +95,9 @@ class State:
             name = f"{stamp}-{client}-{os.urandom(2).hex()}-{path.name.lstrip('.')}"
             create(self.backups / name, old)
             # What was known of entries still holds: the file was edited, but they may be as we wrote them.
-            known = Written(now, name, [], known.args_added if known is not None else [])
+            known = Written(now, name, [], *((known.added, known.bridged) if known is not None else ()))
         known.after = [*dict.fromkeys([*known.after, digest(new)])]
-        known.args_added = [*dict.fromkeys([*known.args_added, *args_added])]
         self.files[str(path)] = known
-        self._save()
         return known
 
     def original(self, path: Path, data: bytes) -> bytes | None:
@@ -95,8 +111,18 @@ class State:
             return None
         return backup if digest(backup) == known.base else None
 
-    def _save(self) -> None:
-        stored = {"version": 1, "files": {name: asdict(written) for name, written in self.files.items()}}
+    def save(self) -> None:
+        """Make everything last; listeners that no entry uses are dropped.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.listeners = [one for one in self.listeners if one.users]
+        stored = {
+            "version": 1,
+            "files": {name: asdict(written) for name, written in self.files.items()},
+            "listeners": [asdict(one) for one in self.listeners],
+        }
         create(self._path, json.dumps(stored, indent=1).encode())
 
 

@@ -29,12 +29,25 @@ Item = str | Moved
 """A word to write: a new one, or one that stands elsewhere in the file."""
 
 
+Value = Item | tuple[Item, ...]
+"""A word, or a list of words."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """Replaces a value by a word."""
+    """Replaces a value."""
 
     path: Path
-    item: Item
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceMember:
+    """Gives a member of a map another name and another value."""
+
+    path: Path
+    key: str
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +67,16 @@ class DropHead:
 
 
 @dataclass(frozen=True, slots=True)
-class AddList:
-    """Adds a member that is a list of words, right after another member of the same map."""
+class AddMember:
+    """Adds a member right after another one of the same map."""
 
     after: Path
     key: str
-    items: tuple[Item, ...]
+    value: Value
 
     @property
     def path(self) -> Path:
-        """Where the list will be."""
+        """Where it will be."""
         return (*self.after[:-1], self.key)
 
 
@@ -74,7 +87,7 @@ class RemoveMember:
     path: Path
 
 
-Edit = SetValue | Prepend | DropHead | AddList | RemoveMember
+Edit = SetValue | ReplaceMember | Prepend | DropHead | AddMember | RemoveMember
 
 
 def value_at(data: Any, path: Path) -> Any:
@@ -93,21 +106,26 @@ def expected(data: Any, edits: list[Edit]) -> Any:
     """What a file must say after the edits; `data` is what it says before."""
     after = copy.deepcopy(data)
 
-    def words(items: tuple[Item, ...]) -> list[Any]:
-        return [value_at(data, item.path) if isinstance(item, Moved) else item for item in items]
+    def plain(value: Value) -> Any:
+        if isinstance(value, tuple):
+            return [plain(item) for item in value]
+        return value_at(data, value.path) if isinstance(value, Moved) else value
 
     for edit in edits:
         parent = value_at(after, edit.path[:-1])
         key = edit.path[-1]
         match edit:
             case SetValue():
-                (parent[key],) = words((edit.item,))
+                parent[key] = plain(edit.value)
+            case ReplaceMember():
+                del parent[key]
+                parent[edit.key] = plain(edit.value)
             case Prepend():
-                parent[key] = [*words(edit.items), *parent[key]]
+                parent[key] = [*plain(edit.items), *parent[key]]
             case DropHead():
                 parent[key] = parent[key][edit.count :]
-            case AddList():
-                parent[key] = words(edit.items)
+            case AddMember():
+                parent[key] = plain(edit.value)
             case RemoveMember():
                 del parent[key]
     return after

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcpproxy.clients.documents.edits import (
-    AddList,
+    AddMember,
     ConfigError,
     DropHead,
     Edit,
@@ -21,7 +21,9 @@ from mcpproxy.clients.documents.edits import (
     Path,
     Prepend,
     RemoveMember,
+    ReplaceMember,
     SetValue,
+    Value,
 )
 from mcpproxy.clients.documents.splice import Splices, blank_before, drop_inline, prepend_inline
 
@@ -81,7 +83,11 @@ class JsonText:
         match edit:
             case SetValue():
                 node = self._at(edit.path)
-                splices.replace((node.start, node.end), self._spelled(edit.item))
+                splices.replace((node.start, node.end), self._written(edit.value))
+            case ReplaceMember():
+                node, key = self._at(edit.path), self._at(edit.path[:-1]).keys[str(edit.path[-1])]
+                splices.replace(key, json.dumps(edit.key))
+                splices.replace((node.start, node.end), self._written(edit.value))
             case Prepend():
                 node = self._at(edit.path)
                 words = [self._spelled(item) for item in edit.items]
@@ -89,20 +95,19 @@ class JsonText:
             case DropHead():
                 node = self._at(edit.path)
                 drop_inline(splices, self._item_spans(node), node.end - 1, edit.count, _COMMENTS)
-            case AddList():
+            case AddMember():
                 self._add(edit, splices)
             case RemoveMember():
                 self._remove(edit.path, splices)
 
-    def _add(self, edit: AddList, splices: Splices) -> None:
+    def _add(self, edit: AddMember, splices: Splices) -> None:
         parent, sibling = self._at(edit.after[:-1]), self._at(edit.after)
         key = parent.keys[str(edit.after[-1])]
         blank = blank_before(self.text, key[0])
         colon = self.text[key[1] : sibling.start]
-        words = ", ".join(self._spelled(item) for item in edit.items)
         separator = blank if "\n" in blank else " "
         colon = colon if colon.strip() == ":" else ": "
-        splices.insert(sibling.end, f",{separator}{json.dumps(edit.key)}{colon}[{words}]")
+        splices.insert(sibling.end, f",{separator}{json.dumps(edit.key)}{colon}{self._written(edit.value)}")
 
     def _remove(self, path: Path, splices: Splices) -> None:
         parent = self._at(path[:-1])
@@ -129,6 +134,11 @@ class JsonText:
 
     def _item_spans(self, node: Node) -> list[tuple[int, int]]:
         return [(item.start, item.end) for item in node.items or []]
+
+    def _written(self, value: Value) -> str:
+        if isinstance(value, tuple):
+            return f"[{', '.join(self._spelled(item) for item in value)}]"
+        return self._spelled(value)
 
     def _spelled(self, item: Item) -> str:
         if isinstance(item, Moved):

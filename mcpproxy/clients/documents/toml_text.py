@@ -17,7 +17,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable
 
 from mcpproxy.clients.documents.edits import (
-    AddList,
+    AddMember,
     ConfigError,
     DropHead,
     Edit,
@@ -26,7 +26,9 @@ from mcpproxy.clients.documents.edits import (
     Path,
     Prepend,
     RemoveMember,
+    ReplaceMember,
     SetValue,
+    Value,
 )
 from mcpproxy.clients.documents.splice import (
     Span,
@@ -86,7 +88,10 @@ class TomlText:
     def _apply(self, edit: Edit, splices: Splices) -> None:
         match edit:
             case SetValue():
-                splices.replace(self._span(edit.path), self._spelled(edit.item))
+                splices.replace(self._span(edit.path), self._written(edit.value))
+            case ReplaceMember():
+                splices.replace(self._key(edit.path), edit.key)
+                splices.replace(self._span(edit.path), self._written(edit.value))
             case Prepend():
                 span = self._span(edit.path)
                 words = [self._spelled(item) for item in edit.items]
@@ -94,28 +99,33 @@ class TomlText:
             case DropHead():
                 span = self._span(edit.path)
                 drop_inline(splices, self._items(span), span[1] - 1, edit.count, ("#",))
-            case AddList():
+            case AddMember():
                 self._add(edit, splices)
             case RemoveMember():
                 self._remove(edit.path, splices)
 
-    def _add(self, edit: AddList, splices: Splices) -> None:
+    def _add(self, edit: AddMember, splices: Splices) -> None:
         start, end = self._span(edit.after)
-        value = f"[{', '.join(self._spelled(item) for item in edit.items)}]"
+        value = self._written(edit.value)
         if isinstance(self._container(edit.after), InlineTable):
             splices.insert(end, f", {edit.key} = {value}")
             return
-        front = self.text[line_start(self.text, start) : start]
-        name, equals, blank = front.rpartition("=")
-        bare = name.rstrip()
-        if not equals or not bare.endswith(str(edit.after[-1])):
-            raise ConfigError(f"the name of {edit.after[-1]!r} is written in a form that cannot be repeated")
-        key = bare.removesuffix(str(edit.after[-1])) + edit.key + name[len(bare) :]
+        name = self._key(edit.after)
+        line = f"{self.text[line_start(self.text, start) : name[0]]}{edit.key}{self.text[name[1] : start]}{value}"
         at, newline = line_end(self.text, end), newline_of(self.text)
         if at == len(self.text) and not self.text.endswith("\n"):
-            splices.insert(at, f"{newline}{key}={blank}{value}")
+            splices.insert(at, newline + line)
         else:
-            splices.insert(at, f"{key}={blank}{value}{newline}")
+            splices.insert(at, line + newline)
+
+    def _key(self, path: Path) -> Span:
+        """The span of a member's own name: the last part of a dotted one."""
+        front = self.text[: self._span(path)[0]].rstrip()
+        end = len(front.removesuffix("=").rstrip())
+        start = end - len(str(path[-1]))
+        if not front.endswith("=") or self.text[start:end] != path[-1]:
+            raise ConfigError(f"the name {path[-1]!r} is written in a form that cannot be edited")
+        return start, end
 
     def _remove(self, path: Path, splices: Splices) -> None:
         start, end = self._span(path)
@@ -168,6 +178,11 @@ class TomlText:
                 start, end = (token.start() if start < 0 else start), token.end()
             depth += (word in ("[", "{")) - (word in ("]", "}"))
         return items
+
+    def _written(self, value: Value) -> str:
+        if isinstance(value, tuple):
+            return f"[{', '.join(self._spelled(item) for item in value)}]"
+        return self._spelled(value)
 
     def _spelled(self, item: Item) -> str:
         if not isinstance(item, Moved):

@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from mcpproxy.clients.documents.edits import (
-    AddList,
+    AddMember,
     ConfigError,
     DropHead,
     Edit,
@@ -21,7 +21,9 @@ from mcpproxy.clients.documents.edits import (
     Path,
     Prepend,
     RemoveMember,
+    ReplaceMember,
     SetValue,
+    Value,
 )
 from mcpproxy.clients.documents.splice import (
     Span,
@@ -33,7 +35,7 @@ from mcpproxy.clients.documents.splice import (
     prepend_inline,
 )
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9/_][\w./@+-]*", re.ASCII)
+_PLAIN: Final = re.compile(r"[A-Za-z0-9/_](?:[\w./@+:?=&%~-]*[\w/])?", re.ASCII)
 _UNSAFE_IN_FLOW: Final = frozenset(",[]{}?#:\"'\n")
 
 
@@ -73,12 +75,15 @@ class YamlText:
     def _apply(self, edit: Edit, splices: Splices) -> None:
         match edit:
             case SetValue():
-                splices.replace(self._scalar(edit.path), self._spelled(edit.item, flow=self._in_flow(edit.path)))
+                splices.replace(self._scalar(edit.path), self._written(edit.value, flow=self._in_flow(edit.path)))
+            case ReplaceMember():
+                splices.replace(_span(self._key(edit.path)), edit.key)
+                splices.replace(self._scalar(edit.path), self._written(edit.value, flow=self._in_flow(edit.path)))
             case Prepend():
                 self._prepend(edit, splices)
             case DropHead():
                 self._drop(edit, splices)
-            case AddList():
+            case AddMember():
                 self._add(edit, splices)
             case RemoveMember():
                 self._remove(edit.path, splices)
@@ -116,15 +121,15 @@ class YamlText:
             raise ConfigError("an item of the list is written in a form that cannot be taken out")
         return first, line_end(self.text, end)
 
-    def _add(self, edit: AddList, splices: Splices) -> None:
+    def _add(self, edit: AddMember, splices: Splices) -> None:
         start_end = self._scalar(edit.after)
-        words = f"[{', '.join(self._spelled(item, flow=True) for item in edit.items)}]"
+        value = self._written(edit.value, flow=self._in_flow(edit.after))
         if self._in_flow(edit.after):
-            splices.insert(start_end[1], f", {edit.key}: {words}")
+            splices.insert(start_end[1], f", {edit.key}: {value}")
             return
         column = self._key(edit.after).start_mark.column
         at, newline = line_end(self.text, start_end[1]), newline_of(self.text)
-        line = f"{' ' * column}{edit.key}: {words}"
+        line = f"{' ' * column}{edit.key}: {value}"
         splices.insert(at, line + newline if self.text.endswith("\n") or at < len(self.text) else newline + line)
 
     def _remove(self, path: Path, splices: Splices) -> None:
@@ -181,6 +186,11 @@ class YamlText:
                 return True
             node = _member(node, key)[1] if isinstance(node, yaml.MappingNode) else node.value[key]  # type: ignore[union-attr]
         return False
+
+    def _written(self, value: Value, *, flow: bool) -> str:
+        if isinstance(value, tuple):
+            return f"[{', '.join(self._spelled(item, flow=True) for item in value)}]"
+        return self._spelled(value, flow=flow)
 
     def _spelled(self, item: Item, *, flow: bool) -> str:
         if isinstance(item, Moved):

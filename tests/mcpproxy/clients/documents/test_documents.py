@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcpproxy.clients.documents.document import Document, Format
 from mcpproxy.clients.documents.edits import (
-    AddList,
+    AddMember,
     ConfigError,
     DropHead,
     Edit,
@@ -31,7 +31,7 @@ def wrap(entry: Path, args: bool) -> list[Edit]:
     words = (*OURS, Moved(command))
     return [
         SetValue(command, "/opt/mcpproxy"),
-        Prepend((*entry, "args"), words) if args else AddList(command, "args", words),
+        Prepend((*entry, "args"), words) if args else AddMember(command, "args", words),
     ]
 
 

@@ -1,0 +1,102 @@
+"""The listeners of `mcpproxy up`: which local port stands in front of which server with a URL.
+
+Only the origin of a server (`https://example.com`) is kept here. Path and query stay in the client's file, where they
+were, because a token may be part of them.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+from urllib.parse import urlsplit
+
+HOST: Final = "127.0.0.1"
+FIRST_PORT: Final = 20000
+PORTS: Final = 10000
+"""Below the ports that systems give to outgoing connections, so a port that is written into a file stays free."""
+
+_PORT_OF: Final = {"http": 80, "https": 443}
+
+
+class NotRoutable(ValueError):
+    """A URL that no listener can stand in front of; the text says why."""
+
+
+@dataclass(slots=True)
+class Listener:
+    """One local port and what is behind it."""
+
+    name: str
+    """The server's name, for its captures."""
+    port: int
+    upstream: str
+    """The origin of the server."""
+    capture: str = ""
+    """The directory for its captures; empty for the default."""
+    users: list[str] = field(default_factory=list)
+    """The entries that use it: file and place, as JSON."""
+
+
+def split_origin(url: str) -> tuple[str, str]:
+    """A URL as its origin and the rest.
+
+    Raises:
+        NotRoutable: it is not a plain http or https address.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise NotRoutable("its URL is malformed") from None
+    if "$" in parts.netloc or "{" in parts.netloc:
+        raise NotRoutable("its address holds a variable")
+    if parts.scheme not in _PORT_OF or not parts.hostname:
+        raise NotRoutable("its URL is not an http or https address")
+    if parts.username is not None or parts.password is not None:
+        raise NotRoutable("its URL holds a user name or a password")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
+    return origin, url.split(parts.netloc, 1)[1]
+
+
+def local_url(listener: Listener, rest: str) -> str:
+    """What a client is given instead of a server's URL."""
+    return f"http://{HOST}:{listener.port}{rest}"
+
+
+def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
+    """The listener that a URL leads to; None if it leads elsewhere."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or parts.hostname not in (HOST, "localhost"):
+            return None
+        return next((one for one in listeners if one.port == parts.port), None)
+    except ValueError:
+        return None
+
+
+def free_port(name: str, upstream: str, taken: Container[int]) -> int:
+    """A port for a server: the same each time it is asked for, unless that is taken.
+
+    Raises:
+        OSError: all are taken.
+    """
+    start = int.from_bytes(blake2b(f"{name}\n{upstream}".encode(), digest_size=4).digest()) % PORTS
+    for step in range(PORTS):
+        port = FIRST_PORT + (start + step) % PORTS
+        if port not in taken and _is_free(port):
+            return port
+    raise OSError(f"no port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} is free")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((HOST, port))
+        except OSError:
+            return False
+    return True

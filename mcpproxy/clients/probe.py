@@ -1,0 +1,83 @@
+"""Asks a server with a URL, without credentials, whether it lets a client in as it is.
+
+One `ping` is posted: it opens no session, and a server that wants credentials refuses it like any other request. The
+headers of the client's entry are not sent.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Literal, NamedTuple
+
+PROBE_S: Final = 5.0
+"""How long a server may take."""
+_AT_ONCE: Final = 8
+
+Access = Literal["open", "denied", "oauth", "redirect", "unreachable"]
+"""`denied`: it wants credentials and says nothing of OAuth."""
+
+
+class Probe(NamedTuple):
+    """What a server said."""
+
+    access: Access
+    reason: str = ""
+    """Of `redirect` and `unreachable`: where to, or why."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_args: Any, **_more: Any) -> None:
+        return None
+
+
+def probe(url: str) -> Probe:
+    """Ask one server."""
+    request = urllib.request.Request(  # noqa: S310 # only http and https come here
+        url,
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
+        {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"},
+    )
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PROBE_S):
+            return Probe("open")
+    except urllib.error.HTTPError as error:
+        with error:
+            return _of_status(error)
+    except urllib.error.URLError as error:
+        return Probe("unreachable", _why(error.reason))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Probe("unreachable", _why(error))
+
+
+def _of_status(error: urllib.error.HTTPError) -> Probe:
+    if error.code in (301, 302, 303, 307, 308):
+        host = (error.headers.get("Location") or "").partition("://")[2].partition("/")[0]
+        return Probe("redirect", host or "another path")
+    if error.code not in (401, 403):
+        return Probe("open")
+    challenge = (error.headers.get("WWW-Authenticate") or "").lower()
+    return Probe("oauth" if "resource_metadata" in challenge or "bearer" in challenge else "denied")
+
+
+def _why(reason: object) -> str:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {reason.verify_message}"
+    if isinstance(reason, TimeoutError):
+        return f"it did not answer within {PROBE_S:.0f} s"
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return str(reason) or type(reason).__name__
+
+
+def probe_all(urls: Iterable[str]) -> dict[str, Probe]:
+    """Ask several servers at the same time."""
+    each = list(dict.fromkeys(urls))
+    if not each:
+        return {}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(each, pool.map(probe, each), strict=True))
