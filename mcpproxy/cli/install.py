@@ -147,4 +147,4 @@ def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
         sys.stdout.write("Keep this running for the servers with a URL: mcpproxy up\n")
     for client in dict.fromkeys(plan.client for plan in written):
         sys.stdout.write(f"Next, in {client.title}: {client.after}\n")
-    sys.stdout.write("Then look at it: mcpproxy tui\n")
+    sys.stdout.write("Then: mcpproxy status --wait\n")

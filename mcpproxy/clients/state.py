@@ -36,6 +36,8 @@ class Written:
     """The name of its copy in `backups`."""
     after: list[str] = field(default_factory=list)
     """The digests of what we wrote: of a file that is still one of these, the backup is all that there was."""
+    at_s: float = 0.0
+    """When we last wrote it: seconds since 1970."""
     added: list[str] = field(default_factory=list)
     """The places of members that we added, as JSON."""
     bridged: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -95,7 +97,9 @@ class State:
             name = f"{stamp}-{client}-{os.urandom(2).hex()}-{path.name.lstrip('.')}"
             create(self.backups / name, old)
             # What was known of entries still holds: the file was edited, but they may be as we wrote them.
-            known = Written(now, name, [], *((known.added, known.bridged) if known is not None else ()))
+            added, bridged = (known.added, known.bridged) if known is not None else ([], {})
+            known = Written(now, name, added=added, bridged=bridged)
+        known.at_s = time.time()
         known.after = [*dict.fromkeys([*known.after, digest(new)])]
         self.files[str(path)] = known
         return known

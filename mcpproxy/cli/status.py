@@ -1,0 +1,205 @@
+"""Show which servers of your MCP clients are routed through mcpproxy, and when each was last heard.
+
+An entry that another one of the same name overrides is marked. With --wait, it waits until every routed server has sent
+or received its first frame since `install`, and says what to do in the client.
+"""
+
+import argparse
+import sys
+import time
+from typing import Any, Final, NamedTuple
+
+from captures.places import safe_name
+from mcpproxy import __version__
+from mcpproxy.cli.arguments import Parser, add_json
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.routes import chosen_clients, elsewhere_lines, find_all, say_broken
+from mcpproxy.clients.effective import effective
+from mcpproxy.clients.installer import is_routed
+from mcpproxy.clients.last_frame import LastFrame, by_client, folders_of, last_frames
+from mcpproxy.clients.listeners import listener_of
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.servers import Server
+from mcpproxy.clients.state import State, state_folder
+from mcpproxy.report.output import json_line, width_of_stdout
+from mcpproxy.report.text import cells, count_text, fit
+from mcpproxy.report.units import utc
+from mcpproxy.sanitise import sanitise
+
+LOOK_S: Final = 0.5
+"""How often `--wait` looks."""
+_MIN_NS: Final = 60_000_000_000
+
+
+class Row(NamedTuple):
+    """One server of one client."""
+
+    server: Server
+    used: Server
+    """The entry that the client uses instead; the same, if it is this one."""
+    is_routed: bool
+    program: str
+    """The installation that routes it; empty for a listener, and if it is not routed."""
+    last: LastFrame | None
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether its frames must come here once the client uses it."""
+        return self.is_routed and self.used is self.server and not self.server.is_off
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `status`."""
+    parser = Parser("status", __doc__)
+    parser.add_argument("client", nargs="*", metavar="CLIENT", help="clients by name (default: all that are found)")
+    parser.add_argument("--wait", action="store_true", help="wait for the first frame of every routed server")
+    add_json(parser)
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Show the servers; 2 where a file could not be read."""
+    options = parser().parse_args(arguments)
+    try:
+        clients = chosen_clients(options)
+        machine = Machine.here()
+        state = State(state_folder())
+    except (ValueError, OSError) as error:
+        return fail(str(error))
+    found = find_all(clients, machine)
+    code = say_broken(found, machine)
+    servers = [server for one in found for server in one.servers]
+    if not servers and code == Exit.FINE:
+        return fail("no client on this machine has a server in a configuration file; docs/clients.md lists the files")
+    if options.wait:
+        _wait(servers, machine, state)
+    rows = _rows(servers, machine, state)
+    if options.format == "json":
+        sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in [*_table(rows), *elsewhere_lines(found)])
+    return code
+
+
+def _rows(servers: list[Server], machine: Machine, state: State) -> list[Row]:
+    used = effective(servers, machine)
+    heard: dict[tuple[str, str], list[LastFrame]] = {}
+    rows = []
+    for server in servers:
+        wrapped = server.routed
+        listener = listener_of(server.url[1], state.listeners) if server.url is not None else None
+        last = None
+        if wrapped is not None or listener is not None:
+            name = safe_name((wrapped.name if wrapped is not None else "") or server.name)
+            capture = wrapped.capture if wrapped is not None else ""
+            if (name, capture) not in heard:
+                heard[name, capture] = last_frames(folders_of(name, capture))
+            last = by_client(heard[name, capture], server.client.speaks_as)
+        program = wrapped.program if wrapped is not None else ""
+        rows.append(Row(server, used[id(server)], is_routed(server, state), program, last))
+    return rows
+
+
+def _as_json(row: Row) -> dict[str, Any]:
+    server, last = row.server, row.last
+    return {
+        "client": server.client.id,
+        "server": server.name,
+        "scope": server.scope,
+        "project": server.project or None,
+        "file": str(server.file),
+        "kind": server.kind,
+        "off": server.is_off,
+        "effective": row.used is server,
+        "overridden_by": None if row.used is server else str(row.used.file),
+        "routed": row.is_routed,
+        "program": row.program or None,
+        "version": _version(last),
+        "last_frame": None if last is None else utc(last.wall_ns),
+        "heard_from": None if last is None else last.client,
+        "parent": None if last is None else last.parent,
+        "capture": None if last is None else str(last.capture),
+    }
+
+
+def _version(last: LastFrame | None) -> str | None:
+    return None if last is None or last.tool is None else last.tool.removeprefix("mcpproxy ")
+
+
+def _table(rows: list[Row]) -> list[str]:
+    head = ("client", "server", "scope", "routed", "last frame")
+    now = time.time_ns()
+    table = [head, *((r.server.client.id, r.server.name, r.server.scope, _routed(r), _heard(r, now)) for r in rows)]
+    texts = [[sanitise(cell, 80) for cell in row] for row in table]
+    most = (15, 20, 7, 26)
+    widths = [min(most[at], max(cells(row[at]) for row in texts)) for at in range(len(most))]
+    width = width_of_stdout()
+    lines = []
+    for row in texts:
+        padded = [
+            fit(cell, room) + " " * (room - cells(fit(cell, room))) for cell, room in zip(row, widths, strict=False)
+        ]
+        lines.append(fit("  ".join([*padded, row[-1]]).rstrip(), width))
+    routed = sum(row.is_routed for row in rows)
+    lines += ["", f"{count_text(len(rows), 'server')}, {routed} routed"]
+    if routed < len(rows):
+        lines[-1] += "; mcpproxy install routes the rest, or says why it cannot"
+    return lines
+
+
+def _routed(row: Row) -> str:
+    if not row.is_routed:
+        return "no"
+    if row.server.is_off:
+        return "yes, but switched off"
+    if row.used is not row.server:
+        return f"yes, but {row.used.scope} entry wins"
+    wrapped = row.server.routed
+    if wrapped is not None and not wrapped.is_there:
+        return "by a program that is gone"
+    version = _version(row.last)
+    return f"yes, by {version}" if version not in (None, __version__) else "yes"
+
+
+def _heard(row: Row, now_ns: int) -> str:
+    if not row.is_routed:
+        return ""
+    if row.last is None:
+        return "never"
+    who = row.last.client or row.last.parent
+    return f"{_age(now_ns - row.last.wall_ns)}{f', {who}' if who else ''}"
+
+
+def _age(age_ns: int) -> str:
+    for size, unit in ((1440 * _MIN_NS, "d"), (60 * _MIN_NS, "h"), (_MIN_NS, "min")):
+        if age_ns >= size:
+            return f"{age_ns // size} {unit} ago"
+    return "just now"
+
+
+def _wait(servers: list[Server], machine: Machine, state: State) -> None:
+    """Wait until every routed server that its client uses has been heard since it was routed."""
+    said: set[str] = set()
+    heard: set[int] = set()
+    while True:
+        expected = [row for row in _rows(servers, machine, state) if row.is_expected]
+        for row in expected:
+            if id(row.server) not in heard and _is_fresh(row, state):
+                heard.add(id(row.server))
+                say(f"{row.server.client.title}: {row.server.name} is heard")
+        missing = [row for row in expected if id(row.server) not in heard]
+        if not missing:
+            return
+        for row in missing:
+            client = row.server.client
+            if client.id not in said:
+                said.add(client.id)
+                names = ", ".join(sorted({one.server.name for one in missing if one.server.client is client}))
+                say(f"waiting for {names} of {client.title}; there, {client.after}")
+        time.sleep(LOOK_S)
+
+
+def _is_fresh(row: Row, state: State) -> bool:
+    known = state.files.get(str(row.server.file))
+    since_ns = 0 if known is None else int(known.at_s * 1e9)
+    return row.last is not None and row.last.wall_ns >= since_ns
