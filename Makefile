@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo golden pictures rules-docs sql-docs declarations clean
+.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo golden pictures rules-docs sql-docs clients-docs declarations clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -69,6 +69,10 @@ rules-docs: $(VENV)/.check
 # The reference of the tables and views in docs/sql.md, made anew from their SQL.
 sql-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.report.sql_page docs/sql.md
+
+# The page of the clients in docs/clients.md, made anew from the catalogue.
+clients-docs: $(VENV)/.check
+	$(BIN)/python -m mcpproxy.clients.page docs/clients.md
 
 # The table of what mcp-types declares, made anew from the version that is installed.
 declarations: $(VENV)/.check

@@ -124,6 +124,15 @@ def test_commands_in_examples_exist_with_their_options() -> None:
 # ---- snippets
 
 
+_FILES = '{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/home/you/notes"]}'
+CLIENT_FILES = {
+    ".cursor/mcp.json": f'{{"mcpServers": {{"files": {_FILES}}}}}',
+    ".gemini/settings.json": f'{{"mcpServers": {{"files": {_FILES}}}}}',
+    ".codex/config.toml": '[mcp_servers.files]\ncommand = "npx"\nargs = ["@modelcontextprotocol/server-filesystem"]\n',
+}
+"""The configuration of clients in the sandbox. Each example that writes has a client of its own."""
+
+
 class Sandbox(NamedTuple):
     """A home in which the captures of the examples lie."""
 
@@ -157,6 +166,9 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
     program = home / "bin/mcpproxy"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m mcpproxy "$@"\n')
     program.chmod(0o755)
+    for name, text in CLIENT_FILES.items():
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text(text)
     made.shell("mcpproxy demo")
     made.shell("printf '{}\\n' | mcpproxy run --name echo -- cat")
     (demo,) = home.rglob("captures/demo/*.mcpcap")

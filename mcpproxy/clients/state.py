@@ -153,6 +153,6 @@ def locked() -> Iterator[State]:
 
     folder = state_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(folder / "lock", "a") as lock:
+    with open(folder / "lock", "a", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield State(folder)

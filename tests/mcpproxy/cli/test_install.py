@@ -1,0 +1,245 @@
+"""`install`, `uninstall` and `status` as typed, in homes of their own."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness import wait_until
+from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
+
+SERVER = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
+
+
+def entry(*words: str) -> dict[str, Any]:
+    return {"command": words[0], "args": list(words[1:])}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Claude Code and Cursor, with a server each, and a repository with a shared file."""
+    home = tmp_path / "home"
+    (home / ".cursor").mkdir(parents=True)
+    (home / "project/.git").mkdir(parents=True)
+    (home / ".claude.json").write_text(
+        json.dumps({"mcpServers": {"files": entry(*SERVER)}, "numStartups": 3}, indent=2)
+    )
+    (home / ".cursor/mcp.json").write_text('// mine\n{"mcpServers": {"weather": {"command": "uvx"},}}\n')
+    (home / "project/.mcp.json").write_text(json.dumps({"mcpServers": {"shared": entry("npx", "x")}}))
+    return home
+
+
+def run(home: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    return mcpproxy(*arguments, cwd=home / "project", HOME=str(home), NO_PROXY="127.0.0.1")
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    files = (".claude.json", ".cursor/mcp.json", "project/.mcp.json")
+    return {name: (home / name).read_bytes() for name in files}
+
+
+def rows(done: "subprocess.CompletedProcess[bytes]") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_install_and_uninstall_leave_every_file_as_it_was(home: Path) -> None:
+    before = contents(home)
+    done = run(home, "install", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.count(b"routed\n") == 2
+    assert all(len(line) <= 80 for line in done.stdout.decode().splitlines())
+    words = json.loads((home / ".claude.json").read_text())["mcpServers"]["files"]
+    assert os.path.isabs(words["command"])
+    assert words["args"] == ["run", "--name", "files", "--", *SERVER]
+    assert contents(home)["project/.mcp.json"] == before["project/.mcp.json"]
+    middle = contents(home)
+    again = run(home, "install", "--all", "--json")
+    assert {row["action"] for row in rows(again)} == {"keep"}
+    assert contents(home) == middle
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert contents(home) == before
+    assert b"No server is routed" in run(home, "uninstall", "--all").stdout
+    state = home / ".local/state/mcpproxy"
+    assert {path.stat().st_mode & 0o077 for path in [state, *state.rglob("*")]} == {0}
+
+
+def test_a_dry_run_writes_nothing_at_all(home: Path) -> None:
+    before = sorted(path for path in home.rglob("*"))
+    for command in ("install", "uninstall"):
+        done = run(home, command, "--all", "--dry-run")
+        assert done.returncode == 0
+    assert sorted(path for path in home.rglob("*")) == before or not (home / ".local/state/mcpproxy/backups").exists()
+
+
+def test_without_a_client_it_shows_and_asks(home: Path) -> None:
+    before = contents(home)
+    done = run(home, "install")
+    assert done.returncode == 2
+    assert b"--all" in done.stderr
+    assert done.stdout.count(b"will be routed") == 2
+    for answer, changed in ((b"n\n", False), (b"\n", False), (b"y\n", True)):
+        on_terminal("install", typed=answer, cwd=home / "project", HOME=str(home))
+        assert (contents(home) != before) is changed, answer
+
+
+def test_one_client_and_one_server_alone(home: Path) -> None:
+    assert {row["client"] for row in rows(run(home, "install", "cursor", "--json"))} == {"cursor"}
+    assert {row["server"] for row in rows(run(home, "install", "--all", "--server", "files", "--json"))} == {"files"}
+    done = run(home, "install", "--all", "--server", "nosuch")
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert b"nosuch" in done.stderr
+    done = run(home, "install", "cursr")
+    assert done.returncode == 2
+    assert b"did you mean cursor?" in done.stderr
+
+
+def test_a_shared_project_file_is_routed_once_and_with_a_warning(home: Path) -> None:
+    done = run(home, "install", "--all", "--scope", "project")
+    assert done.returncode == 0
+    assert done.stdout.count(b"routed\n") == 1
+    for word in (b"VS Code", b"Copilot CLI", b"do not commit"):
+        assert word in done.stderr
+    wrapped = json.loads((home / "project/.mcp.json").read_text())["mcpServers"]["shared"]
+    assert wrapped["args"][-2:] == ["npx", "x"]
+
+
+def test_a_broken_file_is_named_and_the_others_are_written(home: Path) -> None:
+    (home / ".claude.json").write_text('{"mcpServers": {\n  "files": }')
+    done = run(home, "install", "--all")
+    assert done.returncode == 2
+    assert b"~/.claude.json of Claude Code cannot be read: line 2, column 12" in done.stderr
+    assert b"weather" in done.stdout
+    assert (home / ".claude.json").read_text() == '{"mcpServers": {\n  "files": }'
+
+
+def test_a_comment_that_a_client_refuses_is_named(home: Path) -> None:
+    text = '{"mcpServers": {"a": {"command": "x"}}} // no'
+    (home / ".claude.json").write_text(text)
+    done = run(home, "install", "claude-code")
+    assert done.returncode == 2
+    assert b"a comment, which this client refuses" in done.stderr
+    assert (home / ".claude.json").read_text() == text
+
+
+def test_names_from_files_cannot_act_on_a_terminal(home: Path) -> None:
+    name = "\x1b]0;x\x07\u202e"
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {name: {"command": "x"}}}))
+    for command in (["install", "cursor"], ["status"], ["install", "cursor", "--json"], ["uninstall", "cursor"]):
+        done = run(home, *command)
+        assert done.returncode == 0
+        assert not {"\x1b", "\x07", "\u202e"} & {*done.stdout.decode()}
+
+
+def test_captures_go_where_the_entry_says_whatever_the_client_passes_on(home: Path, tmp_path: Path) -> None:
+    run(home, "install", "claude-code", "--capture", str(tmp_path / "own"))
+    words = json.loads((home / ".claude.json").read_text())["mcpServers"]["files"]
+    command = [words["command"], *words["args"]]
+    subprocess.run(command, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', env={"HOME": str(home)}, check=True)
+    assert list((tmp_path / "own/files").glob("*.mcpcap"))
+    (row,) = rows(run(home, "status", "claude-code", "--json"))[:1]
+    assert (row["routed"], row["capture"] is not None, row["parent"] is not None) == (True, True, True)
+
+
+def test_status_tells_which_entry_wins_and_who_was_heard(home: Path) -> None:
+    config = json.loads((home / ".claude.json").read_text())
+    project = str((home / "project").resolve())
+    config["projects"] = {
+        project: {"mcpServers": {"files": entry("other")}},
+        "/elsewhere": {"mcpServers": {"files": entry("x")}},
+    }
+    (home / ".claude.json").write_text(json.dumps(config))
+    run(home, "install", "claude-code")
+    found = rows(run(home, "status", "claude-code", "--json"))
+    effective = {(row["scope"], row["project"]): row["effective"] for row in found if row["server"] == "files"}
+    assert effective == {("user", None): False, ("local", project): True, ("local", "/elsewhere"): True}
+    text = run(home, "status").stdout.decode()
+    assert "local entry wins" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    empty = home / "empty"
+    empty.mkdir()
+    done = mcpproxy("status", cwd=empty, HOME=str(empty))
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+
+
+def test_status_waits_for_the_first_frame_of_every_routed_server(home: Path) -> None:
+    (home / ".cursor/mcp.json").unlink()
+    run(home, "install", "claude-code")
+    words = json.loads((home / ".claude.json").read_text())["mcpServers"]["files"]
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "claude-code", "version": "9.9"},
+    }
+    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n"
+    with started("status", "--wait", "claude-code", HOME=str(home)) as waiting:
+        assert waiting.stderr is not None
+        assert waiting.stdout is not None
+        assert b"waiting for files of Claude Code; there, start a new session" in waiting.stderr.readline()
+        subprocess.run([words["command"], *words["args"]], input=request, env={"HOME": str(home)}, check=True)
+        assert b"files is heard" in waiting.stderr.readline()
+        assert b"claude-code 9.9" in waiting.stdout.read()
+        wait_until(lambda: waiting.poll() is not None)
+        assert waiting.returncode == 0
+
+
+class _Server(BaseHTTPRequestHandler):
+    """Answers with what its path says: /open, /oauth, /denied, /redirect."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        assert "Authorization" not in self.headers
+        code = {"/open": 202, "/oauth": 401, "/denied": 401, "/redirect": 307}[self.path.partition("?")[0]]
+        self.send_response(code)
+        if self.path == "/oauth":
+            self.send_header("WWW-Authenticate", 'Bearer resource_metadata="http://127.0.0.1/x"')
+        if self.path == "/redirect":
+            self.send_header("Location", "https://other.example/mcp")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def http_server() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_servers_with_a_url_are_asked_first(home: Path) -> None:
+    with http_server() as port:
+        base = f"http://127.0.0.1:{port}"
+        servers = {name: {"url": f"{base}/{name}"} for name in ("open", "oauth", "denied", "redirect")}
+        servers["open"]["url"] += "?token=secret"
+        text = json.dumps({"mcpServers": servers}, indent=1)
+        (home / ".cursor/mcp.json").write_text(text)
+        done = run(home, "install", "cursor")
+        assert done.returncode == 0
+        found = {row["server"]: row for row in rows(run(home, "install", "cursor", "--json"))}
+    assert {name: row["action"] for name, row in found.items()} == dict.fromkeys(servers, "skip") | {"open": "keep"}
+    assert "OAuth" in found["oauth"]["reason"]
+    assert "other.example" in found["redirect"]["reason"]
+    assert b"mcpproxy up" in done.stdout
+    assert b"secret" not in done.stdout + done.stderr
+    routed = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]["open"]["url"]
+    assert routed.endswith("/open?token=secret")
+    assert str(port) not in routed
+    assert b"secret" not in (home / ".local/state/mcpproxy/install.json").read_bytes()
+    assert run(home, "uninstall", "cursor").returncode == 0
+    assert (home / ".cursor/mcp.json").read_text() == text

@@ -1,0 +1,65 @@
+"""The catalogue of clients: complete rows, the places of each system, and the page that is made of it."""
+
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.clients.client import Client
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.page import page
+from mcpproxy.clients.servers import find
+from tests.mcpproxy.clients import homes
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_page_is_made_from_the_catalogue() -> None:
+    assert (ROOT / "docs/clients.md").read_text("utf-8") == page(), "make clients-docs"
+
+
+def test_names_are_words_and_unique() -> None:
+    names = [client.id for client in CLIENTS]
+    assert len({*names}) == len(names)
+    assert all(name.replace("-", "").isalnum() and name == name.lower() for name in names)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.id)
+def test_a_row_has_a_source_and_places_on_every_system(client: Client, tmp_path: Path) -> None:
+    assert client.source
+    assert client.after
+    for system in ("linux", "macos", "windows"):
+        machine = homes.machine(tmp_path, system)
+        for config in client.files:
+            assert config.places[system], system
+            for place in config.places[system]:
+                assert all(path.is_absolute() for path in machine.resolve(place, client.overrides))
+    assert not find(client, homes.machine(tmp_path)).is_here
+
+
+def test_variables_move_files(tmp_path: Path) -> None:
+    codex = next(client for client in CLIENTS if client.id == "codex")
+    machine = homes.machine(tmp_path, CODEX_HOME=str(tmp_path / "other"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/config.toml").write_text('[mcp_servers.a]\ncommand = "x"\n')
+    assert [server.name for server in find(codex, machine).servers] == ["a"]
+
+
+def test_the_project_is_the_root_of_the_repository(tmp_path: Path) -> None:
+    inner = tmp_path / "repository/a/b"
+    inner.mkdir(parents=True)
+    assert Machine("linux", tmp_path, {}, inner).project == inner
+    (tmp_path / "repository/.git").mkdir()
+    assert Machine("linux", tmp_path, {}, inner).project == tmp_path / "repository"
+
+
+def test_the_windows_side_of_wsl_is_found(tmp_path: Path) -> None:
+    here, there = tmp_path / "home", tmp_path / "mnt/c/Users/you"
+    file = there / "AppData/Roaming/Claude/claude_desktop_config.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"mcpServers": {"a": {"command": "npx"}}}')
+    machine = Machine("linux", here, {}, here, (there,))
+    desktop = next(client for client in CLIENTS if client.id == "claude-desktop")
+    assert not find(desktop, machine).is_here
+    (windows,) = machine.windows_side()
+    assert find(desktop, windows).files == [file]
