@@ -39,6 +39,7 @@ from mcpproxy.tui.widgets.table import Column, Line
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the row above, or local wall clock."""
 
+TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
 KEPT: Final = 2000
@@ -82,6 +83,11 @@ def timed(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
     """Columns whose heading says which times they show."""
     heading = HEADINGS.get(times)
     return tuple(replace(one, title=heading) if one.name == "time" and heading else one for one in columns)
+
+
+def next_times(times: Times) -> Times:
+    """The times that follow some others when the user switches."""
+    return TIMES[(TIMES.index(times) + 1) % len(TIMES)]
 
 
 class RowText(NamedTuple):

@@ -165,6 +165,11 @@ class Reading:
         return self.index.path
 
     @property
+    def name(self) -> str:
+        """Its name in the header, or else the name of its directory. Untrusted."""
+        return self.fold.name or self.path.parent.name
+
+    @property
     def understood(self) -> int:
         """How many rows are understood."""
         return len(self.exchange_of)

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -23,9 +23,6 @@ from mcpproxy.tui.messages import Copied, Exported, Marked
 from mcpproxy.tui.safe_text import copy, notify
 from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.pulsing import PulsingScreen
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
 
 
 class ActingScreen(PulsingScreen):
@@ -167,7 +164,7 @@ class ActingScreen(PulsingScreen):
                 found = [Form("", "", "", error.strerror or str(error))]
             self.post_message(Copied(found))
 
-        cast("TheApp", self.app).turns.wait_for(self._files.submit(work))
+        self.app.turns.wait_for(self._files.submit(work))
 
     @on(Copied)
     def _choose(self, event: Copied) -> None:
@@ -190,7 +187,7 @@ class ActingScreen(PulsingScreen):
             notify(self.app, f"{self.exporting} to {self._export[0].place.name}")
             return
         count = count_text(len(self.rows_shown()), "row")
-        name = safe_name(self.reading.fold.name or self.reading.path.parent.name)
+        name = safe_name(self.reading.name)
         stem = self.reading.path.name.removesuffix(SUFFIX)
         self.app.push_screen(LineScreen(f"export {count} as JSON lines to", f"{name}-{stem}.jsonl"), self._begin)
 

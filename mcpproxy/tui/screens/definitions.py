@@ -1,27 +1,24 @@
 """Tools: every tool that the server listed, the cost of its definition, its use, and whether it changed."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.report import units
-from mcpproxy.report.text import Role, Span, count_text, fit
+from mcpproxy.report.text import Role, Span, count_text
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.tool_definitions import VERSIONS, Shown, Tool, Tools
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Matched
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.table import Column, Line, Table
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
 COLUMNS: Final = (
     Column("name", "tool", 16, stretch=True),
@@ -32,26 +29,16 @@ COLUMNS: Final = (
     Column("p95", "p95", 6, right=True, drop=5),
     Column("note", "", 14, drop=4),
 )
-SORTS: Final = ("size", "calls", "err", "p95", "name")
 NAME: Final = 200
 """Characters of a name that a row can show."""
 
 
-class ToolRows:
+class ToolRows(MemoryRows[Tool]):
     """The rows: tools, sorted."""
-
-    def __init__(self) -> None:
-        self.tools: Sequence[Tool] = ()
-
-    def __len__(self) -> int:
-        return len(self.tools)
-
-    def want(self, first: int, last: int) -> None:
-        """All of it is in memory."""
 
     def line(self, row: int) -> Line:
         """One tool."""
-        one = self.tools[row]
+        one = self.items[row]
         note, role = note_on(one)
         return Line(
             {
@@ -81,7 +68,6 @@ class ToolsScreen(PulsingScreen):
 
     DEFAULT_CSS = """
     ToolsScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
         & #tools { height: 1fr; }
         & #below { height: 1; background: $panel; padding: 0 1; display: none; }
         & #definition { height: 55%; padding: 0 1; display: none; }
@@ -91,12 +77,12 @@ class ToolsScreen(PulsingScreen):
         Binding("c", "calls", "calls", id="calls"),
         Binding("left_square_bracket", "turn(-1)", "before", key_display="[ ]", id="before"),
         Binding("right_square_bracket", "turn(1)", "after", show=False, id="after"),
-        Binding("s", "sort", "sort", id="sort"),
-        Binding("tab", "panes", "pane", show=False, priority=True, id="panes"),
-        Binding("escape", "back", "back", id="back"),
-        Binding("q", "app.quit", "quit", id="quit"),
-        Binding("question_mark", "app.help", "help", id="help"),
+        TO_SORT,
+        TO_DETAIL,
     ]
+    LIST = "#tools"
+    DETAIL = "#definition"
+    SORTS = ("size", "calls", "err", "p95", "name")
 
     def __init__(self, opened: Opened) -> None:
         """The screen of a capture.
@@ -107,12 +93,10 @@ class ToolsScreen(PulsingScreen):
         super().__init__(opened.reading)
         self.tools = Tools(opened.reading)
         self._rows = ToolRows()
-        self._sort = SORTS[0]
         self._version: int | None = None
         """Which definition to show; None for the latest."""
         self._asked: object = None
         self._shown: Shown | None = None
-        self._has_moved = False
         bind_others(self._bindings, "tools")
 
     def compose(self) -> ComposeResult:
@@ -127,62 +111,47 @@ class ToolsScreen(PulsingScreen):
         """Start reading."""
         self.table.show(self._rows)
         self.table.focus()
-        self._refresh()
+        self.renew()
         self.begin(self.tools.step, "tools")
-
-    @property
-    def table(self) -> Table:
-        """The tools."""
-        return self.query_one("#tools", Table)
-
-    @property
-    def pane(self) -> Pane:
-        """The definition."""
-        return self.query_one("#definition", Pane)
 
     @property
     def selected(self) -> Tool | None:
         """The tool at the cursor."""
-        row = self.table.cursor
-        return self._rows.tools[row] if row < len(self._rows.tools) else None
+        return self._rows.at(self.table.cursor)
 
     # ---- updates
 
     @on(Matched)
-    def _refresh(self) -> None:
-        held = self.selected
-        self._rows.tools = sorted(self.tools.rows, key=self._order)
-        if self._has_moved and held is not None:
-            self.table.cursor = next((at for at, one in enumerate(self._rows.tools) if one.name == held.name), 0)
-        self.table.renew()
-        self._title()
+    def renew(self) -> None:
+        """Show the tools so far."""
+        self.put(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
+        self.show_title()
         self._show()
 
-    def _order(self, one: Tool) -> tuple[float, str]:
+    def _order(self, one: Tool) -> tuple[int, str]:
         values: dict[str, int | None] = {
             "size": one.last.size if one.last is not None else None,
             "calls": one.calls,
             "err": one.errors,
             "p95": one.p95_ns,
         }
-        value = values.get(self._sort, 0)
-        return -(value if value is not None else -1), one.name
+        return descending(values.get(self.order, 0), one.name)
 
-    def _title(self) -> None:
-        rows, reading = self._rows.tools, self.reading
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
+        rows = self._rows.items
         told = [one for one in rows if one.last is not None]
         size = sum(one.last.size for one in told if one.last is not None)
         tokens = sum(one.last.tokens_estimate for one in told if one.last is not None)
-        name = fit(sanitise(reading.fold.name or reading.path.parent.name), 26)
-        spans = [Span("tools ", "accent"), Span(name), Span(f"  {count_text(len(told), 'tool')}")]
+        spans = [Span("tools ", "accent"), Span(title_name(self.reading)), Span(f"  {count_text(len(told), 'tool')}")]
         if told:
             spans.append(Span(f"  {units.size(size)}  ~{tokens:,} tokens (estimate)"))
         never, changed = sum(not one.calls for one in told), sum(len(one.versions) > 1 for one in told)
         spans += [Span(f"  {changed:,} changed", "bad")] if changed else []
         spans += [Span(f"  {never:,} never called", "dim")] if never else []
         spans += [Span(f"  {self.tools.left_out:,} too many", "bad")] if self.tools.left_out else []
-        spans.append(Span(f"  by {self._sort}", "dim"))
-        self.query_one("#title", Words).say(spans)
+        spans.append(Span(f"  by {self.order}", "dim"))
+        self.say_title(spans)
 
     # ---- the definition
 
@@ -221,14 +190,13 @@ class ToolsScreen(PulsingScreen):
 
     @on(Table.Moved)
     def _moved(self) -> None:
-        self._has_moved = True
         self._version = None
         self._show()
 
     # ---- keys
 
     @on(Table.Chosen)
-    def _choose(self) -> None:
+    def action_into(self) -> None:
         """Show the definition, and move the focus to it."""
         if self.selected is None:
             return
@@ -243,7 +211,7 @@ class ToolsScreen(PulsingScreen):
             return
         last = one.versions.index(one.last) if one.last in one.versions else len(one.versions) - 1
         self._version = max(0, min((last if self._version is None else self._version) + by, len(one.versions) - 1))
-        self._choose()
+        self.action_into()
 
     def action_calls(self) -> None:
         """Show the calls of a tool."""
@@ -253,27 +221,13 @@ class ToolsScreen(PulsingScreen):
             return
         text = self.reading.calls.all[one.number].filter
         if text is not None:
-            cast("TheApp", self.app).select(text)
+            self.app.select(text)
 
-    def action_sort(self) -> None:
-        """Sort by the next column."""
-        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
-        self._refresh()
-
-    def action_panes(self) -> None:
-        """Move between the list and the definition."""
-        if self.table.has_focus:
-            self._choose()
-        else:
-            self.table.focus()
-
-    def action_back(self) -> None:
-        """Leave the definition, or else the screen."""
-        if self.pane.display:
-            self.pane.display = self.query_one("#below").display = False
-            self.table.focus()
-        else:
-            self.app.pop_screen()
+    def close_detail(self) -> bool:
+        """Hide the definition; False if it was not shown."""
+        was_shown = self.pane.display
+        self.pane.display = self.query_one("#below").display = False
+        return was_shown
 
 
 ENTRY: Final = Entry("O", "tools", ToolsScreen, help="tools: definitions, sizes, tokens, calls, errors, changes")

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -17,15 +17,13 @@ from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Checked, Grown
 from mcpproxy.tui.pages import clock, finding_lines, how_far, rule_lines
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.wording import WordingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.table import Column, Line, Table
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
 COLUMNS: Final = (
     Column("mark", "", 1),
@@ -58,18 +56,12 @@ class Item(NamedTuple):
     is_head: bool = False
 
 
-class FoundRows:
+class FindingRows(MemoryRows[Item]):
     """The lines of the list."""
 
     def __init__(self) -> None:
-        self.items: Sequence[Item] = ()
+        super().__init__()
         self.folded: set[Group] = set()
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def want(self, first: int, last: int) -> None:
-        """All of it is in memory."""
 
     def line(self, row: int) -> Line:
         """One line."""
@@ -143,7 +135,6 @@ class FindingsScreen(WordingScreen):
 
     DEFAULT_CSS = """
     FindingsScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
         & #forgotten { height: auto; max-height: 3; display: none; padding: 0 1; }
         & #found { height: 1fr; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
@@ -151,26 +142,23 @@ class FindingsScreen(WordingScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter", id="filter"),
+        TO_FILTER,
         Binding("r", "rule", "rule", id="rule"),
         Binding("left,h", "fold(True)", "fold", id="fold"),
         Binding("right,l", "fold(False)", "unfold", show=False, id="unfold"),
         Binding("c", "again", "check again", show=False, id="again"),
-        Binding("tab", "panes", "pane", show=False, priority=True, id="panes"),
-        Binding("escape", "back", "back", id="back"),
-        Binding("q", "app.quit", "quit", id="quit"),
-        Binding("question_mark", "app.help", "help", id="help"),
+        TO_DETAIL,
     ]
-    app: "TheApp"
+    LIST = "#found"
+    DETAIL = "#about"
 
     def __init__(self, opened: Opened) -> None:
         """The screen of a capture."""
         super().__init__()
         self.reading = opened.reading
         self._row = opened.row
-        self._rows = FoundRows()
+        self._rows = FindingRows()
         self._unfolded: set[Group] = set()
-        self._has_moved = False
         self._told: tuple[object, ...] = (None,)
         self._arranged_s = 0.0
         self._about: object = None
@@ -195,13 +183,8 @@ class FindingsScreen(WordingScreen):
         self.renew()
         where = next((n for n, item in enumerate(self._rows.items) if item.finding in here), None)
         if where is not None:
-            self._has_moved = True
+            self.has_moved = True
             self.table.go(where)
-
-    @property
-    def table(self) -> Table:
-        """The list."""
-        return self.query_one("#found", Table)
 
     @property
     def findings(self) -> Findings:
@@ -211,8 +194,7 @@ class FindingsScreen(WordingScreen):
     @property
     def item(self) -> Item | None:
         """The line at the cursor."""
-        row = self.table.cursor
-        return self._rows.items[row] if row < len(self._rows.items) else None
+        return self._rows.at(self.table.cursor)
 
     @property
     def entry(self) -> int | None:
@@ -233,30 +215,31 @@ class FindingsScreen(WordingScreen):
         if told != self._told and (is_late or len(findings.kept) < FEW):
             self._told = told
             self._arrange()
-        self._title()
+        self.show_title()
 
     @on(Grown)
     def _grown(self) -> None:
-        self._title()
+        self.show_title()
 
     def _arrange(self) -> None:
         """Rebuild the lines; the cursor stays on its line, once it was moved."""
         held, self._arranged_s = self.item, time.monotonic()
         self._rows.items = list(arranged(self.findings, self._rows.folded, self._unfolded, self.words))
-        if held is not None and self._has_moved:
+        if held is not None and self.has_moved:
             where = next((n for n, item in enumerate(self._rows.items) if _is_same(item, held)), None)
             if where is not None and where != self.table.cursor:
                 self.table.go(where)
         self.table.renew()
-        if not self._has_moved and len(self._rows) > 1:
+        if not self.has_moved and len(self._rows) > 1:
             self.table.cursor = 1  # the first finding, and not its head: Enter goes to the frame
         is_empty = not self._rows.items
         self.table.display = not is_empty
-        self.query_one("#about").display = not is_empty
+        self.pane.display = not is_empty
         self.query_one("#nothing", Words).display = is_empty
         self._show()
 
-    def _title(self) -> None:
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
         findings, tally = self.findings, self.findings.tally
         spans = [Span("findings", "accent")]
         if sum(tally):
@@ -270,7 +253,7 @@ class FindingsScreen(WordingScreen):
             spans.append(Span(f"  {far}", "dim"))
         if findings.faults:
             spans.append(Span(f"  {count_text(len(findings.faults), 'rule')} failed: {findings.faults[0]}", "bad"))
-        self.query_one("#title", Words).say(spans)
+        self.say_title(spans)
         forgotten = self.query_one("#forgotten", Words)
         forgotten.display = bool(findings.forgotten)
         forgotten.say_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
@@ -284,7 +267,6 @@ class FindingsScreen(WordingScreen):
 
     @on(Table.Moved)
     def _moved(self) -> None:
-        self._has_moved = True
         self._show()
 
     @on(Table.Chosen)
@@ -319,7 +301,7 @@ class FindingsScreen(WordingScreen):
         item = self.item
         if item is None:
             return
-        self._has_moved = True
+        self.has_moved = True
         (self._rows.folded.add if fold else self._rows.folded.discard)(item.group)
         self._arrange()
         head = next((n for n, one in enumerate(self._rows.items) if one.is_head and one.group == item.group), 0)
@@ -338,17 +320,6 @@ class FindingsScreen(WordingScreen):
             self.app.check_again()
             self.renew()
 
-    def action_panes(self) -> None:
-        """Move between the list and the text below."""
-        (self.query_one("#about", Pane) if self.table.has_focus else self.table).focus()
-
-    def action_back(self) -> None:
-        """Leave the filter, or else the screen."""
-        if self.words:
-            self.look_for("")
-        else:
-            self.app.pop_screen()
-
     # ---- the full text
 
     def on_resize(self) -> None:
@@ -364,7 +335,7 @@ class FindingsScreen(WordingScreen):
             lines = (
                 finding_lines(item.finding, width) if item.finding is not None else rule_lines(item.group.rule, width)
             )
-            self.query_one("#about", Pane).say_lines(lines)
+            self.pane.say_lines(lines)
 
 
 def _is_same(item: Item, held: Item) -> bool:

@@ -1,28 +1,25 @@
 """Latency: for each kind of request by method and name, its durations, their distribution, and change over time."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from mcpproxy.report import units
 from mcpproxy.report.blocks import blocks, stretched
-from mcpproxy.report.text import Span, count_text, fit
+from mcpproxy.report.text import Span, count_text
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.latencies import Chosen, Figures, Latencies
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Grown, Matched
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.table import Column, Line, Table
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
 COLUMNS: Final = (
     Column("call", "method / name", 20, stretch=True),
@@ -35,7 +32,6 @@ COLUMNS: Final = (
     Column("most", "max", 6, right=True, drop=3),
     Column("shape", "shape", 10, drop=5),
 )
-SORTS: Final = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
 NAME: Final = 200
 """Characters of a kind that a row can show."""
 LABEL: Final = 14
@@ -43,21 +39,12 @@ WIDEST: Final = 64
 """Cells of a bar."""
 
 
-class LatencyRows:
+class LatencyRows(MemoryRows[Figures]):
     """The rows: kinds of requests, sorted."""
-
-    def __init__(self) -> None:
-        self.figures: Sequence[Figures] = ()
-
-    def __len__(self) -> int:
-        return len(self.figures)
-
-    def want(self, first: int, last: int) -> None:
-        """All of it is in memory."""
 
     def line(self, row: int) -> Line:
         """One kind."""
-        one = self.figures[row]
+        one = self.items[row]
         return Line(
             {
                 "call": (
@@ -81,19 +68,15 @@ class LatencyScreen(PulsingScreen):
 
     DEFAULT_CSS = """
     LatencyScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
         & #latency { height: 1fr; }
         & #kind { height: 1; background: $panel; padding: 0 1; }
         & #course { height: 45%; padding: 0 1; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "sort", "sort", id="sort"),
-        Binding("tab", "panes", "pane", show=False, priority=True, id="panes"),
-        Binding("escape", "app.pop_screen", "back", id="back"),
-        Binding("q", "app.quit", "quit", id="quit"),
-        Binding("question_mark", "app.help", "help", id="help"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [TO_SORT, TO_DETAIL]
+    LIST = "#latency"
+    DETAIL = "#course"
+    SORTS = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
 
     def __init__(self, opened: Opened) -> None:
         """The screen of a capture.
@@ -104,8 +87,6 @@ class LatencyScreen(PulsingScreen):
         super().__init__(opened.reading)
         self.latencies = Latencies(opened.reading)
         self._rows = LatencyRows()
-        self._sort = SORTS[0]
-        self._has_moved = False
         self._shown: object = None
         bind_others(self._bindings, "latency")
 
@@ -121,39 +102,28 @@ class LatencyScreen(PulsingScreen):
         """Start counting."""
         self.table.show(self._rows)
         self.table.focus()
-        self._refresh()
+        self.renew()
         self.begin(self.latencies.step, "latency")
-
-    @property
-    def table(self) -> Table:
-        """The kinds."""
-        return self.query_one("#latency", Table)
 
     @property
     def selected(self) -> Figures | None:
         """The kind at the cursor."""
-        row = self.table.cursor
-        return self._rows.figures[row] if row < len(self._rows.figures) else None
+        return self._rows.at(self.table.cursor)
 
     # ---- updates
 
     @on(Grown)
     def _grown(self) -> None:
-        self._title()
+        self.show_title()
 
     @on(Matched)
-    def _refresh(self) -> None:
-        held = self.selected
-        figures = sorted(self.latencies.rows, key=self._order)
-        self._rows.figures = figures
-        if self._has_moved and held is not None:
-            places = (row for row, one in enumerate(figures) if one.number == held.number)
-            self.table.cursor = next(places, 0)
-        self.table.renew()
-        self._title()
+    def renew(self) -> None:
+        """Show the figures so far."""
+        self.put(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
+        self.show_title()
         self._show_kind()
 
-    def _order(self, one: Figures) -> tuple[float, str]:
+    def _order(self, one: Figures) -> tuple[int, str]:
         values: dict[str, int | None] = {
             "n": one.asked,
             "err": one.errors,
@@ -163,26 +133,25 @@ class LatencyScreen(PulsingScreen):
             "p99": one.p99_ns,
             "max": one.most_ns,
         }
-        value = values.get(self._sort, 0)
-        return -(value if value is not None else -1), one.call.text
+        return descending(values.get(self.order, 0), one.call.text)
 
-    def _title(self) -> None:
-        rows, reading = self._rows.figures, self.reading
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
+        rows, reading = self._rows.items, self.reading
         answered = sum(one.answered for one in rows)
-        spans = [Span("latency ", "accent"), Span(fit(sanitise(reading.fold.name or reading.path.parent.name), 26))]
+        spans = [Span("latency ", "accent"), Span(title_name(reading))]
         spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'answer')}", "dim"))
-        spans.append(Span(f"  by {self._sort}", "dim"))
+        spans.append(Span(f"  by {self.order}", "dim"))
         if reading.is_live and reading.index.tail.is_at_end:
             spans.append(Span("  ● live", "accent"))
         elif not reading.has_ended:
             spans.append(Span(f"  {100 * reading.understood // max(1, len(reading.index))}% …", "accent"))
-        self.query_one("#title", Words).say(spans)
+        self.say_title(spans)
 
     # ---- one kind
 
     @on(Table.Moved)
     def _moved(self) -> None:
-        self._has_moved = True
         self._show_kind()
 
     def on_resize(self) -> None:
@@ -200,7 +169,7 @@ class LatencyScreen(PulsingScreen):
         if wanted == self._shown:
             return
         self._shown = wanted
-        pane, kind = self.query_one("#course", Pane), self.query_one("#kind", Words)
+        pane, kind = self.pane, self.query_one("#kind", Words)
         if one is None:
             kind.say([Span("no request so far" if not self.reading.has_ended else "no requests", "dim")])
             pane.say_lines(())
@@ -220,16 +189,7 @@ class LatencyScreen(PulsingScreen):
         if text is None:
             notify(self.app, "these are too many kinds for one filter")
         else:
-            cast("TheApp", self.app).select(text)
-
-    def action_sort(self) -> None:
-        """Sort by the next column."""
-        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
-        self._refresh()
-
-    def action_panes(self) -> None:
-        """Move between the list and the pane below."""
-        (self.query_one("#course", Pane) if self.table.has_focus else self.table).focus()
+            self.app.select(text)
 
 
 def pictured(known: Chosen, width: int) -> list[list[Span]]:

@@ -2,22 +2,18 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, cast
 
 from textual import on
 from textual.css.query import NoMatches
-from textual.screen import Screen
 
 from mcpproxy.tui.data.live import Pulse
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Failed, Matched
 from mcpproxy.tui.safe_text import notify
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.screens.list_screen import ListScreen
 
 
-class PulsingScreen(Screen[None]):
+class PulsingScreen(ListScreen):
     """A screen that receives `Matched` whenever its thread has found more."""
 
     def __init__(self, reading: Reading) -> None:
@@ -39,7 +35,7 @@ class PulsingScreen(Screen[None]):
         """
         self.end()
         self._told = Future()
-        cast("TheApp", self.app).turns.wait_for(self._told)
+        self.app.turns.wait_for(self._told)
         self._pulse = Pulse(step, self._tell_new, self._tell_why, name)
 
     def end(self) -> None:

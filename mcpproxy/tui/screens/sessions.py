@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -22,13 +22,11 @@ from mcpproxy.tui.data.live import Book, Pulse, Shelf, short_name
 from mcpproxy.tui.entries import bind
 from mcpproxy.tui.messages import Checked, Failed, ShelfChanged, Wanted
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT
 from mcpproxy.tui.screens.wording import WordingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.table import Column, Line, Table
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
 COLUMNS: Final = (
     Column("mark", "", 1),
@@ -45,13 +43,12 @@ COLUMNS: Final = (
     Column("lasted", "lasted", 7, right=True, drop=8),
     Column("capture", "capture", 30, drop=10),
 )
-SORTS: Final = ("newest", "server", "frames", "errors", "p95")
 COUNT_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that moving past it costs nothing."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
-class SessionRows:
+class SessionRows(MemoryRows[Book]):
     """The rows of the list: books of the shelf, sorted and filtered."""
 
     def __init__(self, shelf: Shelf, findings: Callable[[Path], Findings | None]) -> None:
@@ -61,20 +58,17 @@ class SessionRows:
             shelf: the captures.
             findings: returns the findings of a capture that is being checked, or was.
         """
-        self.books: Sequence[Book] = ()
+        super().__init__()
         self._shelf = shelf
         self._findings = findings
 
-    def __len__(self) -> int:
-        return len(self.books)
-
     def want(self, first: int, last: int) -> None:
         """Read these before all others."""
-        self._shelf.in_view = self.books[first:last]
+        self._shelf.in_view = self.items[first:last]
 
     def line(self, row: int) -> Line:
         """One capture."""
-        book = self.books[row]
+        book = self.items[row]
         summary = book.summary
         role: Role = "bad" if mark(book) in "✝▲" else "accent" if book.is_live else "plain"
         cells: dict[str, Sequence[Span]] = {
@@ -165,21 +159,16 @@ def sparkline(traffic: Sequence[int], width: int) -> str:
 class SessionsScreen(WordingScreen):
     """The list of sessions."""
 
-    app: "TheApp"
-
     DEFAULT_CSS = """
-    SessionsScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
-        & #nothing { padding: 1 2; display: none; height: 1fr; }
-    }
+    SessionsScreen #nothing { padding: 1 2; display: none; height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter", id="filter"),
-        Binding("s", "sort", "sort", id="sort"),
-        Binding("q", "app.quit", "quit", id="quit"),
-        Binding("question_mark", "app.help", "help", id="help"),
-        Binding("escape", "unfilter", "all", show=False, id="back"),
+        TO_FILTER,
+        TO_SORT,
+        Binding("escape", "back", "all", show=False, id="back"),
     ]
+    LIST = "#sessions"
+    SORTS = ("newest", "server", "frames", "errors", "p95")
 
     def __init__(self, shelf: Shelf, nothing: str) -> None:
         """The screen.
@@ -193,11 +182,8 @@ class SessionsScreen(WordingScreen):
         self._nothing = nothing
         self._rows = SessionRows(shelf, self._findings)
         self._counting: Counting | None = None
-        self._sort = SORTS[0]
         self._pulse: Pulse | None = None
         self._ticks: tuple[Timer, ...] = ()
-        self._has_moved = False
-        """Whether the user has moved the cursor: until then it stays on top, whatever is added there."""
         bind(self._bindings, "sessions")
 
     def compose(self) -> ComposeResult:
@@ -214,7 +200,7 @@ class SessionsScreen(WordingScreen):
         table.show(self._rows)
         table.focus()
         self.query_one("#nothing", Words).say_lines(self._nothing.splitlines())
-        self._title()
+        self.show_title()
         self._pulse = Pulse(self.shelf.step, self._tell, self._tell_failed, "shelf")
         self._counting = Counting(self.app.checking)
         self._ticks = (self.set_interval(1.0, self.renew), self.set_interval(COUNT_S, self._count))
@@ -245,20 +231,14 @@ class SessionsScreen(WordingScreen):
         self.post_message(Failed(Path(), reason))
 
     @property
-    def table(self) -> Table:
-        """The list."""
-        return self.query_one("#sessions", Table)
-
-    @property
     def selected(self) -> Book | None:
         """The capture at the cursor."""
-        row = self.table.cursor
-        return self._rows.books[row] if row < len(self._rows.books) else None
+        return self._rows.at(self.table.cursor)
 
     @property
     def books(self) -> Sequence[Book]:
         """The captures that are listed."""
-        return self._rows.books
+        return self._rows.items
 
     def _findings(self, path: Path) -> Findings | None:
         """The findings of a capture: the open one was checked, others are counted."""
@@ -284,19 +264,14 @@ class SessionsScreen(WordingScreen):
     @on(ShelfChanged)
     def renew(self) -> None:
         """Show the captures on the shelf that match the words."""
-        table = self.table
-        held = self.selected
         wanted = self.words.lower().split()
         books = [book for book in self.shelf.books if all(word in self._text(book) for word in wanted)]
         books.sort(key=self._order)
-        self._rows.books = books
-        if self._has_moved and held is not None and held in books:
-            table.cursor = books.index(held)
-        table.renew()
+        self.put(self._rows, books, key=lambda book: book.path)
         is_empty = self.shelf.has_looked and not self.shelf.books
         self.query_one("#nothing", Words).display = is_empty
-        table.display = not is_empty
-        self._title()
+        self.table.display = not is_empty
+        self.show_title()
 
     def _text(self, book: Book) -> str:
         summary = book.summary or Summary()
@@ -313,24 +288,21 @@ class SessionsScreen(WordingScreen):
             "errors": -summary.errors,
             "p95": -(summary.p95_ns or 0),
         }
-        return not book.is_live, keys[self._sort]
+        return not book.is_live, keys[self.order]
 
-    def _title(self) -> None:
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
         live = sum(book.is_live for book in self.shelf.books)
         spans = [Span("mcpproxy", "accent"), Span(f"  {live} live · {len(self.shelf.books) - live:,} recorded")]
         if self.words:
-            spans.append(Span(f"  filter: {self.words} ({len(self._rows.books):,})", "accent"))
-        if self._sort != SORTS[0]:
-            spans.append(Span(f"  by {self._sort}", "dim"))
+            spans.append(Span(f"  filter: {self.words} ({len(self._rows):,})", "accent"))
+        if self.order != self.SORTS[0]:
+            spans.append(Span(f"  by {self.order}", "dim"))
         if any(not book.is_summed for book in self.shelf.books if not book.is_live):
             spans.append(Span("  …", "dim"))
-        self.query_one("#title", Words).say(spans)
+        self.say_title(spans)
 
     # ---- keys
-
-    @on(Table.Moved)
-    def _moved(self) -> None:
-        self._has_moved = True
 
     @on(Table.Chosen)
     def _open(self) -> None:
@@ -339,14 +311,8 @@ class SessionsScreen(WordingScreen):
         if book is not None:
             self.post_message(Wanted(book.path))
 
-    def action_sort(self) -> None:
-        """Sort by the next column."""
-        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
-        self.renew()
-
-    def action_unfilter(self) -> None:
-        """Show all."""
-        self.look_for("")
+    def leave(self) -> None:
+        """Stay: there is no screen below."""
 
     @on(Failed)
     def _failed(self, event: Failed) -> None:

@@ -24,7 +24,7 @@ from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.table import Column, Line, Table
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
 WIDEST: Final = 48
 """Cells of a column; Enter shows a row in full."""
@@ -38,7 +38,7 @@ NAMES: Final = 400
 """The maximum width of completion suggestions, in cells."""
 
 
-class ViewRows:
+class ViewRows(MemoryRows[Relation]):
     """The rows: tables and views."""
 
     COLUMNS: ClassVar = (
@@ -47,26 +47,18 @@ class ViewRows:
         Column("row", "what a row is", 30, stretch=True),
     )
 
-    def __init__(self, relations: Sequence[Relation]) -> None:
-        self.relations = relations
-
-    def __len__(self) -> int:
-        return len(self.relations)
-
-    def want(self, first: int, last: int) -> None:
-        """All of it is in memory."""
-
     def line(self, row: int) -> Line:
         """One table or view."""
-        one = self.relations[row]
+        one = self.items[row]
         kind = Span("view" if one.is_view else "table", "dim")
         return Line({"name": (Span(one.name, "accent"),), "kind": (kind,), "row": (Span(one.row),)})
 
 
-class AnswerRows:
+class AnswerRows(MemoryRows[Sequence[str | None]]):
     """The rows of a result, from a given column on."""
 
     def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.rows)
         self.answer = answer
         self.first = 0
         """The first column that is shown."""
@@ -89,16 +81,10 @@ class AnswerRows:
             for name, right in (self.answer.columns[at],)
         )
 
-    def __len__(self) -> int:
-        return len(self.answer.rows)
-
-    def want(self, first: int, last: int) -> None:
-        """All of it is in memory."""
-
     def line(self, row: int) -> Line:
         """One row."""
-        found = self.answer.rows[row]
-        return Line({str(at): (_cell(found[at]),) for at in self._shown()})
+        values = self.items[row]
+        return Line({str(at): (_cell(values[at]),) for at in self._shown()})
 
 
 def _cell(value: str | None) -> Span:
@@ -352,7 +338,7 @@ def sql_client_of(app: App[object]) -> SqlClient:
 
 def _of_one(opened: Opened) -> SqlScreen:
     reading = opened.reading
-    made = SqlScreen([reading.path], sanitise(reading.fold.name or reading.path.parent.name, 40))
+    made = SqlScreen([reading.path], sanitise(reading.name, 40))
     bind_others(made._bindings, "sql")
     return made
 

@@ -1,7 +1,7 @@
 """Stderr: the server's log, line by line as it was written, and beside each line the traffic of that moment."""
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -9,20 +9,19 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input
 
-from mcpproxy.report.text import Span, cells, count_text, fit
+from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, beside, text_of
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Grown, Matched, RowsRead
-from mcpproxy.tui.rows import Times, TrafficRows, timed
+from mcpproxy.tui.rows import TrafficRows, next_times, timed
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.screens.list_screen import TO_FILTER, title_name
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.detail_box import SIDE_BY_SIDE
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
 
 LINES: Final = (Column("time", "time", 12, right=True, drop=1), Column("what", "stderr", 20, stretch=True))
 FRAMES: Final = (
@@ -31,9 +30,6 @@ FRAMES: Final = (
     Column("what", "meanwhile", 16, stretch=True),
     Column("status", "status", 12, drop=1),
 )
-TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
-SIDE_BY_SIDE: Final = 110
-"""The terminal width from which the frames are shown beside the lines."""
 LONGEST: Final = 1000
 """Characters of a line that are shown in full."""
 
@@ -43,7 +39,6 @@ class StderrScreen(PulsingScreen):
 
     DEFAULT_CSS = """
     StderrScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
         & #log { width: 3fr; }
         & #meanwhile { width: 2fr; display: none; border-left: solid $panel; }
         & #full { height: auto; max-height: 5; display: none; padding: 0 1; background: $panel; }
@@ -51,13 +46,11 @@ class StderrScreen(PulsingScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter", id="filter"),
+        TO_FILTER,
         Binding("f", "follow", "follow", id="follow"),
         Binding("t", "times", "time", id="times"),
-        Binding("escape", "back", "back", id="back"),
-        Binding("q", "app.quit", "quit", id="quit"),
-        Binding("question_mark", "app.help", "help", id="help"),
     ]
+    LIST = "#log"
 
     def __init__(self, opened: Opened) -> None:
         """The screen of a capture.
@@ -101,11 +94,6 @@ class StderrScreen(PulsingScreen):
         self._frames.close()
 
     @property
-    def table(self) -> Table:
-        """The lines."""
-        return self.query_one("#log", Table)
-
-    @property
     def frames(self) -> Table:
         """The frames beside them."""
         return self.query_one("#meanwhile", Table)
@@ -132,10 +120,11 @@ class StderrScreen(PulsingScreen):
             first, self._first = self._first, None
             self.table.go(bisect_left(self.reading.stderr, first), keep_following=self.table.following)
         self._frames.forget()
-        self._refresh()
+        self.renew()
 
     @on(Matched)
-    def _refresh(self) -> None:
+    def renew(self) -> None:
+        """Show the lines so far."""
         self.table.renew()
         nothing = self.query_one("#nothing", Words)
         http, is_empty = self.reading.fold.transport == "http", not len(self.reading.stderr)
@@ -145,12 +134,13 @@ class StderrScreen(PulsingScreen):
             nothing.say("nothing fits; Esc shows all")
         elif nothing.display:
             nothing.say("over HTTP the server's stderr is not seen" if http else "the server wrote nothing to stderr")
-        self._title()
+        self.show_title()
         self._show_beside()
 
-    def _title(self) -> None:
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
         reading, table = self.reading, self.table
-        spans = [Span("stderr ", "accent"), Span(fit(sanitise(reading.fold.name or reading.path.parent.name), 26))]
+        spans = [Span("stderr ", "accent"), Span(title_name(reading))]
         if reading.is_live and table.following and table.cursor >= len(self._rows) - 1:
             spans.append(Span("  ● following", "accent"))
         elif reading.is_live and reading.index.tail.is_at_end:
@@ -162,14 +152,14 @@ class StderrScreen(PulsingScreen):
             )
         else:
             spans.append(Span(f"  {count_text(len(reading.stderr), 'line')}", "dim"))
-        self.query_one("#title", Words).say(spans)
+        self.say_title(spans)
 
     # ---- beside a line
 
     @on(Table.Moved)
     def _moved(self, event: Table.Moved) -> None:
         if event.table is self.table:
-            self._title()
+            self.show_title()
             self._show_beside()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -218,19 +208,11 @@ class StderrScreen(PulsingScreen):
         """Show the traffic at that time."""
         entry = self.entry if event.table is self.table else self._frames.entry(event.row)
         if entry is not None:
-            cast("TheApp", self.app).show(entry)
-
-    def action_follow(self) -> None:
-        """Go to the end and stay there, or stop that."""
-        table = self.table
-        table.following = not table.following
-        if table.following:
-            table.go(len(self._rows) - 1, keep_following=True)
-        self._title()
+            self.app.show(entry)
 
     def action_times(self) -> None:
         """Switch times: since the start, since the row above, wall clock."""
-        times = TIMES[(TIMES.index(self._rows.times) + 1) % len(TIMES)]
+        times = next_times(self._rows.times)
         self._rows.times = self._frames.times = times
         self.table.set_columns(timed(LINES, times))
         self.frames.set_columns(timed(FRAMES, times))
@@ -244,20 +226,15 @@ class StderrScreen(PulsingScreen):
     def _submitted(self, event: Input.Submitted) -> None:
         text = event.value.strip()
         self.query_one(FilterBox).keep(text)
-        self._leave_box()
+        self.leave_box()
         self._select(text)
 
-    @on(FilterBox.Left)
-    def _leave_box(self) -> None:
-        self.query_one(FilterBox).display = False
-        self.table.focus()
-
-    def action_back(self) -> None:
-        """Leave the filter, or else the screen."""
-        if self._search is not None:
+    def clear_filter(self) -> bool:
+        """Show all lines again; False if all are shown."""
+        had_words = self._search is not None
+        if had_words:
             self._select("")
-        else:
-            self.app.pop_screen()
+        return had_words
 
     def _select(self, text: str) -> None:
         """Show the lines that contain some words; all lines if there are no words."""
@@ -271,7 +248,7 @@ class StderrScreen(PulsingScreen):
         elif entry is not None:
             self.table.go(bisect_left(self.reading.stderr, entry))
         self.table.following = following
-        self._refresh()
+        self.renew()
 
 
 ENTRY: Final = Entry("E", "stderr", StderrScreen, help="the server's stderr beside what crossed at that time")

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -18,13 +18,11 @@ from mcpproxy.tui.data.lanes import Bar, Lane, Lanes
 from mcpproxy.tui.entries import Entry, Opened, bind_others
 from mcpproxy.tui.messages import Grown, Matched
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screens.list_screen import NAME
 from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, lane_cells
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.table import Column, Line, Table, layout
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 
 MOST_BARS: Final = 200
 """Exchanges of a lane that get a row each; more are drawn as density."""
@@ -32,7 +30,6 @@ SHORTEST_NS: Final = 10_000
 """The shortest stretch that is drawn."""
 LEGIBLE: Final = 14
 """The terminal height from which the signs are explained."""
-NAME: Final = 26
 HEAD: Final = -1
 MANY: Final = -2
 """Rows other than exchanges: the row of a capture, and the row for too many exchanges to draw."""
@@ -46,27 +43,21 @@ _WORDS: Final = {
 }
 
 
-class TimelineRows:
+class TimelineRows(MemoryRows[tuple[Lane, int]]):
     """The rows: one for each capture, and one for each exchange in the window, unless folded."""
 
     def __init__(self, lanes: Lanes) -> None:
+        super().__init__()
         self.lanes = lanes
         self.window: Window = (0, SHORTEST_NS)
         self.zero_ns = 0
         self.last_ns = 0
         self.cells = 1
-        self.places: Sequence[tuple[Lane, int]] = ()
         self.folded: set[Lane] = set()
         self._counts: dict[tuple[int, Window, int, int], list[int]] = {}
 
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def want(self, first: int, last: int) -> None:
-        """All of it is in memory."""
-
-    def find(self) -> None:
-        """Find what runs in the window."""
+    def running(self) -> Sequence[tuple[Lane, int]]:
+        """The rows for what runs in the window."""
         made: list[tuple[Lane, int]] = []
         for lane in self.lanes.all:
             made.append((lane, HEAD))
@@ -74,12 +65,12 @@ class TimelineRows:
                 continue
             found = lane.within(*self.window, MOST_BARS)
             made += [(lane, MANY)] if found is None else [(lane, number) for number in found]
-        self.places = made
         self._counts = {}
+        return made
 
     def line(self, row: int) -> Line:
         """A capture, an exchange, or a note that there are too many."""
-        lane, number = self.places[row]
+        lane, number = self.items[row]
         if number == HEAD:
             return self._head(lane)
         if number == MANY:
@@ -103,7 +94,7 @@ class TimelineRows:
         mark = ("▸ " if lane in self.folded else "▾ ") + ("● " if reading.is_live else "")
         more = " (this)" if lane is self.lanes.own and len(self.lanes.all) > 1 else ""
         more += " (not all read)" if lane.is_cut else ""
-        name = sanitise(reading.fold.name or reading.path.parent.name, 100)
+        name = sanitise(reading.name, 100)
         return Line(
             {
                 "what": (Span(f"{mark}{name}{more}", "accent"),),
@@ -131,7 +122,6 @@ class TimelineScreen(PulsingScreen):
 
     DEFAULT_CSS = """
     TimelineScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
         & #legend { height: 1; background: $panel; padding: 0 1; }
     }
     """
@@ -147,10 +137,8 @@ class TimelineScreen(PulsingScreen):
         Binding("N", "server(-1)", "server before", show=False, id="previous"),
         Binding("0", "whole", "all", id="whole"),
         Binding("f", "follow", "follow", show=False, id="follow"),
-        Binding("escape", "app.pop_screen", "back", id="back"),
-        Binding("q", "app.quit", "quit", id="quit"),
-        Binding("question_mark", "app.help", "help", id="help"),
     ]
+    LIST = "#timeline"
 
     def __init__(self, opened: Opened) -> None:
         """The screen of the client of a capture.
@@ -159,12 +147,11 @@ class TimelineScreen(PulsingScreen):
             opened: the capture.
         """
         super().__init__(opened.reading)
-        self.lanes = Lanes(opened.reading, lambda: [book.path for book in cast("TheApp", self.app).shelf.books])
+        self.lanes = Lanes(opened.reading, lambda: [book.path for book in self.app.shelf.books])
         self._rows = TimelineRows(self.lanes)
         self._window: Window | None = None
         """The stretch the user has chosen; None for everything."""
         self._follows = False
-        self._has_moved = False
         bind_others(self._bindings, "timeline")
 
     def compose(self) -> ComposeResult:
@@ -180,18 +167,13 @@ class TimelineScreen(PulsingScreen):
         self.table.focus()
         legend = [Span(f"{sign} {text}   ", "dim") for sign, text in LEGEND]
         self.query_one("#legend", Words).say(legend)
-        self._refresh()
+        self.renew()
         self.begin(self.lanes.step, "timeline")
 
     def on_unmount(self) -> None:
         """Stop reading."""
         self.end()
         self.lanes.close()
-
-    @property
-    def table(self) -> Table:
-        """The rows."""
-        return self.query_one("#timeline", Table)
 
     @property
     def window(self) -> Window:
@@ -201,20 +183,20 @@ class TimelineScreen(PulsingScreen):
     @property
     def selected(self) -> tuple[Lane, int] | None:
         """The lane at the cursor, and the exchange, or a number below 0."""
-        row = self.table.cursor
-        return self._rows.places[row] if row < len(self._rows.places) else None
+        return self._rows.at(self.table.cursor)
 
     # ---- updates
 
     def on_resize(self, event: events.Resize) -> None:
         """Redraw for the new width."""
         self.query_one("#legend", Words).display = event.size.height >= LEGIBLE
-        self.draw_later(self._refresh)
+        self.draw_later(self.renew)
 
     @on(Grown)
     @on(Matched)
-    def _refresh(self) -> None:
-        rows, table, held = self._rows, self.table, self.selected
+    def renew(self) -> None:
+        """Show what runs in the window."""
+        rows, table = self._rows, self.table
         low, high = self.lanes.span()
         rows.zero_ns, rows.last_ns = low, high
         margin = (high - low) // 50
@@ -226,13 +208,11 @@ class TimelineScreen(PulsingScreen):
         made = columns(width, "")
         rows.cells = next((max(1, size) for column, size in layout(made, width) if column.name == "chart"), 1)
         table.set_columns(columns(width, axis(window, low, rows.cells)))
-        rows.find()
-        if self._has_moved and held is not None and held in rows.places:
-            table.cursor = rows.places.index(held)
-        table.renew()
-        self._title()
+        self.put(rows, rows.running(), key=lambda place: place)
+        self.show_title()
 
-    def _title(self) -> None:
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
         fold, lanes = self.reading.fold, self.lanes
         client = fit(peer_text(fold.client), NAME) if fold.client is not None else None
         host = lanes.kin.client
@@ -252,11 +232,7 @@ class TimelineScreen(PulsingScreen):
         rows, known = sum(len(one.index) for one in behind), sum(one.understood for one in behind)
         if not lanes.has_looked or known + 1000 < rows:
             spans.append(Span(f"  understood {100 * known // max(1, rows)}% …", "dim"))
-        self.query_one("#title", Words).say(spans)
-
-    @on(Table.Moved)
-    def _moved(self) -> None:
-        self._has_moved = True
+        self.say_title(spans)
 
     # ---- keys
 
@@ -266,7 +242,7 @@ class TimelineScreen(PulsingScreen):
         size = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last - first)))
         low = max(first - size // 2, min(low, last - size // 2))
         self._window = (low, low + size)
-        self._refresh()
+        self.renew()
 
     def _middle(self) -> int:
         """The fixed point of zooming: the middle of the item at the cursor, if visible."""
@@ -319,12 +295,12 @@ class TimelineScreen(PulsingScreen):
     def action_server(self, by: int) -> None:
         """Go to the row of the next or previous server."""
         table = self.table
-        rows = [row for row, (_, number) in enumerate(self._rows.places) if number == HEAD]
+        rows = [row for row, (_, number) in enumerate(self._rows.items) if number == HEAD]
         row = next((row for row in rows[::by] if (row - table.cursor) * by > 0), None)
         if row is None:
             notify(self.app, f"no server {'below' if by > 0 else 'above'}")
             return
-        self._has_moved = True
+        self.has_moved = True
         table.go(row)
 
     def action_fold(self) -> None:
@@ -334,29 +310,29 @@ class TimelineScreen(PulsingScreen):
             return
         lane = place[0]
         self._rows.folded ^= {lane}
-        self._has_moved = True
-        self._refresh()
+        self.has_moved = True
+        self.renew()
         if lane in self._rows.folded:
-            self.table.go(self._rows.places.index((lane, HEAD)))
+            self.table.go(self._rows.items.index((lane, HEAD)))
 
     def on_click(self, event: events.Click) -> None:
         """On a server's row: fold it; the second click of two, which opens it, unfolds it again."""
         offset = event.get_content_offset(self.table)
         at = int(self.table.scroll_y) + offset.y - 1 if offset is not None and offset.y > 0 else -1
-        if 0 <= at < len(self._rows) and self._rows.places[at][1] == HEAD:
+        if 0 <= at < len(self._rows) and self._rows.items[at][1] == HEAD:
             self.action_fold()
 
     def action_whole(self) -> None:
         """Show everything."""
         self._window, self._follows = None, False
-        self._refresh()
+        self.renew()
 
     def action_follow(self) -> None:
         """Keep the end in sight, or stop that."""
         self._follows = not self._follows
         if self._window is None:
             self._window = self.window
-        self._refresh()
+        self.renew()
 
     @on(Table.Chosen)
     def _choose(self) -> None:
@@ -366,7 +342,7 @@ class TimelineScreen(PulsingScreen):
             return
         lane, number = place
         row = lane.reading.exchanges.request[number] if number >= 0 else self._first(lane)
-        cast("TheApp", self.app).show(row, lane.reading.path)
+        self.app.show(row, lane.reading.path)
 
     def _first(self, lane: Lane) -> int:
         """The first row in the window."""

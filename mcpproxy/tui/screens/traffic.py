@@ -2,47 +2,35 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from analysis.filter import FilterError, parse
 from captures.errors import CaptureError
-from mcpproxy.report.text import Role, Span, count_text, fit
-from mcpproxy.report.wording import peer_text
+from mcpproxy.report.text import Span, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completing import completed_filter
 from mcpproxy.tui.data.scan import Scan
-from mcpproxy.tui.detail import VIEWS, Detail, called, detail, exchange_lines
+from mcpproxy.tui.detail import VIEWS
 from mcpproxy.tui.entries import Opened, bind
-from mcpproxy.tui.messages import Checked, DetailRead, Grown, Matched, RowsRead
-from mcpproxy.tui.pages import how_far, losses_text, short_lines
-from mcpproxy.tui.rows import EXCHANGES, FRAMES, Times, TrafficRows, timed
+from mcpproxy.tui.messages import Checked, Grown, Matched, RowsRead
+from mcpproxy.tui.pages import losses_text
+from mcpproxy.tui.rows import EXCHANGES, FRAMES, TrafficRows, next_times, timed
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.acting import ActingScreen
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
+from mcpproxy.tui.screens.traffic_title import FOLLOWING, KILLED, LIVE, title
 from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table, layout
 
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
-
-TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 OFFERED: Final = 300
 """The maximum width of Tab's suggestions, in cells."""
-_ROLES: Final[dict[str, Role]] = {"● following": "accent", "✝ killed": "bad"}
-NAME: Final = 26
-"""Cells of a name in the title."""
-BESIDE: Final = 41
-"""Cells of a line there."""
-SIDE_BY_SIDE: Final = 110
-"""The terminal width from which the exchange is shown beside the detail."""
 
 
 class TrafficScreen(ActingScreen):
@@ -50,25 +38,20 @@ class TrafficScreen(ActingScreen):
 
     DEFAULT_CSS = """
     TrafficScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
         & #lost { height: auto; max-height: 3; display: none; padding: 0 1; }
         & #traffic { height: 1fr; }
-        & #below { height: 45%; display: none; }
-        & #tabs { height: 1; background: $panel; padding: 0 1; }
-        & #text { width: 1fr; padding: 0 1; }
-        & #beside { width: 44; display: none; padding: 0 1; border-left: solid $panel; }
         & #wrong { height: auto; max-height: 4; display: none; padding: 0 1; background: $panel; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter", id="filter"),
+        TO_FILTER,
         Binding("p", "pair", "pair", id="pair"),
         Binding("f", "follow", "follow", id="follow"),
         Binding("n", "found(1)", "next", id="next"),
         Binding("N", "found(-1)", "previous", show=False, id="previous"),
         Binding("x", "exchanges", "exchanges", id="exchanges"),
         Binding("t", "times", "time", id="times"),
-        Binding("tab", "panes", "pane", show=False, priority=True, id="panes"),
+        TO_DETAIL,
         Binding("1", "view(0)", "pretty", show=False, id="view-1"),
         Binding("2", "view(1)", "raw", show=False, id="view-2"),
         Binding("3", "view(2)", "hex", show=False, id="view-3"),
@@ -79,10 +62,9 @@ class TrafficScreen(ActingScreen):
         Binding("right_square_bracket", "turn(1)", "next page", show=False, id="after"),
         Binding("right,l", "into", "detail", show=False, id="detail"),
         Binding("left,h", "outof", "list", show=False, id="list"),
-        Binding("escape", "back", "back", id="back"),
-        Binding("q", "app.quit", "quit", id="quit"),
-        Binding("question_mark", "app.help", "help", id="help"),
     ]
+    LIST = "#traffic"
+    DETAIL = "#text"
 
     def __init__(self, opened: Opened) -> None:
         """The screen of a capture.
@@ -99,11 +81,6 @@ class TrafficScreen(ActingScreen):
         """How many findings are drawn."""
         self._near: tuple[int, int] | None = None
         """The entry at the cursor before the filter, and the nearest row so far."""
-        self._view, self._page, self._pages = VIEWS[0], 0, 1
-        self._detailed: tuple[object, ...] = ()
-        self._silence: tuple[int, str] = -1, ""
-        """The entry whose response was examined, and what is empty in it."""
-        self._thread = ThreadPoolExecutor(1, "detail")
         bind(self._bindings, "traffic")
 
     def compose(self) -> ComposeResult:
@@ -111,11 +88,7 @@ class TrafficScreen(ActingScreen):
         yield Words(id="title")
         yield Words(id="lost")
         yield Table(FRAMES, id="traffic")
-        with Vertical(id="below"):
-            yield Words(id="tabs")
-            with Horizontal():
-                yield Pane(id="text")
-                yield Words(id="beside")
+        yield DetailBox(self.reading, self.marks, lambda: self.entry, id="below")
         yield Words(id="wrong")
         yield FilterBox("method:tools/call latency>100ms …", of="traffic", id="filter")
         yield Foot()
@@ -134,17 +107,11 @@ class TrafficScreen(ActingScreen):
         """Stop reading."""
         self._end_scan()
         self._rows.close()
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     @property
-    def table(self) -> Table:
-        """The list."""
-        return self.query_one("#traffic", Table)
-
-    @property
-    def pane(self) -> Pane:
-        """The detail."""
-        return self.query_one("#text", Pane)
+    def detail(self) -> DetailBox:
+        """The detail, and what is beside it."""
+        return self.query_one(DetailBox)
 
     @property
     def entry(self) -> int | None:
@@ -187,7 +154,7 @@ class TrafficScreen(ActingScreen):
         if count != self._found:
             self._found = count
             self.table.renew()
-            self._show_beside()
+            self.detail.show_beside()
         self._show_place()
 
     @on(Matched)
@@ -213,56 +180,33 @@ class TrafficScreen(ActingScreen):
 
     @on(Table.Moved)
     def _moved(self) -> None:
-        self._page = 0
+        self.detail.page = 0
         self._show_place()
 
     def _show_place(self) -> None:
-        self._title()
-        self._show_detail()
+        self.show_title()
+        self.detail.show()
 
-    def _title(self) -> None:
-        fold, index, findings = self.reading.fold, self.reading.index, self.reading.findings
-        spans = [Span(fit(sanitise(fold.name or self.reading.path.parent.name), NAME), "accent")]
-        if self._state():
-            spans.append(Span(f"  {self._state()}", _ROLES.get(self._state(), "dim")))
-        if self._scan is not None and self._filtered:
-            more = " …" if self.is_working or self._scan.is_waiting else ""
-            spans.append(Span(f"  {self._scan.only.text}", "accent"))
-            spans.append(Span(f"  {len(self._scan.rows):,} of {self._scan.scanned:,}{more}"))
-            if self._scan.only.needs_findings and not findings.is_even:
-                spans.append(Span(f"  {how_far(findings, len(index))}", "dim"))
-        else:
-            spans.append(Span(f"  {count_text(index.frames, 'frame')}", "dim"))
-            if findings.tally.wrong:
-                wrong = f"  {'✗' if findings.tally.errors else '!'} {count_text(findings.tally.wrong, 'finding')}"
-                spans.append(Span(f"{wrong}{'' if findings.is_even else ' …'}", "bad"))
-        if findings.trouble:
-            spans.append(Span("  rules stopped: F", "bad"))
-        if not self.reading.has_ended and self.reading.understood + 1000 < len(index):
-            spans.append(Span(f"  understood {100 * self.reading.understood // max(1, len(index))}%", "dim"))
-        if self.exporting:
-            spans.append(Span(f"  {self.exporting}", "accent"))
-        if fold.client is not None or fold.server is not None:
-            client, server = (fit(peer_text(peer), NAME) if peer else "?" for peer in (fold.client, fold.server))
-            spans.append(Span(f"  {client} → {server}"))
-        if fold.revision:
-            spans.append(Span(f" · {fit(sanitise(fold.revision), 12)}"))
-        self.query_one("#title", Words).say(spans)
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
+        scan = self._scan if self._filtered else None
+        is_searching = scan is not None and (self.is_working or scan.is_waiting)
+        self.say_title(title(self.reading, scan, self._state(), self.exporting, is_searching=is_searching))
+        warnings = [losses_text(self.reading.losses)] if self.reading.losses else []
+        warnings += [f"▲ {text}" for text in self.reading.forgotten]
         lost = self.query_one("#lost", Words)
-        told = [losses_text(self.reading.losses)] if self.reading.losses else []
-        told += [f"▲ {text}" for text in self.reading.forgotten]
-        lost.display = bool(told)
-        if told:
-            lost.say_lines([[Span(text, "bad")] for text in told])
+        lost.display = bool(warnings)
+        if warnings:
+            lost.say_lines([[Span(text, "bad")] for text in warnings])
 
     def _state(self) -> str:
         if self.reading.is_killed:
-            return "✝ killed"
+            return KILLED
         if not self.reading.is_live:
             return ""
         if self.table.following and self.table.cursor >= len(self._rows) - 1:
-            return "● following"
-        return "● live" if self.reading.index.tail.is_at_end else ""
+            return FOLLOWING
+        return LIVE if self.reading.index.tail.is_at_end else ""
 
     # ---- moving
 
@@ -275,14 +219,6 @@ class TrafficScreen(ActingScreen):
         self.table.following = False
         self.table.go(at)
         return True
-
-    def action_follow(self) -> None:
-        """Go to the end and stay there, or stop that."""
-        table = self.table
-        table.following = not table.following
-        if table.following:
-            table.go(len(self._rows) - 1, keep_following=True)
-        self._title()
 
     def action_pair(self) -> None:
         """Go from a request to its response, or back."""
@@ -312,10 +248,10 @@ class TrafficScreen(ActingScreen):
     def show_marks(self) -> None:
         """Redraw, as the marks of rows may have changed."""
         if self._rows.marks is not self.marks.notes:
-            self._rows.marks, self._detailed = self.marks.notes, ()
-            self._show_detail()
+            self._rows.marks = self.marks.notes
+            self.detail.show(again=True)
         self.table.renew()
-        self._title()
+        self.show_title()
 
     def action_found(self, by: int) -> None:
         """Go to the next row that the last filter selects or, without one, the next with something wrong."""
@@ -367,7 +303,7 @@ class TrafficScreen(ActingScreen):
 
     def action_times(self) -> None:
         """Switch times: since the start, since the row above, wall clock."""
-        self._rows.times = TIMES[(TIMES.index(self._rows.times) + 1) % len(TIMES)]
+        self._rows.times = next_times(self._rows.times)
         self._set_columns()
 
     def _set_columns(self) -> None:
@@ -419,7 +355,7 @@ class TrafficScreen(ActingScreen):
 
     def select(self, text: str) -> None:
         """Show what an expression selects; everything if it is empty."""
-        self._leave_box()
+        self.leave_box()
         self._end_scan()
         self._scan = None
         if not text:
@@ -438,7 +374,7 @@ class TrafficScreen(ActingScreen):
         self._set_columns()
         self.table.show(self._rows)
         self.begin(self._scan.step, "scan")
-        self._title()
+        self.show_title()
 
     @property
     def _is_as_opened(self) -> bool:
@@ -458,13 +394,12 @@ class TrafficScreen(ActingScreen):
         self.table.show(self._rows)
         if entry is not None:
             self.go_to(entry)
-        self._title()
+        self.show_title()
 
-    @on(FilterBox.Left)
-    def _leave_box(self) -> None:
-        self.query_one(FilterBox).display = False
+    def leave_box(self) -> None:
+        """Hide the filter box and the error in it, and go back to the list."""
         self.query_one("#wrong", Words).display = False
-        self.table.focus()
+        super().leave_box()
 
     # ---- the detail
 
@@ -473,7 +408,7 @@ class TrafficScreen(ActingScreen):
         """Show the detail, and move the focus to it."""
         # A message that is being read must not be replaced by the next one.
         self.table.following = False
-        self.query_one("#below").display = True
+        self.detail.display = True
         self._show_place()
         self.pane.focus()
 
@@ -485,93 +420,36 @@ class TrafficScreen(ActingScreen):
         """Move between the list and the detail; in the filter, complete the term."""
         if self.query_one(FilterBox).display:
             self._complete()
-        elif self.table.has_focus:
-            self.action_into()
         else:
-            self.table.focus()
+            super().action_panes()
 
-    def action_back(self) -> None:
-        """Leave the detail, or else the filter, or else the capture."""
-        below = self.query_one("#below")
-        if below.display:
-            below.display = False
-            self.table.focus()
-        elif self._filtered and not self._is_as_opened:
+    def close_detail(self) -> bool:
+        """Hide the detail; False if it was not shown."""
+        was_shown = self.detail.display
+        self.detail.display = False
+        return was_shown
+
+    def clear_filter(self) -> bool:
+        """Show all rows again; False if all are shown, or the screen was opened with this filter."""
+        can_clear = self._filtered and not self._is_as_opened
+        if can_clear:
             self._show_all()
-        else:
-            cast("TheApp", self.app).leave()
+        return can_clear
+
+    def leave(self) -> None:
+        """Go back to the screen below, or to another capture from which this one was opened."""
+        self.app.leave()
 
     def action_view(self, number: int) -> None:
         """Show one of the views of the detail."""
-        self._view, self._page = VIEWS[number], 0
-        self.query_one("#below").display = True
-        self._show_detail()
+        self.detail.display = True
+        self.detail.choose(VIEWS[number])
 
     def action_turn(self, by: int) -> None:
         """Show the next or previous page of long content."""
-        self._page = max(0, min(self._page + by, self._pages - 1))
-        self._show_detail()
+        self.detail.turn(by)
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the exchange beside the detail."""
-        self.query_one("#beside").display = event.size.width >= SIDE_BY_SIDE
         self._rows.is_narrow = all(column.name != "more" for column, _ in layout(FRAMES, event.size.width - 1))
-        self._detailed = ()
-        self._show_detail()
-
-    def _show_detail(self) -> None:
-        """Read what the pane should show, in a thread, unless it already shows it."""
-        entry = self.entry
-        if not self.query_one("#below").display or entry is None:
-            return
-        number = self.reading.exchange(entry)
-        settled = self.reading.outcome(number) if number is not None else None
-        # A tree keeps its folds, whatever is found meanwhile.
-        findings = self.reading.findings
-        found = (findings.at(entry), entry < findings.checked) if self._view == "findings" else None
-        wanted = (entry, self._view, self._page, self.size.width, settled, entry < self.reading.understood, found)
-        if wanted == self._detailed:
-            return
-        self._detailed = wanted
-        width = max(10, self.size.width - (50 if self.query_one("#beside").display else 4))
-
-        def read(view: str = self._view, page: int = self._page) -> None:
-            try:
-                found = detail(self.reading, entry, view, page, width)
-            except OSError as error:
-                found = Detail([[Span(str(error), "bad")]])
-            self.post_message(DetailRead(entry, found))
-
-        self._thread.submit(read)
-
-    @on(DetailRead)
-    def _read(self, event: DetailRead) -> None:
-        if event.row != self.entry or not isinstance(event.item, Detail):
-            return
-        shown, self._pages = event.item, event.item.pages
-        self._silence = event.row, shown.silence
-        if shown.tree is not None:
-            self.pane.say_tree(shown.tree)
-        else:
-            self.pane.say_lines(shown.lines)
-        note = self._show_beside()
-        tabs = [Span(f"{called(self.reading.index.entry(event.row))}  ", "dim")]
-        for number, view in enumerate(VIEWS, 1):
-            tabs.append(Span(f"{number} {view}  ", "accent" if view == self._view else "dim"))
-        if self._pages > 1:
-            tabs.append(Span(f"page {self._page + 1:,} of {self._pages:,}  [ ]", "plain"))
-        if note:
-            tabs.append(Span(f"◆ {note}", "accent"))
-        self.query_one("#tabs", Words).say(tabs)
-
-    def _show_beside(self) -> str | None:
-        """Show what else is known of the row at the cursor; returns the user's own note."""
-        entry = self.entry
-        if entry is None:
-            return None
-        note = self.marks.notes.get(self.reading.index.entry(entry).seq)
-        noted = [[Span(f"◆ {note}", "accent")]] if note else []
-        silence = self._silence[1] if self._silence[0] == entry else ""
-        beside = [*noted, *exchange_lines(self.reading, entry, silence), *short_lines(self.reading, entry, BESIDE)]
-        self.query_one("#beside", Words).say_lines(beside)
-        return note
+        self.detail.resize(event.size.width)

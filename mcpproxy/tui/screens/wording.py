@@ -1,29 +1,17 @@
 """The base of screens that filter rows by words: typing filters at once, Esc in the box shows all rows again."""
 
-from abc import abstractmethod
-
 from textual import on
-from textual.screen import Screen
 from textual.widgets import Input
 
+from mcpproxy.tui.screens.list_screen import ListScreen
 from mcpproxy.tui.widgets.bar import FilterBox
-from mcpproxy.tui.widgets.table import Table
 
 
-class WordingScreen(Screen[None]):
+class WordingScreen(ListScreen):
     """A screen with a list and a box for words."""
 
     words = ""
     """The words searched for."""
-
-    @property
-    @abstractmethod
-    def table(self) -> Table:
-        """The list."""
-
-    @abstractmethod
-    def renew(self) -> None:
-        """Show what matches the words."""
 
     def look_for(self, words: str) -> None:
         """Keep the rows that contain some words; all rows if there are no words."""
@@ -42,13 +30,15 @@ class WordingScreen(Screen[None]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         self.query_one(FilterBox).keep(event.value)
-        self._leave_box()
+        self.leave_box()
 
     @on(FilterBox.Left)
-    def _left(self) -> None:
-        self._leave_box()
+    def _show_all(self) -> None:
         self.look_for("")
 
-    def _leave_box(self) -> None:
-        self.query_one(FilterBox).display = False
-        self.table.focus()
+    def clear_filter(self) -> bool:
+        """Show all rows again; False if all are shown."""
+        had_words = bool(self.words)
+        if had_words:
+            self.look_for("")
+        return had_words

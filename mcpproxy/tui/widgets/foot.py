@@ -9,7 +9,7 @@ from textual.widgets._footer import FooterKey
 
 from mcpproxy.report.text import cells
 
-FIRST: Final = (("app.help",), ("filter", "app.quit", "app.enter"), ("choose", "back", "app.pop_screen"))
+FIRST: Final = (("app.help",), ("filter",), ("app.quit", "app.enter"), ("choose", "back", "app.pop_screen"))
 """The actions whose keys come first; all others follow, in the order in which they are bound."""
 
 

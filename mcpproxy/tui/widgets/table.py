@@ -8,7 +8,7 @@ pauses that, and going to the end resumes it.
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from rich.style import Style
 from textual import events
@@ -21,6 +21,8 @@ from textual.strip import Strip
 
 from mcpproxy.report.text import Role, Span
 from mcpproxy.tui.safe_text import segments, strip
+
+T = TypeVar("T")
 
 ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 
@@ -65,18 +67,25 @@ class Rows(Protocol):
         """The content of a row; a short placeholder if not known yet."""
 
 
-class NoRows:
-    """No rows at all."""
+class MemoryRows(Generic[T]):
+    """Rows that are all in memory, one for each item."""
+
+    def __init__(self, items: Sequence[T] = ()) -> None:
+        self.items = items
 
     def __len__(self) -> int:
-        return 0
+        return len(self.items)
 
     def want(self, first: int, last: int) -> None:
         """Nothing to do."""
 
+    def at(self, row: int) -> T | None:
+        """The item of a row; None if there is no such row."""
+        return self.items[row] if row < len(self.items) else None
+
     def line(self, row: int) -> Line:
-        """Never called."""
-        raise IndexError(row)
+        """The content of a row."""
+        raise NotImplementedError
 
 
 def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Column, int]]:
@@ -172,7 +181,7 @@ class Table(ScrollView, can_focus=True):
     def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.columns = tuple(columns)
-        self.rows: Rows = NoRows()
+        self.rows: Rows = MemoryRows()
         self._count = 0
         self._layout: list[tuple[Column, int]] = []
         self._layout_width = -1

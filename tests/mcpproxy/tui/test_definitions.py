@@ -180,7 +180,7 @@ class TestScreen:
             await stage.see("changed", "never called", "never listed", "1.0ms")
             screen = stage.app.screen
             assert isinstance(screen, ToolsScreen)
-            assert [one.name for one in screen._rows.tools] == ["lend", "search", "hidden"]
+            assert [one.name for one in screen._rows.items] == ["lend", "search", "hidden"]
             for word in ("by calls", "by err", "by p95", "by name", "by size"):
                 await stage.press("s")
                 await stage.see(word)
@@ -257,7 +257,7 @@ class TestScreen:
             await stage.press("O")
             screen = stage.app.screen
             assert isinstance(screen, ToolsScreen)
-            await stage.until(lambda: len(screen._rows.tools) == len(HOSTILE))
+            await stage.until(lambda: len(screen._rows.items) == len(HOSTILE))
             await stage.press("enter", "down", "enter", "tab")
             for _ in HOSTILE:
                 await stage.press("down", "left_square_bracket", "right_square_bracket", "tab")

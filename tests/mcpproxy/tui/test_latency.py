@@ -252,7 +252,7 @@ class TestScreen:
             assert isinstance(screen, LatencyScreen)
 
             def names() -> list[str | None]:
-                return [one.call.name for one in screen._rows.figures]
+                return [one.call.name for one in screen._rows.items]
 
             assert names() == ["often", "failing", None]
             await stage.press("down", "s")
@@ -317,7 +317,7 @@ class TestScreen:
             await stage.press("L")
             screen = stage.app.screen
             assert isinstance(screen, LatencyScreen)
-            await stage.until(lambda: len(screen._rows.figures) == len(HOSTILE))
+            await stage.until(lambda: len(screen._rows.items) == len(HOSTILE))
             await stage.press("down", "down", "s", "tab", "down", "tab", "G", "g")
             assert not {"\x1b", "\u202e", "\x07", "\ud800"} & set(stage.text())
             assert all(len(line) <= size[0] for line in stage.text().splitlines())

@@ -373,30 +373,30 @@ class TestScreen:
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
             library, second = screen.lanes.all
-            whole = list(screen._rows.places)
+            whole = list(screen._rows.items)
             # From an exchange the cursor goes to the row of its server.
             await stage.press("g", "down", "down", "o")
             await stage.see("▸ library (this)", "▾ second")
             assert screen.selected == (library, HEAD)
-            assert screen._rows.places == [(library, HEAD), *(place for place in whole if place[0] is second)]
+            assert screen._rows.items == [(library, HEAD), *(place for place in whole if place[0] is second)]
             await stage.press("n", "o")
             await stage.see("▸ library (this)", "▸ second")
-            assert screen._rows.places == [(library, HEAD), (second, HEAD)]
+            assert screen._rows.items == [(library, HEAD), (second, HEAD)]
             # What comes, and another stretch, leave them folded.
             await stage.press("plus", "0")
-            assert screen._rows.places == [(library, HEAD), (second, HEAD)]
+            assert screen._rows.items == [(library, HEAD), (second, HEAD)]
             await stage.press("o")
             assert screen.selected == (second, HEAD)
             await stage.press("g", "o")
-            assert screen._rows.places == whole
+            assert screen._rows.items == whole
             await stage.pilot.click("#timeline", offset=(5, 1))
             await stage.see("▸ library (this)", "▾ second")
             await stage.pilot.click("#timeline", offset=(5, 3))
-            assert screen._rows.places[2] == screen.selected
+            assert screen._rows.items[2] == screen.selected
             assert library in screen._rows.folded
             await stage.pilot.click("#timeline", offset=(5, 0))
             await stage.pilot.click("#timeline", offset=(5, 1))
-            await stage.until(lambda: screen._rows.places == whole)
+            await stage.until(lambda: screen._rows.items == whole)
             # Two clicks open it as they open any row, and fold nothing.
             await stage.pilot.click("#timeline", offset=(5, 1), times=2)
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))

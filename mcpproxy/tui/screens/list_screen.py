@@ -1,0 +1,158 @@
+"""The base of screens with a title, a list, and mostly a detail pane for the row at the cursor.
+
+A screen composes `Words` with the id `title` and a `Table`, and may compose a `FilterBox`, and a `Pane` for the detail.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from mcpproxy.report.text import Span, fit
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.table import MemoryRows, Table
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TheApp
+
+T = TypeVar("T")
+
+NAME: Final = 26
+"""Cells of a name in a title."""
+TO_DETAIL: Final = Binding("tab", "panes", "pane", show=False, priority=True, id="panes")
+"""The key of screens with a detail pane."""
+TO_FILTER: Final = Binding("slash", "filter", "filter", id="filter")
+"""The key of screens with a filter box."""
+TO_SORT: Final = Binding("s", "sort", "sort", id="sort")
+"""The key of screens with `SORTS`."""
+
+
+class ListScreen(Screen[None]):
+    """A list, and mostly the detail of one of its rows."""
+
+    app: "TheApp"
+
+    DEFAULT_CSS = """
+    ListScreen #title { height: 1; background: $panel; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back", id="back"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
+    ]
+    LIST: ClassVar[str]
+    """The selector of the list."""
+    DETAIL: ClassVar[str] = ""
+    """The selector of the detail pane; empty if there is none."""
+    SORTS: ClassVar[Sequence[str]] = ("",)
+    """The orders of the list; the first is the default."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order = self.SORTS[0]
+        self.has_moved = False
+        """Whether the user has moved the cursor: until then it stays on its line, whatever row comes there."""
+
+    @property
+    def table(self) -> Table:
+        """The list."""
+        return self.query_one(self.LIST, Table)
+
+    @property
+    def pane(self) -> Pane:
+        """The detail."""
+        return self.query_one(self.DETAIL, Pane)
+
+    def renew(self) -> None:
+        """Show the rows as they are now, in their order."""
+        self.table.renew()
+
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
+
+    def say_title(self, spans: Iterable[Span]) -> None:
+        """Show the title."""
+        self.query_one("#title", Words).say(spans)
+
+    def put(self, rows: MemoryRows[T], items: Sequence[T], key: Callable[[T], object]) -> None:
+        """Replace the rows. Once the user has moved the cursor, it stays on the row with the same key."""
+        selected = rows.at(self.table.cursor)
+        rows.items = items
+        if self.has_moved and selected is not None:
+            wanted = key(selected)
+            self.table.cursor = next((n for n, item in enumerate(items) if key(item) == wanted), self.table.cursor)
+        self.table.renew()
+
+    @on(Table.Moved)
+    def _note_move(self) -> None:
+        self.has_moved = True
+
+    # ---- keys
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.order = self.SORTS[(self.SORTS.index(self.order) + 1) % len(self.SORTS)]
+        self.renew()
+
+    def action_follow(self) -> None:
+        """Go to the end and stay there, or stop that."""
+        table = self.table
+        table.following = not table.following
+        if table.following:
+            table.go(len(table.rows) - 1, keep_following=True)
+        self.show_title()
+
+    def action_panes(self) -> None:
+        """Move between the list and the detail."""
+        if self.table.has_focus:
+            self.action_into()
+        else:
+            self.table.focus()
+
+    def action_into(self) -> None:
+        """Move the focus to the detail, and open it if it is closed."""
+        self.pane.focus()
+
+    def action_back(self) -> None:
+        """Close the detail, or else clear the filter, or else leave the screen."""
+        if self.close_detail():
+            self.table.focus()
+        elif not self.clear_filter():
+            self.leave()
+
+    def close_detail(self) -> bool:
+        """Hide the detail; False if it was not shown, or always is."""
+        return False
+
+    def clear_filter(self) -> bool:
+        """Show all rows again; False if the screen was opened with just these."""
+        return False
+
+    def leave(self) -> None:
+        """Go back to the screen below."""
+        self.app.pop_screen()
+
+    @on(FilterBox.Left)
+    def _box_left(self) -> None:
+        self.leave_box()
+
+    def leave_box(self) -> None:
+        """Hide the filter box, and go back to the list."""
+        self.query_one(FilterBox).display = False
+        self.table.focus()
+
+
+def title_name(reading: Reading) -> str:
+    """The name of a capture, for a title."""
+    return fit(sanitise(reading.name), NAME)
+
+
+def descending(value: int | None, name: str) -> tuple[int, str]:
+    """A sort key: the largest value first, unknown values last, equal values by name."""
+    return -(value if value is not None else -1), name
