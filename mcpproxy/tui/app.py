@@ -210,9 +210,9 @@ class TheApp(App[None]):
         """The capture and the screen to return to from another capture."""
         if self._opened is None:
             return None
-        made = type(self.screen).__name__
-        ways = [one.make for one in entries() if getattr(one.make, "__name__", "") == made]
-        return (self._opened[0].path, ways[0]) if ways else None
+        screen_name = type(self.screen).__name__
+        makers = [entry.make for entry in entries() if getattr(entry.make, "__name__", "") == screen_name]
+        return (self._opened[0].path, makers[0]) if makers else None
 
     def _leave(self, *kinds: type[Screen[None]]) -> None:
         """Close all screens above the topmost one of these kinds."""
@@ -276,7 +276,7 @@ class TheApp(App[None]):
 
     def action_enter(self, key: str) -> None:
         """Open a screen for the open capture, or for the one at the cursor."""
-        entry = next((one for one in entries() if one.key == key), None)
+        entry = next((candidate for candidate in entries() if candidate.key == key), None)
         if entry is not None and entry.of_all is not None and isinstance(self.screen, SessionsScreen):
             self.push_screen(entry.of_all([book.path for book in self.screen.books]))
             return
@@ -286,7 +286,7 @@ class TheApp(App[None]):
 
     def action_switch(self, key: str) -> None:
         """Show another screen of the open capture in place of this one."""
-        entry = next((one for one in entries() if one.key == key), None)
+        entry = next((candidate for candidate in entries() if candidate.key == key), None)
         opened = self._present()
         if entry is not None and opened is not None:
             self.switch_screen(entry.make(opened))

@@ -33,8 +33,10 @@ class Completion(NamedTuple):
 
 def completed(word: str, candidates: Iterable[str]) -> Completion | None:
     """Complete a word, ignoring case; None if nothing matches or nothing is left to complete."""
-    begun = word.casefold()
-    fitting = list(dict.fromkeys(one for one in candidates if one.casefold().startswith(begun)))[:MOST]
+    prefix = word.casefold()
+    fitting = list(dict.fromkeys(candidate for candidate in candidates if candidate.casefold().startswith(prefix)))[
+        :MOST
+    ]
     if not fitting:
         return None
     if len(fitting) == 1:

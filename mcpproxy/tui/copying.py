@@ -61,7 +61,7 @@ def forms(reading: Reading, row: int) -> Sequence[Form]:
         return [line]
     raw = sanitise_bytes(item.raw.replace(b"\t", b"    "), None) if b"\n" not in item.raw else _lines(item.raw)
     is_same = raw.encode() == item.raw
-    found = [
+    candidates = [
         Form("j", "JSON", pretty(item.raw), _NO_SHELL),
         Form("r", "raw text", raw, _NO_SHELL + ("" if is_same else "; what is not plainly visible as escapes")),
         line,
@@ -69,7 +69,7 @@ def forms(reading: Reading, row: int) -> Sequence[Form]:
     ]
     return [
         form if len(form.text.encode()) <= LARGEST else form._replace(text="", remark="too large for the clipboard")
-        for form in found
+        for form in candidates
         if form.text
     ]
 
@@ -86,18 +86,18 @@ def pretty(raw: bytes) -> str:
         orjson.loads(raw)
     except orjson.JSONDecodeError:
         return ""
-    made: list[str] = []
+    parts: list[str] = []
     depth, before = 0, ""
     for piece in _TOKENS.findall(raw.decode()):
         if piece in "}]":
             depth -= 1
-            made.append("" if before in "{[" else "\n" + "  " * depth)
+            parts.append("" if before in "{[" else "\n" + "  " * depth)
         elif before in ("{", "[", ","):
-            made.append("\n" + "  " * depth)
-        made.append(": " if piece == ":" else piece if piece in "{}[]," else harmless(piece))
+            parts.append("\n" + "  " * depth)
+        parts.append(": " if piece == ":" else piece if piece in "{}[]," else harmless(piece))
         depth += piece in "{["
         before = piece
-    return "".join(made)
+    return "".join(parts)
 
 
 # ---- commands
@@ -105,12 +105,12 @@ def pretty(raw: bytes) -> str:
 
 def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
     """How to resend a message; for a response, its request."""
-    other = reading.partner(row)
-    if frame.dir == "s2c" and other is not None:
-        asked = reading.index.item(other) if reading.index.entry(other).size <= LARGEST else None
-        if not isinstance(asked, Frame) or asked.dir != "c2s":
+    partner = reading.partner(row)
+    if frame.dir == "s2c" and partner is not None:
+        request = reading.index.item(partner) if reading.index.entry(partner).size <= LARGEST else None
+        if not isinstance(request, Frame) or request.dir != "c2s":
             return []
-        row, frame = other, asked
+        row, frame = partner, request
     header = reading.index.header.members
     if header.get("transport") != "http":
         argv = header.get("argv") if frame.dir == "c2s" else None
@@ -131,8 +131,8 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
 def to_stdin(raw: bytes, argv: object) -> str:
     """A line for a POSIX shell that writes a message to the stdin of a command."""
     words = [shown(word) for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
-    said = f"printf '%s\\n' {shlex.quote(raw.decode())}" if _is_plain(raw) else "printf " + _octal(raw + b"\n")
-    return f"{said} | {' '.join(map(_word, words))}" if words else said
+    printf = f"printf '%s\\n' {shlex.quote(raw.decode())}" if _is_plain(raw) else "printf " + _octal(raw + b"\n")
+    return f"{printf} | {' '.join(map(_word, words))}" if words else printf
 
 
 def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -> str:
@@ -163,7 +163,7 @@ def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -
 
 def shown(text: str, name: str = "") -> str:
     """A word of the capture with placeholders for its hashed parts."""
-    text = re.sub(rf"([\w.~-]+)=({_HASHED.pattern})", lambda found: f"{found[1]}=<{found[1].upper()}>", text)
+    text = re.sub(rf"([\w.~-]+)=({_HASHED.pattern})", lambda pair: f"{pair[1]}=<{pair[1].upper()}>", text)
     return _HASHED.sub(f"<{name.upper() or 'HIDDEN'}>", text)
 
 

@@ -78,9 +78,9 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
         return Detail([[Span(sanitise(str(item)), "bad")]])
     raw = item.raw if isinstance(item, Frame) else (raw_bytes(item.members) or item.line)
     if view == "pretty":
-        found = _pretty(reading, row, item)
-        if found is not None:
-            return found
+        content = _pretty(reading, row, item)
+        if content is not None:
+            return content
     pages = max(1, -(-len(raw) // PAGE))
     page = max(0, min(page, pages - 1))
     part = raw[page * PAGE : (page + 1) * PAGE]
@@ -113,22 +113,22 @@ def _raw(raw: bytes, width: int) -> Lines:
     """The bytes as text, wrapped; line feeds begin a new line."""
     if not raw:
         return [[Span("no bytes", "dim")]]
-    made: list[list[Span]] = []
+    lines: list[list[Span]] = []
     width = max(8, width)
     for line in raw.split(b"\n"):
         text = sanitise_bytes(line, None)
-        made += [[Span(text[at : at + width])] for at in range(0, max(1, len(text)), width)]
-    return made
+        lines += [[Span(text[at : at + width])] for at in range(0, max(1, len(text)), width)]
+    return lines
 
 
 def _hex(raw: bytes, start: int, width: int) -> Lines:
     step = 16 if width >= 76 else 8 if width >= 44 else 4
-    made: list[list[Span]] = []
+    lines: list[list[Span]] = []
     for at in range(0, len(raw), step):
         part = raw[at : at + step]
         signs = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
-        made.append([Span(f"{start + at:08x}  ", "dim"), Span(f"{part.hex(' '):<{step * 3}} "), Span(signs, "accent")])
-    return made or [[Span("no bytes", "dim")]]
+        lines.append([Span(f"{start + at:08x}  ", "dim"), Span(f"{part.hex(' '):<{step * 3}} "), Span(signs, "accent")])
+    return lines or [[Span("no bytes", "dim")]]
 
 
 # ---- the exchange
@@ -157,7 +157,8 @@ def _is_empty(content: object) -> bool:
     """Whether it holds nothing, or only empty texts."""
     blocks = content if isinstance(content, list) else [content]
     return all(
-        not one or (isinstance(one, dict) and one.get("type") == "text" and not one.get("text")) for one in blocks
+        not block or (isinstance(block, dict) and block.get("type") == "text" and not block.get("text"))
+        for block in blocks
     )
 
 
@@ -175,19 +176,19 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
         return [*head, [Span("part of no exchange" if row < reading.understood else "not understood yet …", "dim")]]
     exchanges = reading.exchanges
     request, response = exchanges.request[number], reading.partner(exchanges.request[number])
-    made = [*head, _pair("asked", _at(reading, request))]
+    lines = [*head, _pair("asked", _at(reading, request))]
     if response is not None:
-        made += [_pair("answered", _at(reading, response)), _pair("took", ms_text(exchanges.latency_ns[number]))]
+        lines += [_pair("answered", _at(reading, response)), _pair("took", ms_text(exchanges.latency_ns[number]))]
     waited_ns = exchanges.abandoned_ns.get(number)
     if waited_ns is not None:
         text = f"after {units.duration(waited_ns)}"
         if response is not None:
             text += f", {units.duration(exchanges.latency_ns[number] - waited_ns)} before the answer"
-        made.append([Span(f"{'abandoned':<10}", "dim"), Span(text, "bad")])
+        lines.append([Span(f"{'abandoned':<10}", "dim"), Span(text, "bad")])
     answer = exchanges.probable_answers.get(number)
     if answer is not None and response is None:
         text = answer.text.removeprefix("probably ")
-        made.append([Span(f"{'probably':<10}", "dim"), Span(sanitise(text), "bad")])
+        lines.append([Span(f"{'probably':<10}", "dim"), Span(sanitise(text), "bad")])
     code = exchanges.outcome[number]
     outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
     words = {
@@ -197,12 +198,12 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     }
     bad = outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.UNANSWERED, Outcome.FAILED)
     text = words.get(outcome, str(outcome).replace("_", " ")) + (f" {silence}" if silence else "")
-    made.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
+    lines.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
     session = reading.fold
     for word, peer in (("client", session.client), ("server", session.server)):
         if peer is not None:
-            made.append(_pair(word, peer_text(peer)))
-    return made
+            lines.append(_pair(word, peer_text(peer)))
+    return lines
 
 
 def _pair(name: str, text: str) -> list[Span]:
@@ -225,10 +226,10 @@ def _headers(reading: Reading, row: int) -> Lines:
     http = reading.fold.exchanges.known(number)
     if http is None:
         return [[Span(f"HTTP exchange {number}: no longer remembered, or not understood yet", "dim")]]
-    made: list[list[Span]] = [[Span(f"{http.method} {http.target}", "accent"), Span(f"   exchange {number}", "dim")]]
-    made += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.fields.items()]
+    lines: list[list[Span]] = [[Span(f"{http.method} {http.target}", "accent"), Span(f"   exchange {number}", "dim")]]
+    lines += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.fields.items()]
     status = "no answer" if http.status is None else str(http.status)
     ended = f"   ended by {http.ended_by}" if http.ended_by not in (None, "complete") else ""
-    made += [[], [Span(status, "accent"), Span(ended, "dim")]]
-    made += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.answer_fields.items()]
-    return made
+    lines += [[], [Span(status, "accent"), Span(ended, "dim")]]
+    lines += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.answer_fields.items()]
+    return lines

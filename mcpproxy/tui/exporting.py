@@ -85,8 +85,8 @@ class Export:
                 self.place.unlink()
 
     def _feed(self, item: Record | Damage) -> None:
-        found = self._assembler.feed(item)
-        if found is None:
+        entry = self._assembler.feed(item)
+        if entry is None:
             return
         row, self._row = self._row, self._row + 1
         if self.written < len(self.rows) and self.rows[self.written] == row:
@@ -94,5 +94,5 @@ class Export:
             if isinstance(item, Damage):
                 line = harmless(orjson.dumps(damage_of(item), default=str).decode())
             else:
-                line = row_of(item, found, self._wall_ns)
+                line = row_of(item, entry, self._wall_ns)
             self._file.write(line.encode() + b"\n")

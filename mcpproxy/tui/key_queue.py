@@ -78,7 +78,9 @@ class Turns:
         if not isinstance(event, events.Key):
             return False
         chain = self._app.screen._modal_binding_chain  # as Textual itself looks keys up
-        bound = next((found[0] for _, one in chain if (found := one.key_to_bindings.get(event.key))), None)
+        bound = next(
+            (candidates[0] for _, bindings in chain if (candidates := bindings.key_to_bindings.get(event.key))), None
+        )
         return bound is not None and bound.id in MOVES
 
     def _rise(self, event: events.Event, front: MessagePump, at: MessagePump, rounds: int) -> None:

@@ -66,18 +66,18 @@ def read() -> Keys:
         return Keys({}, f"cannot read {path}: {error.strerror}")
     except (ValueError, RecursionError) as error:
         return Keys({}, f"{path}: {error}")
-    wanted = table.get("keys", {})
-    if not isinstance(wanted, dict) or set(table) - {"keys"}:
+    assigned = table.get("keys", {})
+    if not isinstance(assigned, dict) or set(table) - {"keys"}:
         return Keys({}, f"{path}: expected one table, [keys]")
     known, keymap, wrong = names(), {}, []
-    for name, value in wanted.items():
-        given = value if isinstance(value, list) else [value]
+    for name, value in assigned.items():
+        keys = value if isinstance(value, list) else [value]
         if name not in known:
             wrong.append(f"nothing is called {name}")
-        elif not given or not all(isinstance(key, str) and _KEY.fullmatch(key) and key != "," for key in given):
+        elif not keys or not all(isinstance(key, str) and _KEY.fullmatch(key) and key != "," for key in keys):
             wrong.append(f'{name} wants a key such as "P" or ["n", "ctrl+n"]')
         else:
-            keymap[name] = ",".join(given)
+            keymap[name] = ",".join(keys)
     wrong += _refused(keymap, known)
     return Keys(keymap, f"{path.name}: {'; '.join(wrong)}" if wrong else "")
 
@@ -89,15 +89,18 @@ def _refused(keymap: dict[str, str], known: Mapping[str, str]) -> list[str]:
         # Bindings that the user did not set come last, and win.
         order = sorted(NEEDED, key=lambda name: (name not in keymap, name))
         in_force = {name: keymap.get(name) or {**known, "back": "escape"}[name] for name in order}
-        held = {_key(key): name for name, keys in in_force.items() for key in keys.split(",")}
+        owners = {_key(key): name for name, keys in in_force.items() for key in keys.split(",")}
         clashes = [
-            (name, _key(key)) for name in keymap for key in keymap[name].split(",") if held.get(_key(key), name) != name
+            (name, _key(key))
+            for name in keymap
+            for key in keymap[name].split(",")
+            if owners.get(_key(key), name) != name
         ]
         if not clashes:
             return wrong
         name, key = clashes[0]
         del keymap[name]
-        wrong.append(f"{name} keeps {known[name]}, as {key} is the key of {held[key]}")
+        wrong.append(f"{name} keeps {known[name]}, as {key} is the key of {owners[key]}")
 
 
 def _key(text: str) -> str:
@@ -107,18 +110,18 @@ def _key(text: str) -> str:
 
 def names() -> dict[str, str]:
     """The names that can be bound, with their default keys."""
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for binding in _bindings():
         if binding.id:
-            found.setdefault(binding.id, binding.key)
-    return found | {entry.word: entry.key for entry in entries()}
+            keys.setdefault(binding.id, binding.key)
+    return keys | {entry.word: entry.key for entry in entries()}
 
 
 def _bindings() -> Iterator[Binding]:
     for place in ("mcpproxy.tui.screens", "mcpproxy.tui.widgets"):
         for module in iter_modules(import_module(place).__path__):
-            for one in vars(import_module(f"{place}.{module.name}")).values():
-                if isinstance(one, type) and issubclass(one, DOMNode) and one.__module__.startswith(place):
-                    for bound in vars(one).get("BINDINGS", ()):
+            for member in vars(import_module(f"{place}.{module.name}")).values():
+                if isinstance(member, type) and issubclass(member, DOMNode) and member.__module__.startswith(place):
+                    for bound in vars(member).get("BINDINGS", ()):
                         if isinstance(bound, Binding):
                             yield bound

@@ -29,37 +29,37 @@ def finding_lines(finding: Finding, width: int) -> list[list[Span]]:
     if finding.pointer:
         places.append(f"at {sanitise(finding.pointer, 200)}")
     if finding.related:
-        places.append(f"see also {', '.join(f'{one:,}' for one in finding.related[:5])}")
-    made = [head, [Span("  ".join(places), "dim")]]
-    made += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
-    return made + rule_lines(finding.rule, width, is_short=True)
+        places.append(f"see also {', '.join(f'{number:,}' for number in finding.related[:5])}")
+    lines = [head, [Span("  ".join(places), "dim")]]
+    lines += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
+    return lines + rule_lines(finding.rule, width, is_short=True)
 
 
 def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Span]]:
     """What a rule is about and, unless `is_short`, why that matters."""
-    found = rules().get(rule)
-    if found is None:
+    known_rule = rules().get(rule)
+    if known_rule is None:
         return []
-    made = [[Span(line, "dim")] for line in wrapped(summary_of(found), width)]
-    for heading, text in () if is_short else sections(found):
-        made += [[Span(line, "dim")] for line in wrapped(f"{heading}: {text}" if heading else text, width)]
-    return made
+    lines = [[Span(line, "dim")] for line in wrapped(summary_of(known_rule), width)]
+    for heading, text in () if is_short else sections(known_rule):
+        lines += [[Span(line, "dim")] for line in wrapped(f"{heading}: {text}" if heading else text, width)]
+    return lines
 
 
 def page_lines(rule: str, width: int) -> list[list[Span]]:
     """The page in lines."""
-    found = rules().get(rule)
-    if found is None:
+    known_rule = rules().get(rule)
+    if known_rule is None:
         return [[Span(f"there is no rule {rule}", "bad")]]
-    made = [[Span(rule, "accent")], [], *([Span(line)] for line in wrapped(summary_of(found), width))]
-    for heading, text in sections(found):
-        made += [[], *([[Span(heading, "accent")]] if heading else [])]
-        made += [[Span(f"  {line}")] for line in wrapped(text, width - 2)]
-    made.append([])
-    for name, text in facts(found):
-        lines = wrapped(text, width - 12)
-        made += [[Span(f"{'' if number else name:<12}", "dim"), Span(line)] for number, line in enumerate(lines)]
-    return made + [[Span(f"  {address}", "dim")] for address in addresses(found.source)]
+    page = [[Span(rule, "accent")], [], *([Span(line)] for line in wrapped(summary_of(known_rule), width))]
+    for heading, text in sections(known_rule):
+        page += [[], *([[Span(heading, "accent")]] if heading else [])]
+        page += [[Span(f"  {line}")] for line in wrapped(text, width - 2)]
+    page.append([])
+    for name, text in facts(known_rule):
+        fact_lines = wrapped(text, width - 12)
+        page += [[Span(f"{'' if number else name:<12}", "dim"), Span(line)] for number, line in enumerate(fact_lines)]
+    return page + [[Span(f"  {address}", "dim")] for address in addresses(known_rule.source)]
 
 
 def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
@@ -67,7 +67,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
     findings = reading.findings
     kept, (_, count) = findings.kept_at(row), findings.at(row)
     made: list[list[Span]] = []
-    for finding in sorted(kept, key=lambda one: -one.level):
+    for finding in sorted(kept, key=lambda finding: -finding.level):
         made += [*finding_lines(finding, width), []]
     if count > len(kept):
         rules_there = ", ".join(findings.rules_at(row))
@@ -82,7 +82,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
 def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
     """The same in a line or two each, to show beside something else."""
     made: list[list[Span]] = []
-    for finding in sorted(reading.findings.kept_at(row), key=lambda one: -one.level)[:5]:
+    for finding in sorted(reading.findings.kept_at(row), key=lambda finding: -finding.level)[:5]:
         made += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]
         made += [[Span(line)] for line in wrapped(sanitise(finding.message, 300), width)]
     return made

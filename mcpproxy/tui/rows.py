@@ -82,7 +82,7 @@ HEADINGS: Final[Mapping[Times, str]] = {"delta": "delta", "abs": "clock"}
 def timed(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
     """Columns whose heading says which times they show."""
     heading = HEADINGS.get(times)
-    return tuple(replace(one, title=heading) if one.name == "time" and heading else one for one in columns)
+    return tuple(replace(column, title=heading) if column.name == "time" and heading else column for column in columns)
 
 
 def next_times(times: Times) -> Times:
@@ -215,8 +215,8 @@ class TrafficRows:
 
     def _rows_of(self, line: int) -> list[int]:
         row = self.view[line]
-        other = self.reading.partner(row) if self.is_exchanges else None
-        return [row] if other is None else [row, other]
+        partner = self.reading.partner(row) if self.is_exchanges else None
+        return [row] if partner is None else [row, partner]
 
     def _found(self, line: int) -> Span:
         """The findings in a line: the worst level, and the number."""
@@ -267,11 +267,11 @@ class TrafficRows:
         wall_ns = self.reading.fold.wall_ns
         if self.times == "abs" and wall_ns is not None:
             try:
-                shown = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))
+                clock_text = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))
             except (OverflowError, ValueError, OSError):
                 pass
             else:
-                return f"{shown}.{(wall_ns + t_ns) // 10_000_000 % 100:02}"
+                return f"{clock_text}.{(wall_ns + t_ns) // 10_000_000 % 100:02}"
         if self.times == "delta":
             t_ns -= index.t_ns(self.view[row - 1]) if row else 0
             t_ns = max(0, t_ns)
@@ -311,13 +311,13 @@ class TrafficRows:
                 # The screen already says which file it is in.
                 text = sanitise(str(item).removeprefix(f"{item.path}: "))
             return RowText(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
-        found = message_at(reading, row, item)
+        message = message_at(reading, row, item)
         if item.verdict.kind == "batch":
             count = len(messages(item))
             return RowText(
-                way_of(item, found), (Span(f"batch of {count:,}"), Span(f"  {item.verdict.problem or ''}", "bad"))
+                way_of(item, message), (Span(f"batch of {count:,}"), Span(f"  {item.verdict.problem or ''}", "bad"))
             )
-        return self._message(row, item, found)
+        return self._message(row, item, message)
 
     def _large(self, row: int) -> RowText:
         entry, record = self.reading.index.entry(row), self.reading.index.beginning(row)
@@ -333,9 +333,9 @@ class TrafficRows:
             what = (Span(sanitise(message.method, EXCERPT), "accent"), Span(f" {name_of(message)}"), wrong)
             return RowText(way, what, id_text(message.id).removeprefix(" #"), more=gist(message))
         if isinstance(message, Notification):
-            seen = Seen(message, Session(0, None, {}, 0))
+            event = Seen(message, Session(0, None, {}, 0))
             is_cancel = message.method.endswith("cancelled")
-            more = gist(message) if is_cancel else notification_gist(seen, message)
+            more = gist(message) if is_cancel else notification_gist(event, message)
             return RowText(way, (Span(sanitise(message.method, EXCERPT)), wrong), more=more)
         if isinstance(message, Response):
             return self._answer(row, way, message, wrong)
@@ -346,10 +346,10 @@ class TrafficRows:
         is_final = row < reading.understood
         request = request_of(reading, row)
         # Before it is understood its request is unknown; only its content is.
-        asked = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
+        known_request = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
         exchange = None
-        if asked is not None:
-            exchange = Exchange(asked, response, outcome_of(response, request), 0, 0)
+        if known_request is not None:
+            exchange = Exchange(known_request, response, outcome_of(response, request), 0, 0)
         status = status_of(response, exchange, None)
         role: Role = "bad" if status.is_bad else "plain"
         if request is None:
@@ -386,10 +386,10 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
     """The first message of a row, with all the lines that it spans."""
     last = reading.joined.get(row)
     if last is not None:
-        found = [reading.index.item(one) for one in range(row, min(last, row + 10_000) + 1)]
-        frames = tuple(one for one in found if isinstance(one, Frame) and one.dir == frame.dir)
+        items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
+        frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)
         try:
-            whole = message_of(frame, None, parse_exactly(b"\n".join(one.raw for one in frames)))
+            whole = message_of(frame, None, parse_exactly(b"\n".join(item.raw for item in frames)))
         except (ValueError, RecursionError):
             return messages(frame)[0]
         whole.frames = frames
@@ -400,11 +400,11 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
 def request_of(reading: Reading, row: int) -> Request | None:
     """The request that the response in a row answers."""
     number = reading.exchange(row)
-    asked = reading.exchanges.request[number] if number is not None else row
-    item = reading.index.item(asked) if asked != row else None
+    request_row = reading.exchanges.request[number] if number is not None else row
+    item = reading.index.item(request_row) if request_row != row else None
     if not isinstance(item, Frame):
         return None
     if item.verdict.kind == "batch":
-        return next((one for one in messages(item) if isinstance(one, Request)), None)
-    found = message_at(reading, asked, item)
-    return found if isinstance(found, Request) else None
+        return next((request for request in messages(item) if isinstance(request, Request)), None)
+    message = message_at(reading, request_row, item)
+    return message if isinstance(message, Request) else None

@@ -35,7 +35,7 @@ def lines(rows: Iterable[str | Iterable[Span]]) -> Content:
 
 def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, right: bool = False) -> list[Segment]:
     """Spans in exactly `width` cells, clipped and padded."""
-    made: list[Segment] = []
+    parts: list[Segment] = []
     left = width
     for span in spans:
         if left <= 0:
@@ -47,16 +47,16 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
             text = text[:-1]
             size = cell_len(text)
         left -= size
-        made.append(Segment(text, styles[span.role]))
+        parts.append(Segment(text, styles[span.role]))
     if left > 0:
         pad = Segment(" " * left, styles["plain"])
-        made = [pad, *made] if right else [*made, pad]
-    return made
+        parts = [pad, *parts] if right else [*parts, pad]
+    return parts
 
 
-def strip(made: Sequence[Segment], width: int) -> Strip:
+def strip(parts: Sequence[Segment], width: int) -> Strip:
     """Segments of this module as a line, those of one style as one: each costs some twenty bytes to draw."""
-    return Strip(Segment.simplify(made), width)
+    return Strip(Segment.simplify(parts), width)
 
 
 def notify(app: App[None], text: str, *, bad: bool = False) -> None:
@@ -84,8 +84,8 @@ class Words(Static):
         """Show several."""
         self._show(lines(rows))
 
-    def _show(self, said: Content) -> None:
+    def _show(self, text: Content) -> None:
         """Draw it, unless already drawn; lay out the screen again only if its size depends on its text."""
-        if not said.is_same(self._said):
-            self._said = said
-            self.update(said, layout=self.styles.auto_dimensions)
+        if not text.is_same(self._said):
+            self._said = text
+            self.update(text, layout=self.styles.auto_dimensions)

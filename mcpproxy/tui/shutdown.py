@@ -30,17 +30,17 @@ def told_to_leave(leave: Callable[[int], None]) -> Iterator[None]:
     Args:
         leave: called in the loop, with the exit code.
     """
-    told = _Leaving(leave)
+    watcher = _Leaving(leave)
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
         # A signal that our parent had ignored (nohup) stays ignored.
         if handler is not signal.SIG_IGN:
-            signal.signal(number, told.on_signal)
-    threading.Thread(target=told.watch, name="terminal", daemon=True).start()
+            signal.signal(number, watcher.on_signal)
+    threading.Thread(target=watcher.watch, name="terminal", daemon=True).start()
     try:
         yield
     finally:
-        told.has_left.set()
+        watcher.has_left.set()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -63,11 +63,11 @@ class _Leaving:
         ended = select.poll()
         ended.register(self._stdin, 0)
         while not self.has_left.is_set():
-            found = ended.poll(1000)
-            if found and found[0][1] & select.POLLHUP:
+            events = ended.poll(1000)
+            if events and events[0][1] & select.POLLHUP:
                 self._tell(128 + signal.SIGHUP)
                 return
-            if found:
+            if events:
                 # This system cannot poll terminals.
                 return
 

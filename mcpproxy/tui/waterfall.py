@@ -35,16 +35,16 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
     role: Role = "bad" if bar.outcome in _BAD else "dim" if bar.outcome is Outcome.CANCELLED else "accent"
     sign = OPENING if bar.call.method in _OPENING else RUNNING
     end = last_ns if bar.end_ns is None else bar.end_ns
-    made: list[Cell] = [(" ", "plain")] * cells
+    drawn: list[Cell] = [(" ", "plain")] * cells
     for cell in cells_of(bar.start_ns, end, window, cells):
-        made[cell] = (sign, role)
+        drawn[cell] = (sign, role)
     low, high = window
     for start, stop in bar.waits:
         for cell in cells_of(start, stop, window, cells):
             # A wait fills the cells whose middle it covers, so that a short wait hides no work.
             if start <= low + (high - low) * (2 * cell + 1) // (2 * cells) <= stop:
-                made[cell] = (WAITING, role)
-    return spans_of(made)
+                drawn[cell] = (WAITING, role)
+    return spans_of(drawn)
 
 
 def lane_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns: int) -> list[Span]:
@@ -56,18 +56,18 @@ def lane_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns:
         window: what is drawn.
         last_ns: where a startup that has not ended stops.
     """
-    made: list[Cell] = [(sign, "accent") for sign in blocks(counts)]
+    drawn: list[Cell] = [(sign, "accent") for sign in blocks(counts)]
     if startup.spawned_ns is not None:
         awake = last_ns if startup.awake_ns is None else startup.awake_ns
         for cell in cells_of(startup.spawned_ns, awake, window, len(counts)):
             if not counts[cell]:
-                made[cell] = (STARTING, "plain")
-    return spans_of(made)
+                drawn[cell] = (STARTING, "plain")
+    return spans_of(drawn)
 
 
-def spans_of(made: Iterable[Cell]) -> list[Span]:
+def spans_of(cells: Iterable[Cell]) -> list[Span]:
     """Cells as few spans."""
-    return [Span("".join(sign for sign, _ in group), role) for role, group in groupby(made, key=lambda cell: cell[1])]
+    return [Span("".join(sign for sign, _ in group), role) for role, group in groupby(cells, key=lambda cell: cell[1])]
 
 
 def axis(window: Window, zero_ns: int, cells: int) -> str:

@@ -105,21 +105,21 @@ class Checking:
         status = worker.wait()
         with self._lock:
             worker.close_stdin()
-            left = {number: job for number, job in self._jobs.items() if job.worker is worker}
-            for number in left:
+            unfinished = {number: job for number, job in self._jobs.items() if job.worker is worker}
+            for number in unfinished:
                 del self._jobs[number]
             self._worker = None if self._worker is worker else self._worker
-        for job in left.values():
+        for job in unfinished.values():
             job.findings.trouble = f"the process that runs the rules has ended: {why or _ending(status)}"
-        if left:
+        if unfinished:
             self._tell()
 
     def _take_all(self, lines: Iterable[bytes]) -> None:
         for line in lines:
-            told = json.loads(line)
-            job = self._jobs.get(told["n"])
+            report = json.loads(line)
+            job = self._jobs.get(report["n"])
             if job is not None:
-                self._take(told, job.findings)
+                self._take(report, job.findings)
 
     def _take(self, told: dict[str, Any], findings: Findings) -> None:
         if "found" in told:
@@ -169,13 +169,15 @@ class Counting:
             chosen: the selected capture, if nothing is known of it.
         """
         wanted = [*([chosen] if chosen is not None else []), *live]
-        for path in [path for path, found in self._under_way.items() if path not in wanted and not _is_done(found)]:
+        for path in [
+            path for path, findings in self._under_way.items() if path not in wanted and not _is_done(findings)
+        ]:
             self._checking.drop(self._under_way.pop(path))
         for path in wanted:
-            found = self._under_way.get(path)
-            if found is None:
+            findings = self._under_way.get(path)
+            if findings is None:
                 self._begin(path)
-            if found is None or not (found.is_even or _is_done(found)):
+            if findings is None or not (findings.is_even or _is_done(findings)):
                 return
 
     def _begin(self, path: Path) -> None:

@@ -23,23 +23,23 @@ class Course:
         t_ns = max(0, t_ns)
         while t_ns >= SLICES * self.slice_ns:
             self._widen()
-        held = self._slices[t_ns // self.slice_ns]
-        if held is None:
-            held = self._slices[t_ns // self.slice_ns] = Histogram()
-        held.add(ns)
+        histogram = self._slices[t_ns // self.slice_ns]
+        if histogram is None:
+            histogram = self._slices[t_ns // self.slice_ns] = Histogram()
+        histogram.add(ns)
 
     def quantiles(self, part: float) -> list[int | None]:
         """The quantile of each slice, up to the last slice with durations."""
-        found = [None if one is None else one.quantiles(part)[0] for one in self._slices]
-        while found and found[-1] is None:
-            found.pop()
-        return found
+        quantiles = [None if histogram is None else histogram.quantiles(part)[0] for histogram in self._slices]
+        while quantiles and quantiles[-1] is None:
+            quantiles.pop()
+        return quantiles
 
     def _widen(self) -> None:
-        made: list[Histogram | None] = []
-        for one, two in zip(self._slices[::2], self._slices[1::2], strict=True):
-            if one is not None and two is not None:
-                one.merge(two)
-            made.append(one or two)
-        self._slices = made + [None] * (SLICES // 2)
+        slices: list[Histogram | None] = []
+        for first, second in zip(self._slices[::2], self._slices[1::2], strict=True):
+            if first is not None and second is not None:
+                first.merge(second)
+            slices.append(first or second)
+        self._slices = slices + [None] * (SLICES // 2)
         self.slice_ns *= 2

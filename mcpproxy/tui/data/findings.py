@@ -99,8 +99,8 @@ class Findings:
             by: 1 for after, -1 for before.
         """
         if by > 0:
-            found = _WRONG.search(self._worst, row + 1)
-            return found.start() if found is not None else None
+            match = _WRONG.search(self._worst, row + 1)
+            return match.start() if match is not None else None
         before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
         return before if before >= 0 else None
 
@@ -122,8 +122,8 @@ class Findings:
     def settle(self) -> None:
         """Place the findings whose rows were not known yet."""
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            self._mark(*one)
+        for arguments in waiting:
+            self._mark(*arguments)
 
     def _mark(self, rule: str, level: Level, frame: int, kept: Finding | None) -> None:
         index = self._index

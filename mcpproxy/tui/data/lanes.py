@@ -138,12 +138,12 @@ class Lane:
     def startup(self) -> Startup:
         """How the server started."""
         exchanges = self.reading.exchanges
-        found: dict[str, int] = {}
+        rows: dict[str, int] = {}
         for number in range(min(len(exchanges), INSIDE)):
             method = self.reading.calls.all[exchanges.call[number]].method
             if exchanges.outcome[number] == _RESULT and (method in _FIRST or method == "tools/list"):
-                found.setdefault("list" if method == "tools/list" else "first", exchanges.end[number])
-        listed = found.get("list", found.get("first"))
+                rows.setdefault("list" if method == "tools/list" else "first", exchanges.end[number])
+        listed = rows.get("list", rows.get("first"))
         return Startup(*(self._time(row) for row in (self._rows.get("spawned"), self._rows.get("awake"), listed)))
 
     def _time(self, row: int | None) -> int | None:
@@ -157,12 +157,12 @@ class Lane:
         """The same for equal parts of the stretch."""
         low = self._at(start_ns)
         high = max(low, self._at(end_ns))
-        made, before = [], low
+        counts, before = [], low
         for cell in range(1, cells + 1):
             at = high if cell == cells else self._at(start_ns + (end_ns - start_ns) * cell // cells, before, high)
-            made.append(at - before)
+            counts.append(at - before)
             before = at
-        return made
+        return counts
 
     def within(self, start_ns: int, end_ns: int, most: int) -> list[int] | None:
         """The exchanges that ran in a stretch, in the order in which they began; None if there are too many."""
@@ -171,13 +171,13 @@ class Lane:
             return None
         running: list[int] = []
         exchanges, index = self.reading.exchanges, self.reading.index
-        wanted = start_ns - self.offset_ns
+        since_ns = start_ns - self.offset_ns
         for block in range(min(len(self._ends), -(-low // BLOCK)) - 1, -1, -1):
-            if not self._open[block] and self._ends[block] < wanted:
+            if not self._open[block] and self._ends[block] < since_ns:
                 continue
             for number in range(min(low, (block + 1) * BLOCK) - 1, block * BLOCK - 1, -1):
                 row = exchanges.end[number]
-                if row == NONE or index.t_ns(row) >= wanted:
+                if row == NONE or index.t_ns(row) >= since_ns:
                     running.append(number)
             if len(running) + high - low > most:
                 return None
@@ -197,24 +197,24 @@ class Lane:
             None if end is None else offset + end,
             call,
             self.reading.outcome(number),
-            tuple((offset + one, offset + other) for one, other in waits),
+            tuple((offset + begin, offset + stop) for begin, stop in waits),
             is_abandoned=number in exchanges.abandoned_ns,
         )
 
     def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:
         """When requests of the other side were open within an exchange."""
         exchanges, index, calls = self.reading.exchanges, self.reading.index, self.reading.calls.all
-        made: list[tuple[int, int]] = []
+        waits: list[tuple[int, int]] = []
         for other in range(number + 1, min(len(exchanges), number + 1 + INSIDE)):
-            begun = index.t_ns(exchanges.request[other])
-            if end_ns is not None and begun > end_ns:
+            begin_ns = index.t_ns(exchanges.request[other])
+            if end_ns is not None and begin_ns > end_ns:
                 break
             if calls[exchanges.call[other]].side == "server":
                 row = exchanges.end[other]
-                made.append(
-                    (begun, index.t_ns(row) if row != NONE else end_ns if end_ns is not None else index.last_ns)
+                waits.append(
+                    (begin_ns, index.t_ns(row) if row != NONE else end_ns if end_ns is not None else index.last_ns)
                 )
-        return made
+        return waits
 
     def _at(self, t_ns: int, low: int = 0, high: int | None = None) -> int:
         """The first exchange that began at or after a moment."""
@@ -256,10 +256,10 @@ class Lanes:
         if not is_busy:
             self._open()
             self.has_looked = True
-        held = sum(len(lane.reading.index) for lane in self.all)
+        entries = sum(len(lane.reading.index) for lane in self.all)
         for lane in self.all:
             if lane is not self.own:
-                lane.is_cut = held > MOST_ENTRIES and not lane.reading.has_ended
+                lane.is_cut = entries > MOST_ENTRIES and not lane.reading.has_ended
                 is_busy = (not lane.is_cut and lane.reading.step()) or is_busy
             is_busy = lane.step() or is_busy
         return is_busy
@@ -277,15 +277,19 @@ class Lanes:
 
     def startup(self) -> tuple[int, int] | None:
         """When the servers started up, from first to last; None if no start was seen."""
-        known = [(one.spawned_ns, one.total_ns) for one in (lane.startup() for lane in self.all)]
-        parts = [(begun, begun + took) for begun, took in known if begun is not None and took is not None]
-        return (min(begun for begun, _ in parts), max(end for _, end in parts)) if parts else None
+        startups = [(startup.spawned_ns, startup.total_ns) for startup in (lane.startup() for lane in self.all)]
+        parts = [
+            (begin_ns, begin_ns + took_ns)
+            for begin_ns, took_ns in startups
+            if begin_ns is not None and took_ns is not None
+        ]
+        return (min(begin_ns for begin_ns, _ in parts), max(end_ns for _, end_ns in parts)) if parts else None
 
     def _open(self) -> None:
         """Start reading the captures found, the nearest in time first."""
         known = {lane.reading.path for lane in self.all}
-        found = sorted((one for one in self.kin.found if one[0] not in known), key=lambda one: abs(one[1]))
-        for path, apart_ns in found[: max(0, MOST_LANES - len(known))]:
+        captures = sorted((one for one in self.kin.found if one[0] not in known), key=lambda one: abs(one[1]))
+        for path, apart_ns in captures[: max(0, MOST_LANES - len(known))]:
             try:
                 lane = Lane(Reading(path), apart_ns)
             except CaptureError:

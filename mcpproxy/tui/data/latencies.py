@@ -99,9 +99,9 @@ class Latencies:
 
     def _count(self) -> bool:
         exchanges = self._reading.exchanges
-        asked = exchanges.call[self._asked : min(len(exchanges), self._asked + ASKED_AT_ONCE)]
-        self._asked += len(asked)
-        for call, count in Counter(asked).items():
+        calls = exchanges.call[self._asked : min(len(exchanges), self._asked + ASKED_AT_ONCE)]
+        self._asked += len(calls)
+        for call, count in Counter(calls).items():
             self._calls[call] += count
             self._stale.add(call)
         for number in list(exchanges.abandoned_ns)[self._abandoned.total() :]:
@@ -114,68 +114,68 @@ class Latencies:
                 continue
             call, outcome = exchanges.call[number], exchanges.outcome[number]
             if outcome in _ANSWERED:
-                held = self._histograms.get(call)
-                if held is None:
-                    held = self._histograms[call] = Histogram()
-                held.add(exchanges.latency_ns[number])
+                histogram = self._histograms.get(call)
+                if histogram is None:
+                    histogram = self._histograms[call] = Histogram()
+                histogram.add(exchanges.latency_ns[number])
             if outcome in _ERRORS:
                 self._errors[call] += 1
             self._stale.add(call)
-        return bool(asked or settled)
+        return bool(calls or settled)
 
     def _write(self) -> bool:
         """Update some of the outdated rows."""
         calls, rows = self._reading.calls.all, self.rows
         while len(rows) < len(calls):
             rows.append(Figures(len(rows), calls[len(rows)]))
-        some = [self._stale.pop() for _ in range(min(TOLD_AT_ONCE, len(self._stale)))]
-        for number in some:
-            held = self._histograms.get(number, _EMPTY)
-            p50, p90, p95, p99 = held.quantiles(0.5, 0.9, 0.95, 0.99)
-            most = held.most if held.count else None
-            known = self._calls[number], self._errors[number], held.count
+        numbers = [self._stale.pop() for _ in range(min(TOLD_AT_ONCE, len(self._stale)))]
+        for number in numbers:
+            histogram = self._histograms.get(number, _EMPTY)
+            p50, p90, p95, p99 = histogram.quantiles(0.5, 0.9, 0.95, 0.99)
+            most = histogram.most if histogram.count else None
+            counts = self._calls[number], self._errors[number], histogram.count
             rows[number] = Figures(
                 number,
                 calls[number],
-                *known,
+                *counts,
                 p50,
                 p90,
                 p95,
                 p99,
                 most,
-                shape(held.octaves(), SHAPE),
+                shape(histogram.octaves(), SHAPE),
                 self._abandoned[number],
             )
         if not self._stale:
             self._wrote = time.monotonic()
-        return bool(some)
+        return bool(numbers)
 
     def _trace(self) -> bool:
         """Continue the course of the chosen kind."""
-        wanted, exchanges = self._wanted, self._reading.exchanges
-        if wanted is None:
+        kind, exchanges = self._wanted, self._reading.exchanges
+        if kind is None:
             return False
-        if self._course[0] != wanted:
-            self._course, self._traced = (wanted, Course()), 0
+        if self._course[0] != kind:
+            self._course, self._traced = (kind, Course()), 0
         course, end = self._course[1], min(self._settled, self._traced + ASKED_AT_ONCE)
-        if self._traced == end and self.chosen is not None and self.chosen.number == wanted and self.chosen.is_whole:
+        if self._traced == end and self.chosen is not None and self.chosen.number == kind and self.chosen.is_whole:
             return False
         for number in exchanges.settled[self._traced : end]:
             if (
-                exchanges.call[number] == wanted
+                exchanges.call[number] == kind
                 and exchanges.outcome[number] in _ANSWERED
                 and not exchanges.is_cancelled[number]
                 and exchanges.response[number] != NONE
             ):
                 course.add(self._reading.index.t_ns(exchanges.response[number]), exchanges.latency_ns[number])
         self._traced = end
-        octaves = self._histograms.get(wanted, _EMPTY).octaves()
+        octaves = self._histograms.get(kind, _EMPTY).octaves()
         is_whole = end == self._settled
         if is_whole:
             times = course.quantiles(0.5), course.quantiles(0.95)
-            self.chosen = Chosen(wanted, octaves, course.slice_ns, *times, is_whole=True)
-        elif self.chosen is None or self.chosen.number != wanted:
-            self.chosen = Chosen(wanted, octaves, course.slice_ns, (), (), is_whole=False)
+            self.chosen = Chosen(kind, octaves, course.slice_ns, *times, is_whole=True)
+        elif self.chosen is None or self.chosen.number != kind:
+            self.chosen = Chosen(kind, octaves, course.slice_ns, (), (), is_whole=False)
         else:
             self.chosen = self.chosen._replace(is_whole=False)
         return True

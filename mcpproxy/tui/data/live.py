@@ -62,7 +62,7 @@ class Pulse:
             self._thread.join(5)
 
     def _run(self) -> None:
-        told = rested = time.monotonic() - TELL_S + FIRST_S
+        reported = rested = time.monotonic() - TELL_S + FIRST_S
         is_new = True
         try:
             while not self._stop.is_set():
@@ -70,8 +70,8 @@ class Pulse:
                 is_new = is_new or self.is_busy
                 now = time.monotonic()
                 apart = TELL_S if now - rested < BUSY_S else BUSY_TELL_S
-                if is_new and (now - told >= apart or not self.is_busy):
-                    told, is_new = now, False
+                if is_new and (now - reported >= apart or not self.is_busy):
+                    reported, is_new = now, False
                     self._tell()
                 if not self.is_busy:
                     self._stop.wait(POLL_S)
@@ -105,10 +105,10 @@ class Book:
     def begin(self) -> None:
         """Get what is available at once: a cached summary, or the header."""
         self.has_begun = True
-        found = None if self.is_live else cached(self.path)
+        summary = None if self.is_live else cached(self.path)
         self.tally = None if self.is_live else tally.cached(self.path)
-        if found is not None:
-            self.summary, self.is_summed = found, True
+        if summary is not None:
+            self.summary, self.is_summed = summary, True
             return
         try:
             self._key = None if self.is_live else key_of(self.path)
@@ -116,24 +116,24 @@ class Book:
         except CaptureError:
             self.is_readable, self.is_summed = False, True
             return
-        made = Summarizer()
-        made.feed(tail.header)
-        self.summary = made.summary(live=self.is_live)
+        summarizer = Summarizer()
+        summarizer.feed(tail.header)
+        self.summary = summarizer.summary(live=self.is_live)
         self._sum = tail, Summarizer()
 
     def step(self) -> bool:
         """Read on; False if there is nothing more at present."""
         if self._sum is None:
             return False
-        tail, made = self._sum
+        tail, summarizer = self._sum
         items = tail.step(STEP)
         for item in items:
-            made.feed(item)
+            summarizer.feed(item)
         self.is_summed = tail.has_ended or tail.is_at_end
         is_over = tail.has_ended
         self.is_live = self.is_live and not is_over
         if items or is_over:
-            self.summary = made.summary(live=self.is_live)
+            self.summary = summarizer.summary(live=self.is_live)
         if is_over:
             self.close()
             key = self._key or key_of(self.path)
@@ -214,13 +214,13 @@ class Shelf:
             book.close()
 
     def _look(self) -> bool:
-        found = self._find()
+        paths = self._find()
         is_new = not self.has_looked
-        for path in found:
+        for path in paths:
             if path not in self._known:
                 self._known[path] = Book(path)
                 is_new = True
-        for path in set(self._known) - set(found):
+        for path in set(self._known) - set(paths):
             self._known.pop(path).close()
             is_new = True
         for book in self.books:
@@ -228,7 +228,7 @@ class Shelf:
                 # Its recorder may not have written the first line yet.
                 book.is_readable, book.is_live, book.has_begun = True, True, False
         if is_new:
-            self.books = [self._known[path] for path in found]
+            self.books = [self._known[path] for path in paths]
         self.has_looked = True
         return is_new
 

@@ -187,19 +187,21 @@ class Reading:
     @property
     def forgotten(self) -> list[str]:
         """What is not known because the capture is too large, in a sentence each."""
-        told = []
+        sentences = []
         if self.index.left_out:
-            told.append(
+            sentences.append(
                 f"{self.index.left_out:,} records behind the first {ROWS:,} are not here; "
                 "`mcpproxy show` and `mcpproxy query` have them"
             )
         if self.exchanges.left_out:
-            told.append(f"{self.exchanges.left_out:,} requests behind the first {ROWS:,} have no exchange here")
+            sentences.append(f"{self.exchanges.left_out:,} requests behind the first {ROWS:,} have no exchange here")
         if self._unnoted:
-            told.append(f"{self._unnoted:,} requests were abandoned or probably answered, and do not say so here")
+            sentences.append(f"{self._unnoted:,} requests were abandoned or probably answered, and do not say so here")
         if self._unjoined:
-            told.append(f"{self._unjoined:,} messages span lines and read as lines: there are more than {SPANNING:,}")
-        return told + [one.text for one in self.fold.forgotten]
+            sentences.append(
+                f"{self._unjoined:,} messages span lines and read as lines: there are more than {SPANNING:,}"
+            )
+        return sentences + [loss.text for loss in self.fold.forgotten]
 
     def step(self) -> bool:
         """Do some milliseconds of work; False if there was none at present, and the end was not reached."""
@@ -216,8 +218,8 @@ class Reading:
             return True
         self._show_new()
         is_busy = self._understand(self._behind)
-        there = self.index.tail
-        is_even = (self._behind.read_bytes, len(self._behind.segments)) == (there.read_bytes, len(there.segments))
+        ahead = self.index.tail
+        is_even = (self._behind.read_bytes, len(self._behind.segments)) == (ahead.read_bytes, len(ahead.segments))
         if is_even and not (is_busy or self.has_ended):
             # From here on both go together, and each record is decoded once.
             self._behind.close()
@@ -276,9 +278,9 @@ class Reading:
             by: 1 for after, -1 for before.
         """
         at = bisect_right(self.bad, row) if by > 0 else bisect_left(self.bad, row) - 1
-        found = [self.findings.next_wrong(row, by), self.bad[at] if 0 <= at < len(self.bad) else None]
-        near = [one for one in found if one is not None]
-        return (min(near) if by > 0 else max(near)) if near else None
+        candidates = [self.findings.next_wrong(row, by), self.bad[at] if 0 <= at < len(self.bad) else None]
+        rows = [candidate for candidate in candidates if candidate is not None]
+        return (min(rows) if by > 0 else max(rows)) if rows else None
 
     # ---- steps
 
@@ -308,63 +310,63 @@ class Reading:
 
     def _take_all(self, items: Iterable[Record | Damage], *, has_ended: bool) -> None:
         for item in items:
-            found = self._assembler.feed(item)
-            if found is not None:
-                self._take(found)
+            entry = self._assembler.feed(item)
+            if entry is not None:
+                self._take(entry)
         if has_ended:
-            for found in self._assembler.end():
-                self._take(found)
+            for entry in self._assembler.end():
+                self._take(entry)
             self._finish()
 
-    def _take(self, found: Frame | Record | Damage) -> None:
+    def _take(self, entry: Frame | Record | Damage) -> None:
         row = len(self.exchange_of)
         if row >= ROWS:
-            if isinstance(found, Record) and found.rec == "close":
-                self.fold.feed(found)
+            if isinstance(entry, Record) and entry.rec == "close":
+                self.fold.feed(entry)
             return
         number = NONE
-        is_bad = isinstance(found, Damage)
-        for seen in self.fold.feed(found):
-            number, is_wrong = self._see(seen, row, number)
+        is_bad = isinstance(entry, Damage)
+        for event in self.fold.feed(entry):
+            number, is_wrong = self._see(event, row, number)
             is_bad = is_bad or is_wrong
-        if isinstance(found, Frame):
-            is_bad = is_bad or found.verdict.problem is not None
-        elif isinstance(found, Record):
-            is_bad = is_bad or found.rec == "gap"
-            if found.rec == "exchange":
+        if isinstance(entry, Frame):
+            is_bad = is_bad or entry.verdict.problem is not None
+        elif isinstance(entry, Record):
+            is_bad = is_bad or entry.rec == "gap"
+            if entry.rec == "exchange":
                 self._let_go(row)
-        if isinstance(found, Frame | Record) and (found.skipped or (isinstance(found, Record) and found.rec == "gap")):
-            self._lose(found)
+        if isinstance(entry, Frame | Record) and (entry.skipped or (isinstance(entry, Record) and entry.rec == "gap")):
+            self._lose(entry)
         if is_bad:
             self.bad.append(row)
         self.exchange_of.append(number)
 
-    def _lose(self, found: Frame | Record) -> None:
+    def _lose(self, record: Frame | Record) -> None:
         """Note which records are missing, from a gap record or from skipped numbers."""
-        first, last = found.seq - found.skipped, found.seq - 1
-        if isinstance(found, Record) and found.rec == "gap":
-            told = found.members.get("first"), found.members.get("last")
-            if type(told[0]) is not int or type(told[1]) is not int or not 0 <= told[0] <= told[1]:
+        first, last = record.seq - record.skipped, record.seq - 1
+        if isinstance(record, Record) and record.rec == "gap":
+            bounds = record.members.get("first"), record.members.get("last")
+            if type(bounds[0]) is not int or type(bounds[1]) is not int or not 0 <= bounds[0] <= bounds[1]:
                 return
-            first, last = told[0], told[1]
+            first, last = bounds[0], bounds[1]
             # It may come after records with later numbers, which revealed it first.
             self.losses = [loss for loss in self.losses if not first <= loss.first <= loss.last <= last]
         if len(self.losses) < LOSSES:
             self.losses.append(Loss(first, last, last - first + 1))
         else:
-            known = self.losses[-1]
-            self.losses[-1] = Loss(known.first, max(known.last, last), known.missing + last - first + 1)
+            previous = self.losses[-1]
+            self.losses[-1] = Loss(previous.first, max(previous.last, last), previous.missing + last - first + 1)
 
-    def _see(self, seen: Seen, row: int, number: int) -> tuple[int, bool]:
+    def _see(self, event: Seen, row: int, number: int) -> tuple[int, bool]:
         """Process a message; returns the exchange of its row, and whether something is wrong with it."""
-        message, last, is_wrong = seen.message, row, False
+        message, last, is_wrong = event.message, row, False
         if len(message.frames) > 1:
-            found = self.index.of_seq(message.seq)
-            row = last if found is None or found >= len(self.exchange_of) else found
+            first = self.index.of_seq(message.seq)
+            row = last if first is None or first >= len(self.exchange_of) else first
         if message.frames[0].exchange is not None:
-            self._begin(seen.session.number, row)
-        if seen.cancels is not None:
-            self._cancel(seen.cancels, row, seen.cancelled)
+            self._begin(event.session.number, row)
+        if event.cancels is not None:
+            self._cancel(event.cancels, row, event.cancelled)
         if isinstance(message, Request):
             if len(self.exchanges) >= ROWS:
                 self.exchanges.left_out += 1
@@ -373,12 +375,12 @@ class Reading:
             if message.index is not None or len(message.frames) > 1:
                 self._batched.keep((message.seq, message.index or 0), number)
         elif isinstance(message, Response):
-            if seen.exchange is None:
-                if seen.meant is not None:
-                    self._note_meant(seen.meant)
+            if event.exchange is None:
+                if event.meant is not None:
+                    self._note_meant(event.meant)
                 return number, True
-            number = self._answer(seen.exchange, row)
-            is_wrong = seen.exchange.outcome in _BAD or seen.is_converted
+            number = self._answer(event.exchange, row)
+            is_wrong = event.exchange.outcome in _BAD or event.is_converted
         if row != last:
             self._join(row, last)
             self.exchange_of[row] = number
@@ -462,12 +464,12 @@ class Reading:
                 self._add_bad(self.exchanges.request[number])
 
     def _finish(self) -> None:
-        left = self.fold.finish()
+        unanswered = self.fold.finish()
         is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
         for table in self.fold.tables.values():
             table.clear()  # it is no longer needed, and a filter needs as much memory for its own
-        # Responses may be among what is left out, and the end of what was forgotten is unknown.
-        for exchange in left if not self.index.left_out else ():
+        # Responses may be among what is unanswered out, and the end of what was forgotten is unknown.
+        for exchange in unanswered if not self.index.left_out else ():
             number = self._number_of(exchange.request)
             if number != NONE and self.exchanges.outcome[number] == OPEN:
                 self.exchanges.outcome[number] = _CODES[exchange.outcome]

@@ -76,13 +76,13 @@ def client_of(header: Mapping[str, Any]) -> Client | None:
     boot, parents = header.get("boot_id"), header.get("parents")
     if header.get("transport") != "stdio" or not isinstance(boot, str) or not isinstance(parents, list):
         return None
-    above = [one for one in (_client(boot, parent) for parent in parents[:16]) if one is not None]
-    for one in above:
-        if one.exe in NO_CLIENTS:
+    processes = [process for process in (_client(boot, parent) for parent in parents[:16]) if process is not None]
+    for process in processes:
+        if process.exe in NO_CLIENTS:
             break
-        if one.exe not in LAUNCHERS and not one.exe.startswith(_OF_LAUNCHERS):
-            return one
-    return above[0] if above else None
+        if process.exe not in LAUNCHERS and not process.exe.startswith(_OF_LAUNCHERS):
+            return process
+    return processes[0] if processes else None
 
 
 def _client(boot: str, parent: object) -> Client | None:
@@ -108,14 +108,14 @@ def header_of(path: Path) -> Mapping[str, Any]:
     return record.members
 
 
-def apart_ns(one: Mapping[str, Any], other: Mapping[str, Any]) -> int | None:
+def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
     """How much later than `one` the capture with the header `other` began; None if no clock can tell.
 
     By the monotonic clock within one boot, as that cannot be set.
     """
-    boots = one.get("boot_id"), other.get("boot_id")
+    boots = first.get("boot_id"), second.get("boot_id")
     for clock in ("mono_ns", "wall_ns"):
-        times = one.get(clock), other.get(clock)
+        times = first.get(clock), second.get(clock)
         if all(type(time) is int and abs(time) < 1 << 63 for time in times) and (
             clock == "wall_ns" or (isinstance(boots[0], str) and boots[0] == boots[1])
         ):
@@ -145,11 +145,11 @@ class Kin:
         """Collect the captures to examine: those listed, those beside it, and those below its directory."""
         if self.client is None:
             return
-        found = [*self._listed(), *self._path.parent.glob("*.mcpcap")]
+        candidates = [*self._listed(), *self._path.parent.glob("*.mcpcap")]
         here = real_path(self._path)
         roots = [real_path(root) for root in search_roots()]
-        found += [path for root in roots if here.is_relative_to(root) for path in find_captures(root)]
-        for path in found:
+        candidates += [path for root in roots if here.is_relative_to(root) for path in find_captures(root)]
+        for path in candidates:
             first = first_segment(real_path(path))
             if first not in self._seen:
                 self._seen.add(first)

@@ -84,7 +84,7 @@ class Scan:
         is_busy = False
         if not (self._held or self._is_read):
             items = self._tail.step(STEP_UNDERSTOOD)
-            self._held.extend(found for found in map(self._assembler.feed, items) if found is not None)
+            self._held.extend(entry for entry in map(self._assembler.feed, items) if entry is not None)
             self._is_read = self._tail.has_ended
             if self._is_read:
                 self._held.extend(self._assembler.end())
@@ -107,28 +107,28 @@ class Scan:
         self._tail.close()
         self.has_ended = True
 
-    def _take(self, found: Frame | Record | Damage) -> None:
+    def _take(self, entry: Frame | Record | Damage) -> None:
         row = self._row
         if row >= ROWS:
             return
-        for seen in self._fold.feed(found):
-            message = seen.message
+        for event in self._fold.feed(entry):
+            message = event.message
             at = row if len(message.frames) == 1 else self._row_of(message.seq)
-            if seen.exchange is not None:
-                self._ask(seen.exchange.request.seq, seen.exchange)
-            facts = facts_of(seen, **self._found_at(at))
+            if event.exchange is not None:
+                self._ask(event.exchange.request.seq, event.exchange)
+            facts = facts_of(event, **self._found_at(at))
             if self._matches(facts, message.seq):
                 self._select(at)
             for frame in message.frames[1:]:
                 if self._is_marked(frame.seq) and self._matches(facts, frame.seq):
                     self._select(self._row_of(frame.seq))
-        if isinstance(found, Frame) and found.verdict.kind == "batch":
-            facts = facts_of_batch(found)
-            if self._matches(replace(facts, **self._found_at(row)) if self.only.needs_findings else facts, found.seq):
+        if isinstance(entry, Frame) and entry.verdict.kind == "batch":
+            facts = facts_of_batch(entry)
+            if self._matches(replace(facts, **self._found_at(row)) if self.only.needs_findings else facts, entry.seq):
                 self._select(row)
-        elif isinstance(found, Record) and self._is_marked(found.seq):
-            facts = replace(facts_of_record(found), **self._found_at(row))
-            if self._matches(facts, found.seq):
+        elif isinstance(entry, Record) and self._is_marked(entry.seq):
+            facts = replace(facts_of_record(entry), **self._found_at(row))
+            if self._matches(facts, entry.seq):
                 self._select(row)
         self._row += 1
 
@@ -174,8 +174,8 @@ class Scan:
                 break
             self._late += 1
             seq = self._reading.index.entry(row).seq
-            known = facts_at(self._reading, row, self._found_at(row), is_marked=self._is_marked(seq))
-            if any(self._matches(facts, seq) for facts in known):
+            candidates = facts_at(self._reading, row, self._found_at(row), is_marked=self._is_marked(seq))
+            if any(self._matches(facts, seq) for facts in candidates):
                 self._select(row)
             else:
                 self._drop(row)
@@ -209,25 +209,25 @@ class Scan:
             self.rows.pop(at)
 
 
-def facts_at(reading: Reading, row: int, found: _Found, *, is_marked: bool) -> Iterator[Facts]:
+def facts_at(reading: Reading, row: int, findings: _Found, *, is_marked: bool) -> Iterator[Facts]:
     """The facts of the messages in an understood row, or of the row itself if that is marked, read again."""
     item = reading.index.item(row)
     if isinstance(item, Record) and is_marked:
-        yield replace(facts_of_record(item), **found)
+        yield replace(facts_of_record(item), **findings)
     if not isinstance(item, Frame):
         return
     is_batch = item.verdict.kind == "batch"
     if is_batch:
-        yield replace(facts_of_batch(item), **found)
-    told = reading.findings.kept_at(row)
+        yield replace(facts_of_batch(item), **findings)
+    kept = reading.findings.kept_at(row)
     number, request = reading.exchange(row), request_of(reading, row)
     for message in messages(item) if is_batch else (message_at(reading, row, item),):
-        session = Session(told[0].session if told else 0, None, {}, 0)
-        facts = facts_of(Seen(message, session), **found)
+        session = Session(kept[0].session if kept else 0, None, {}, 0)
+        facts = facts_of(Seen(message, session), **findings)
         if number is not None:
             latency_ns = reading.exchanges.latency_ns[number]
             facts = replace(facts, latency_ns=latency_ns if latency_ns >= 0 else None, is_answered=latency_ns >= 0)
         if request is not None and isinstance(message, Response):
-            asked = facts_of(Seen(request, session))
-            facts = replace(facts, method=asked.method, name=asked.name)
+            request_facts = facts_of(Seen(request, session))
+            facts = replace(facts, method=request_facts.method, name=request_facts.name)
         yield facts

@@ -51,12 +51,12 @@ class LogRows(TrafficRows):
         self.view = reading.stderr
 
     def _tell(self, row: int) -> RowText:
-        found = text_of(self.reading, row, 1024)
-        if found is None:
+        line_text = text_of(self.reading, row, 1024)
+        if line_text is None:
             return RowText(
                 Span(""), (Span("gone: its recorder has deleted this part of the capture", "bad"),), is_wide=True
             )
-        text, skipped = found
+        text, skipped = line_text
         before = (Span(f"({units.size(skipped)} before it not recorded) ", "bad"),) if skipped else ()
         return RowText(Span(""), (*before, Span(text)), is_wide=True)
 
@@ -81,26 +81,26 @@ class LogSearch:
 
     def step(self) -> bool:
         """Do some milliseconds of work; False if there is none at present."""
-        some = self._reading.stderr[self.looked : self.looked + AT_ONCE]
-        for row in some:
-            found = text_of(self._reading, row)
-            if found is not None and all(word in found[0].lower() for word in self._wanted):
+        rows = self._reading.stderr[self.looked : self.looked + AT_ONCE]
+        for row in rows:
+            line_text = text_of(self._reading, row)
+            if line_text is not None and all(word in line_text[0].lower() for word in self._wanted):
                 self.rows.append(row)
-        self.looked += len(some)
-        return bool(some)
+        self.looked += len(rows)
+        return bool(rows)
 
 
 def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
     """The rows of the traffic around a line of stderr, without others of its kind; the place of the first after it."""
-    shown = reading.shown
-    at = bisect_left(shown, row)
+    rows = reading.shown
+    at = bisect_left(rows, row)
     before = _others(reading, range(at - 1, max(-1, at - 1 - LOOKED_AT), -1))
     before.reverse()
-    after = _others(reading, range(at, min(len(shown), at + LOOKED_AT)))
+    after = _others(reading, range(at, min(len(rows), at + LOOKED_AT)))
     return before + after, len(before)
 
 
 def _others(reading: Reading, places: range) -> list[int]:
     """The first rows at places of the traffic that are not stderr lines."""
-    shown, index = reading.shown, reading.index
-    return list(islice((shown[place] for place in places if index.sort(shown[place]) != "stderr"), BESIDE))
+    rows, index = reading.shown, reading.index
+    return list(islice((rows[place] for place in places if index.sort(rows[place]) != "stderr"), BESIDE))

@@ -109,18 +109,21 @@ class Tools:
         return bool(settled)
 
     def _take(self, row: int) -> None:
-        for place, told in enumerate(self._told(row)):
-            name = told.name[:KEPT]
+        for place, definition in enumerate(self._told(row)):
+            name = definition.name[:KEPT]
             at = self._at(name)
             if at is None:
                 self.left_out += 1
                 continue
-            version, tool = Version(row, place, told.hash, told.size, told.tokens_estimate), self.rows[at]
-            known = next((one for one in tool.versions if one.hash == told.hash), None)
-            versions = (
-                tool.versions if known is not None or len(tool.versions) >= VERSIONS else (*tool.versions, version)
+            version, tool = (
+                Version(row, place, definition.hash, definition.size, definition.tokens_estimate),
+                self.rows[at],
             )
-            self.rows[at] = tool._replace(versions=versions, last=known or version)
+            same = next((earlier for earlier in tool.versions if earlier.hash == definition.hash), None)
+            versions = (
+                tool.versions if same is not None or len(tool.versions) >= VERSIONS else (*tool.versions, version)
+            )
+            self.rows[at] = tool._replace(versions=versions, last=same or version)
 
     def _told(self, row: int) -> Iterator[Definition]:
         """The definitions in the response in a row, or in the responses of a batch."""
@@ -143,14 +146,16 @@ class Tools:
 
     def _count(self) -> bool:
         is_busy = self._latencies.step()
-        for one in self._latencies.rows:
-            call = one.call
+        for figures in self._latencies.rows:
+            call = figures.call
             if call.method != "tools/call" or call.side != "client" or call.name is None or call.is_rest:
                 continue
             at = self._at(call.name)
             if at is not None:
                 tool = self.rows[at]
-                counted = tool._replace(calls=one.asked, errors=one.errors, p95_ns=one.p95_ns, number=one.number)
+                counted = tool._replace(
+                    calls=figures.asked, errors=figures.errors, p95_ns=figures.p95_ns, number=figures.number
+                )
                 if counted != tool:
                     self.rows[at] = counted
         return is_busy
@@ -165,19 +170,21 @@ class Tools:
         if not 0 <= number < len(tool.versions):
             self.shown = Shown(name, number, None, ())
             return True
-        told = self._definition(tool.versions[number])
+        definition = self._definition(tool.versions[number])
         before = self._definition(tool.versions[number - 1]) if number else None
-        changed = differing(before, told) if before is not None and told is not None else ()
-        tree = Tree(branches(parse(told.text))) if told is not None else None
+        changed = differing(before, definition) if before is not None and definition is not None else ()
+        tree = Tree(branches(parse(definition.text))) if definition is not None else None
         self.shown = Shown(name, number, tree, changed)
         return True
 
     def _definition(self, version: Version) -> Definition | None:
-        return next((one for place, one in enumerate(self._told(version.row)) if place == version.place), None)
+        return next(
+            (definition for place, definition in enumerate(self._told(version.row)) if place == version.place), None
+        )
 
 
 def differing(before: Definition, after: Definition) -> tuple[str, ...]:
     """The members in which two definitions of a tool differ."""
-    one, other = (json.loads(told.text, parse_int=str, parse_float=str) for told in (before, after))
-    names = dict.fromkeys([*one, *other])
-    return tuple(name for name in names if (name in one, one.get(name)) != (name in other, other.get(name)))
+    earlier, later = (json.loads(definition.text, parse_int=str, parse_float=str) for definition in (before, after))
+    names = dict.fromkeys([*earlier, *later])
+    return tuple(name for name in names if (name in earlier, earlier.get(name)) != (name in later, later.get(name)))

@@ -79,9 +79,9 @@ class Task:
         """Check a little more; False if there is no more at present."""
         items = self._tail.step(STEP)
         for item in items:
-            found = self._assembler.feed(item)
-            if found is not None:
-                self._feed(found)
+            entry = self._assembler.feed(item)
+            if entry is not None:
+                self._feed(entry)
         if self._tail.has_ended:
             self._finish()
         is_even = self._tail.is_at_end or self.has_ended
@@ -140,7 +140,7 @@ class Task:
                 "ended": self.has_ended,
                 "tally": self._tally,
                 "faults": sorted(self._checker.faults),
-                "forgotten": [one.text for one in self._checker.fold.forgotten],
+                "forgotten": [loss.text for loss in self._checker.fold.forgotten],
             }
         )
         sys.stdout.flush()
@@ -160,21 +160,21 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # As `check`: of millions of objects nearly all die at once.
     gc.set_threshold(50_000, 20, 50)
-    wanted: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(wanted,), daemon=True).start()
+    orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
     tasks: dict[int, Task] = {}
     while True:
         is_busy = _work(tasks)
         with suppress(queue.Empty):
-            order = wanted.get(timeout=0 if is_busy else POLL_S if tasks else None)
+            order = orders.get(timeout=0 if is_busy else POLL_S if tasks else None)
             while True:
                 _obey(order, tasks)
-                order = wanted.get_nowait()
+                order = orders.get_nowait()
 
 
-def _listen(wanted: "queue.SimpleQueue[dict[str, Any]]") -> None:
+def _listen(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
     for line in sys.stdin.buffer:
-        wanted.put(json.loads(line))
+        orders.put(json.loads(line))
     # The other end is closed, or gone: there is no recipient.
     os._exit(0)
 

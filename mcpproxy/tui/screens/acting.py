@@ -85,11 +85,11 @@ class ActingScreen(PulsingScreen):
         if entry is None:
             notify(self.app, "nothing is selected")
             return None
-        found = self.reading.index.entry(entry)
-        if found.sort == "damage":
+        row = self.reading.index.entry(entry)
+        if row.sort == "damage":
             notify(self.app, "damage has no number by which it could be marked")
             return None
-        return found.seq
+        return row.seq
 
     def _mark_by(self, change: Callable[[], object]) -> None:
         """Change the marks, in a thread: the file may be on a network."""
@@ -128,13 +128,13 @@ class ActingScreen(PulsingScreen):
         """Go to the next marked row; after the last, to the first."""
         entry = self.entry
         seq = self.reading.index.entry(entry).seq if entry is not None else -1
-        found = self.marks.next(seq)
-        row = self.reading.index.of_seq(found) if found is not None else None
+        marked = self.marks.next(seq)
+        row = self.reading.index.of_seq(marked) if marked is not None else None
         if row is None:
-            notify(self.app, "no row is marked; m marks one" if found is None else "the marked row is gone")
+            notify(self.app, "no row is marked; m marks one" if marked is None else "the marked row is gone")
             return
         self.reach(row)
-        note = self.marks.notes.get(found or 0)
+        note = self.marks.notes.get(marked or 0)
         if note:
             notify(self.app, note)
 
@@ -159,20 +159,20 @@ class ActingScreen(PulsingScreen):
 
         def work() -> None:
             try:
-                found = forms(self.reading, entry)
+                choices = forms(self.reading, entry)
             except OSError as error:
-                found = [Form("", "", "", error.strerror or str(error))]
-            self.post_message(Copied(found))
+                choices = [Form("", "", "", error.strerror or str(error))]
+            self.post_message(Copied(choices))
 
         self.app.turns.wait_for(self._files.submit(work))
 
     @on(Copied)
     def _choose(self, event: Copied) -> None:
-        found = [form for form in event.forms if isinstance(form, Form)]
-        if not any(form.text for form in found):
-            notify(self.app, found[0].remark if found else "there is nothing to copy", bad=True)
+        choices = [form for form in event.forms if isinstance(form, Form)]
+        if not any(form.text for form in choices):
+            notify(self.app, choices[0].remark if choices else "there is nothing to copy", bad=True)
             return
-        self.app.push_screen(ChoiceScreen("copy as", found), self._copy)
+        self.app.push_screen(ChoiceScreen("copy as", choices), self._copy)
 
     def _copy(self, form: Form | None) -> None:
         if form is not None:

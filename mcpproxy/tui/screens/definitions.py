@@ -38,16 +38,16 @@ class ToolRows(MemoryRows[Tool]):
 
     def line(self, row: int) -> Line:
         """One tool."""
-        one = self.items[row]
-        note, role = note_on(one)
+        tool = self.items[row]
+        note, role = note_on(tool)
         return Line(
             {
-                "name": (Span(sanitise(one.name, NAME) or '""'),),
-                "size": (Span(units.size(one.last.size) if one.last is not None else "–"),),
-                "tokens": (Span(f"~{one.last.tokens_estimate:,}" if one.last is not None else "–", "dim"),),
-                "calls": (Span(f"{one.calls:,}", "plain" if one.calls else "dim"),),
-                "errors": (Span(f"{one.errors:,}", "bad" if one.errors else "dim"),),
-                "p95": (Span(brief(one.p95_ns)),),
+                "name": (Span(sanitise(tool.name, NAME) or '""'),),
+                "size": (Span(units.size(tool.last.size) if tool.last is not None else "–"),),
+                "tokens": (Span(f"~{tool.last.tokens_estimate:,}" if tool.last is not None else "–", "dim"),),
+                "calls": (Span(f"{tool.calls:,}", "plain" if tool.calls else "dim"),),
+                "errors": (Span(f"{tool.errors:,}", "bad" if tool.errors else "dim"),),
+                "p95": (Span(brief(tool.p95_ns)),),
                 "note": (Span(note, role),),
             }
         )
@@ -128,25 +128,25 @@ class ToolsScreen(PulsingScreen):
         self.show_title()
         self._show()
 
-    def _order(self, one: Tool) -> tuple[int, str]:
+    def _order(self, tool: Tool) -> tuple[int, str]:
         values: dict[str, int | None] = {
-            "size": one.last.size if one.last is not None else None,
-            "calls": one.calls,
-            "err": one.errors,
-            "p95": one.p95_ns,
+            "size": tool.last.size if tool.last is not None else None,
+            "calls": tool.calls,
+            "err": tool.errors,
+            "p95": tool.p95_ns,
         }
-        return descending(values.get(self.order, 0), one.name)
+        return descending(values.get(self.order, 0), tool.name)
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
         rows = self._rows.items
-        told = [one for one in rows if one.last is not None]
-        size = sum(one.last.size for one in told if one.last is not None)
-        tokens = sum(one.last.tokens_estimate for one in told if one.last is not None)
-        spans = [Span("tools ", "accent"), Span(title_name(self.reading)), Span(f"  {count_text(len(told), 'tool')}")]
-        if told:
+        listed = [tool for tool in rows if tool.last is not None]
+        size = sum(tool.last.size for tool in listed if tool.last is not None)
+        tokens = sum(tool.last.tokens_estimate for tool in listed if tool.last is not None)
+        spans = [Span("tools ", "accent"), Span(title_name(self.reading)), Span(f"  {count_text(len(listed), 'tool')}")]
+        if listed:
             spans.append(Span(f"  {units.size(size)}  ~{tokens:,} tokens (estimate)"))
-        never, changed = sum(not one.calls for one in told), sum(len(one.versions) > 1 for one in told)
+        never, changed = sum(not tool.calls for tool in listed), sum(len(tool.versions) > 1 for tool in listed)
         spans += [Span(f"  {changed:,} changed", "bad")] if changed else []
         spans += [Span(f"  {never:,} never called", "dim")] if never else []
         spans += [Span(f"  {self.tools.left_out:,} too many", "bad")] if self.tools.left_out else []
@@ -157,33 +157,33 @@ class ToolsScreen(PulsingScreen):
 
     def _show(self) -> None:
         """Show the definition at the cursor, if there is one; request it if it is not loaded."""
-        one = self.selected
-        if not self.pane.display or one is None:
+        tool = self.selected
+        if not self.pane.display or tool is None:
             return
-        last = one.versions.index(one.last) if one.last in one.versions else len(one.versions) - 1
-        version = last if self._version is None else max(0, min(self._version, len(one.versions) - 1))
-        wanted = one.name, version
+        last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
+        version = last if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
+        wanted = tool.name, version
         if wanted != self._asked:
             self._asked = wanted
             self.tools.choose(*wanted)
-        shown = self.tools.shown
-        if shown is None or (shown.name, shown.version) != wanted:
+        definition = self.tools.shown
+        if definition is None or (definition.name, definition.version) != wanted:
             return
-        count = len(one.versions)
-        spans = [Span(sanitise(one.name, 60), "accent")]
+        count = len(tool.versions)
+        spans = [Span(sanitise(tool.name, 60), "accent")]
         if count:
-            seq = self.reading.index.entry(one.versions[version].row).seq
+            seq = self.reading.index.entry(tool.versions[version].row).seq
             spans.append(Span(f"  told in frame {seq:,}", "dim"))
         if count > 1:
             spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
-        if shown.changed:
-            spans.append(Span(f"  changed: {sanitise(', '.join(shown.changed), 100)}", "bad"))
+        if definition.changed:
+            spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed), 100)}", "bad"))
         self.query_one("#below", Words).say(spans)
-        if shown is self._shown:
+        if definition is self._shown:
             return
-        self._shown = shown
-        if shown.tree is not None:
-            self.pane.say_tree(shown.tree)
+        self._shown = definition
+        if definition.tree is not None:
+            self.pane.say_tree(definition.tree)
         else:
             word = "gone: its recorder has deleted this part of the capture" if count else "no list told of it"
             self.pane.say_lines([[Span(word, "bad")]])
@@ -206,20 +206,20 @@ class ToolsScreen(PulsingScreen):
 
     def action_turn(self, by: int) -> None:
         """Show the previous or next definition."""
-        one = self.selected
-        if one is None or not one.versions:
+        tool = self.selected
+        if tool is None or not tool.versions:
             return
-        last = one.versions.index(one.last) if one.last in one.versions else len(one.versions) - 1
-        self._version = max(0, min((last if self._version is None else self._version) + by, len(one.versions) - 1))
+        last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
+        self._version = max(0, min((last if self._version is None else self._version) + by, len(tool.versions) - 1))
         self.action_into()
 
     def action_calls(self) -> None:
         """Show the calls of a tool."""
-        one = self.selected
-        if one is None or one.number is None:
-            notify(self.app, "it has not been called" if one is not None else "nothing is selected")
+        tool = self.selected
+        if tool is None or tool.number is None:
+            notify(self.app, "it has not been called" if tool is not None else "nothing is selected")
             return
-        text = self.reading.calls.all[one.number].filter
+        text = self.reading.calls.all[tool.number].filter
         if text is not None:
             self.app.select(text)
 

@@ -95,30 +95,30 @@ def arranged(findings: Findings, folded: set[Group], unfolded: set[Group], words
         words: the search: words that occur in a finding, and patterns for its rule.
     """
     groups: dict[Group, list[Finding]] = {}
-    wanted = words.lower().split()
+    terms = words.lower().split()
     for finding in list(findings.kept):
-        if fits(finding, wanted):
+        if fits(finding, terms):
             groups.setdefault(Group(finding.level, finding.rule), []).append(finding)
     counts = dict(findings.counts)
-    for group in sorted(groups, key=lambda one: (-one.level, one.rule)):
-        own = sorted(groups[group], key=lambda one: one.frame)
+    for group in sorted(groups, key=lambda key: (-key.level, key.rule)):
+        members = sorted(groups[group], key=lambda key: key.frame)
         # Findings without text are known only by level and rule.
-        count = counts.get(group, 0) if all(_is_of(group, word) for word in wanted) else len(own)
+        count = counts.get(group, 0) if all(_is_of(group, word) for word in terms) else len(members)
         yield Item(group, total=count, is_head=True)
         if group in folded:
             continue
-        shown = own if group in unfolded else own[:AT_FIRST]
-        yield from (Item(group, finding) for finding in shown)
-        if len(shown) < count:
-            yield Item(group, total=count - len(shown))
+        listed = members if group in unfolded else members[:AT_FIRST]
+        yield from (Item(group, finding) for finding in listed)
+        if len(listed) < count:
+            yield Item(group, total=count - len(listed))
 
 
-def fits(finding: Finding, wanted: Sequence[str]) -> bool:
+def fits(finding: Finding, terms: Sequence[str]) -> bool:
     """Whether a finding has all of some words; one with a `*` or `?` is a pattern for its rule."""
-    if not wanted:
+    if not terms:
         return True
     text = f"{finding.level} {finding.rule} {finding.blames} {finding.method} {finding.message}".lower()
-    return all(fnmatchcase(finding.rule, word) if is_pattern(word) else word in text for word in wanted)
+    return all(fnmatchcase(finding.rule, word) if is_pattern(word) else word in text for word in terms)
 
 
 def is_pattern(word: str) -> bool:
@@ -209,11 +209,11 @@ class FindingsScreen(WordingScreen):
     def renew(self) -> None:
         """Show the findings so far that match the words."""
         findings = self.findings
-        told = (id(findings), sum(findings.counts.values()), self.words)
+        state = (id(findings), sum(findings.counts.values()), self.words)
         # Sorting thousands takes some 20 ms: too long for ten times a second.
         is_late = findings.is_even or self.words != self._told[-1] or time.monotonic() - self._arranged_s >= LATER_S
-        if told != self._told and (is_late or len(findings.kept) < FEW):
-            self._told = told
+        if state != self._told and (is_late or len(findings.kept) < FEW):
+            self._told = state
             self._arrange()
         self.show_title()
 
@@ -223,10 +223,10 @@ class FindingsScreen(WordingScreen):
 
     def _arrange(self) -> None:
         """Rebuild the lines; the cursor stays on its line, once it was moved."""
-        held, self._arranged_s = self.item, time.monotonic()
+        selected, self._arranged_s = self.item, time.monotonic()
         self._rows.items = list(arranged(self.findings, self._rows.folded, self._unfolded, self.words))
-        if held is not None and self.has_moved:
-            where = next((n for n, item in enumerate(self._rows.items) if _is_same(item, held)), None)
+        if selected is not None and self.has_moved:
+            where = next((n for n, item in enumerate(self._rows.items) if _is_same(item, selected)), None)
             if where is not None and where != self.table.cursor:
                 self.table.go(where)
         self.table.renew()
@@ -304,7 +304,7 @@ class FindingsScreen(WordingScreen):
         self.has_moved = True
         (self._rows.folded.add if fold else self._rows.folded.discard)(item.group)
         self._arrange()
-        head = next((n for n, one in enumerate(self._rows.items) if one.is_head and one.group == item.group), 0)
+        head = next((n for n, line in enumerate(self._rows.items) if line.is_head and line.group == item.group), 0)
         if fold:
             self.table.go(head)
 
@@ -338,8 +338,8 @@ class FindingsScreen(WordingScreen):
             self.pane.say_lines(lines)
 
 
-def _is_same(item: Item, held: Item) -> bool:
-    return item.group == held.group and item.finding == held.finding and item.is_head == held.is_head
+def _is_same(item: Item, other: Item) -> bool:
+    return item.group == other.group and item.finding == other.finding and item.is_head == other.is_head
 
 
 def sums(errors: int, warnings: int, notes: int) -> str:

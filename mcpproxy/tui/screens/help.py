@@ -146,7 +146,7 @@ class HelpScreen(ModalScreen[None]):
             if not text:
                 lines += [[Span(line, "accent")] for line in wrapped(keys, max(LEAST, room))]
                 continue
-            told = list(wrapped(keys, MARGIN - 3))
-            for key, line in zip_longest(told, wrapped(text, max(LEAST, room - MARGIN)), fillvalue=""):
+            key_lines = list(wrapped(keys, MARGIN - 3))
+            for key, line in zip_longest(key_lines, wrapped(text, max(LEAST, room - MARGIN)), fillvalue=""):
                 lines.append([Span(f"  {key}{' ' * (MARGIN - 2 - cells(key))}"), Span(line, "dim")])
         self.query_one("#help", Pane).say_lines(lines)

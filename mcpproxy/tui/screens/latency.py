@@ -44,21 +44,21 @@ class LatencyRows(MemoryRows[Figures]):
 
     def line(self, row: int) -> Line:
         """One kind."""
-        one = self.items[row]
+        figures = self.items[row]
         return Line(
             {
                 "call": (
-                    Span(sanitise(one.call.text, NAME)),
-                    Span(f"  {one.abandoned:,} abandoned" if one.abandoned else "", "bad"),
+                    Span(sanitise(figures.call.text, NAME)),
+                    Span(f"  {figures.abandoned:,} abandoned" if figures.abandoned else "", "bad"),
                 ),
-                "asked": (Span(f"{one.asked:,}"),),
-                "errors": (Span(f"{one.errors:,}", "bad" if one.errors else "dim"),),
-                "p50": (Span(brief(one.p50_ns)),),
-                "p90": (Span(brief(one.p90_ns)),),
-                "p95": (Span(brief(one.p95_ns), "accent"),),
-                "p99": (Span(brief(one.p99_ns)),),
-                "most": (Span(brief(one.most_ns)),),
-                "shape": (Span(one.shape, "accent"),),
+                "asked": (Span(f"{figures.asked:,}"),),
+                "errors": (Span(f"{figures.errors:,}", "bad" if figures.errors else "dim"),),
+                "p50": (Span(brief(figures.p50_ns)),),
+                "p90": (Span(brief(figures.p90_ns)),),
+                "p95": (Span(brief(figures.p95_ns), "accent"),),
+                "p99": (Span(brief(figures.p99_ns)),),
+                "most": (Span(brief(figures.most_ns)),),
+                "shape": (Span(figures.shape, "accent"),),
             }
         )
 
@@ -123,22 +123,22 @@ class LatencyScreen(PulsingScreen):
         self.show_title()
         self._show_kind()
 
-    def _order(self, one: Figures) -> tuple[int, str]:
+    def _order(self, figures: Figures) -> tuple[int, str]:
         values: dict[str, int | None] = {
-            "n": one.asked,
-            "err": one.errors,
-            "p50": one.p50_ns,
-            "p90": one.p90_ns,
-            "p95": one.p95_ns,
-            "p99": one.p99_ns,
-            "max": one.most_ns,
+            "n": figures.asked,
+            "err": figures.errors,
+            "p50": figures.p50_ns,
+            "p90": figures.p90_ns,
+            "p95": figures.p95_ns,
+            "p99": figures.p99_ns,
+            "max": figures.most_ns,
         }
-        return descending(values.get(self.order, 0), one.call.text)
+        return descending(values.get(self.order, 0), figures.call.text)
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
         rows, reading = self._rows.items, self.reading
-        answered = sum(one.answered for one in rows)
+        answered = sum(figures.answered for figures in rows)
         spans = [Span("latency ", "accent"), Span(title_name(reading))]
         spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'answer')}", "dim"))
         spans.append(Span(f"  by {self.order}", "dim"))
@@ -160,63 +160,63 @@ class LatencyScreen(PulsingScreen):
         self._show_kind()
 
     def _show_kind(self) -> None:
-        one = self.selected
-        self.latencies.choose(one.number if one is not None else None)
-        known = self.latencies.chosen
-        if one is None or known is None or known.number != one.number:
-            known = None
-        wanted = (one, known, self.size.width)
+        figures = self.selected
+        self.latencies.choose(figures.number if figures is not None else None)
+        distribution = self.latencies.chosen
+        if figures is None or distribution is None or distribution.number != figures.number:
+            distribution = None
+        wanted = (figures, distribution, self.size.width)
         if wanted == self._shown:
             return
         self._shown = wanted
         pane, kind = self.pane, self.query_one("#kind", Words)
-        if one is None:
+        if figures is None:
             kind.say([Span("no request so far" if not self.reading.has_ended else "no requests", "dim")])
             pane.say_lines(())
             return
-        more = "" if known is not None and known.is_whole else " …"
-        text = f"  {count_text(one.answered, 'answer')} to {count_text(one.asked, 'request')}{more}"
-        kind.say([Span(sanitise(one.call.text, NAME), "accent"), Span(text, "dim")])
-        pane.renew_lines(() if known is None else pictured(known, max(10, self.size.width - 4)))
+        more = "" if distribution is not None and distribution.is_whole else " …"
+        text = f"  {count_text(figures.answered, 'answer')} to {count_text(figures.asked, 'request')}{more}"
+        kind.say([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
+        pane.renew_lines(() if distribution is None else pictured(distribution, max(10, self.size.width - 4)))
 
     # ---- keys
 
     @on(Table.Chosen)
     def _choose(self) -> None:
         """Show the traffic of one kind."""
-        one = self.selected
-        text = one.call.filter if one is not None else None
+        figures = self.selected
+        text = figures.call.filter if figures is not None else None
         if text is None:
             notify(self.app, "these are too many kinds for one filter")
         else:
             self.app.select(text)
 
 
-def pictured(known: Chosen, width: int) -> list[list[Span]]:
+def pictured(distribution: Chosen, width: int) -> list[list[Span]]:
     """The course of one kind over time, and its distribution, as lines."""
-    made: list[list[Span]] = []
+    lines: list[list[Span]] = []
     room = max(4, width - LABEL - 12)
-    most = max((value for value in known.p95_ns if value is not None), default=0)
-    for name, values in (("p95", known.p95_ns), ("p50", known.p50_ns)):
-        line = blocks(stretched(values, room), most)
+    most = max((value for value in distribution.p95_ns if value is not None), default=0)
+    for name, values in (("p95", distribution.p95_ns), ("p50", distribution.p50_ns)):
+        bars = blocks(stretched(values, room), most)
         high = max((value for value in values if value is not None), default=None)
         note = f"  up to {brief(high)}" if high is not None else ""
-        made.append([Span(f"{name + ' by time':<{LABEL}}", "dim"), Span(line, "accent"), Span(note, "dim")])
-    if known.p95_ns:
-        cells = min(room, len(known.p95_ns))
-        start, end = "0s", units.duration(len(known.p95_ns) * known.slice_ns)
-        made.append([Span(f"{'':<{LABEL}}{start}{end:>{max(len(end) + 1, cells - len(start))}}", "dim")])
-    made.append([])
-    total, most = sum(known.octaves.values()), max(known.octaves.values(), default=0)
+        lines.append([Span(f"{name + ' by time':<{LABEL}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
+    if distribution.p95_ns:
+        cells = min(room, len(distribution.p95_ns))
+        start, end = "0s", units.duration(len(distribution.p95_ns) * distribution.slice_ns)
+        lines.append([Span(f"{'':<{LABEL}}{start}{end:>{max(len(end) + 1, cells - len(start))}}", "dim")])
+    lines.append([])
+    total, most = sum(distribution.octaves.values()), max(distribution.octaves.values(), default=0)
     bar = max(1, min(WIDEST, width - LABEL - 18))
-    low, high = min(known.octaves, default=0), max(known.octaves, default=-1)
+    low, high = min(distribution.octaves, default=0), max(distribution.octaves, default=-1)
     for octave in range(low, high + 1):
-        count = known.octaves.get(octave, 0)
+        count = distribution.octaves.get(octave, 0)
         label = f"{brief(1 << max(0, octave - 1)):>6} {'–' if octave < high else '+'} "
         filled = -(-bar * count // most) if most else 0
         share = f"{count:,}  {100 * count / total:.0f}%" if count else ""
-        made.append([Span(f"{label:<{LABEL - 4}}", "dim"), Span("█" * filled, "accent"), Span(f" {share}")])
-    return made
+        lines.append([Span(f"{label:<{LABEL - 4}}", "dim"), Span("█" * filled, "accent"), Span(f" {share}")])
+    return lines
 
 
 ENTRY: Final = Entry("L", "latency", LatencyScreen, help="latency of each method and tool: percentiles, shape, course")

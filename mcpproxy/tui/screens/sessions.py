@@ -242,8 +242,8 @@ class SessionsScreen(WordingScreen):
 
     def _findings(self, path: Path) -> Findings | None:
         """The findings of a capture: the open one was checked, others are counted."""
-        found = self.app.findings(path)
-        return self._counting.findings(path) if found is None and self._counting is not None else found
+        findings = self.app.findings(path)
+        return self._counting.findings(path) if findings is None and self._counting is not None else findings
 
     @on(Checked)
     def _checked(self) -> None:
@@ -264,8 +264,8 @@ class SessionsScreen(WordingScreen):
     @on(ShelfChanged)
     def renew(self) -> None:
         """Show the captures on the shelf that match the words."""
-        wanted = self.words.lower().split()
-        books = [book for book in self.shelf.books if all(word in self._text(book) for word in wanted)]
+        words = self.words.lower().split()
+        books = [book for book in self.shelf.books if all(word in self._text(book) for word in words)]
         books.sort(key=self._order)
         self.put(self._rows, books, key=lambda book: book.path)
         is_empty = self.shelf.has_looked and not self.shelf.books

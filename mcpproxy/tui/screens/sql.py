@@ -49,9 +49,9 @@ class ViewRows(MemoryRows[Relation]):
 
     def line(self, row: int) -> Line:
         """One table or view."""
-        one = self.items[row]
-        kind = Span("view" if one.is_view else "table", "dim")
-        return Line({"name": (Span(one.name, "accent"),), "kind": (kind,), "row": (Span(one.row),)})
+        relation = self.items[row]
+        kind = Span("view" if relation.is_view else "table", "dim")
+        return Line({"name": (Span(relation.name, "accent"),), "kind": (kind,), "row": (Span(relation.row),)})
 
 
 class AnswerRows(MemoryRows[Sequence[str | None]]):
@@ -171,9 +171,9 @@ class SqlScreen(Screen[None]):
         """The names that Tab may complete: columns of relations in the text come before all others."""
         relations = self._client.relations
         words = set(text.lower().split())
-        named = [name for one in relations if one.name in words for name, _, _ in one.columns]
-        others = [name for one in relations for name, _, _ in one.columns]
-        return [*named, *(one.name for one in relations), *self._client.keywords, *others]
+        likely = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
+        others = [name for relation in relations for name, _, _ in relation.columns]
+        return [*likely, *(relation.name for relation in relations), *self._client.keywords, *others]
 
     # ---- updates
 
@@ -263,17 +263,17 @@ class SqlScreen(Screen[None]):
             width = max(NARROWEST, self.size.width - margin - 6)
             lines: list[list[Span]] = []
             for name, value in zip(names, self._answer.answer.rows[row], strict=True):
-                shown = _cell(value)
-                for number, piece in enumerate(pieces(shown.text, width)):
+                cell = _cell(value)
+                for number, piece in enumerate(pieces(cell.text, width)):
                     label = "" if number else fit(name, margin)
-                    lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, shown.role)])
+                    lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, cell.role)])
             pane.say_lines(lines)
             pane.display = True
             pane.focus()
         elif row < len(self._client.relations):
-            one = self._client.relations[row]
+            relation = self._client.relations[row]
             editor = self.query_one(Editor)
-            editor.offer(one.example or f"from {one.name}")
+            editor.offer(relation.example or f"from {relation.name}")
             editor.focus()
 
     # ---- keys
@@ -331,16 +331,16 @@ class SqlScreen(Screen[None]):
 
 def sql_client_of(app: App[object]) -> SqlClient:
     """The client of this app."""
-    found = getattr(app, "sql", None)
-    assert isinstance(found, SqlClient)
-    return found
+    client = getattr(app, "sql", None)
+    assert isinstance(client, SqlClient)
+    return client
 
 
 def _of_one(opened: Opened) -> SqlScreen:
     reading = opened.reading
-    made = SqlScreen([reading.path], sanitise(reading.name, 40))
-    bind_others(made._bindings, "sql")
-    return made
+    screen = SqlScreen([reading.path], sanitise(reading.name, 40))
+    bind_others(screen._bindings, "sql")
+    return screen
 
 
 def _of_all(paths: Sequence[Path]) -> SqlScreen:

@@ -194,12 +194,12 @@ class StderrScreen(PulsingScreen):
             full.display = False
             return
         try:
-            found = text_of(self.reading, entry, LONGEST)
+            line_text = text_of(self.reading, entry, LONGEST)
         except OSError:
-            found = None
-        full.display = found is not None and cells(found[0]) > room and self.size.height >= 12
-        if found is not None and full.display:
-            full.say(found[0])
+            line_text = None
+        full.display = line_text is not None and cells(line_text[0]) > room and self.size.height >= 12
+        if line_text is not None and full.display:
+            full.say(line_text[0])
 
     # ---- keys
 

@@ -58,15 +58,15 @@ class TimelineRows(MemoryRows[tuple[Lane, int]]):
 
     def running(self) -> Sequence[tuple[Lane, int]]:
         """The rows for what runs in the window."""
-        made: list[tuple[Lane, int]] = []
+        rows: list[tuple[Lane, int]] = []
         for lane in self.lanes.all:
-            made.append((lane, HEAD))
+            rows.append((lane, HEAD))
             if lane in self.folded:
                 continue
-            found = lane.within(*self.window, MOST_BARS)
-            made += [(lane, MANY)] if found is None else [(lane, number) for number in found]
+            numbers = lane.within(*self.window, MOST_BARS)
+            rows += [(lane, MANY)] if numbers is None else [(lane, number) for number in numbers]
         self._counts = {}
-        return made
+        return rows
 
     def line(self, row: int) -> Line:
         """A capture, an exchange, or a note that there are too many."""
@@ -205,8 +205,8 @@ class TimelineScreen(PulsingScreen):
             window = self._window = (high - (window[1] - window[0]), high)
         rows.window = window
         width = table.room.width
-        made = columns(width, "")
-        rows.cells = next((max(1, size) for column, size in layout(made, width) if column.name == "chart"), 1)
+        plain_columns = columns(width, "")
+        rows.cells = next((max(1, size) for column, size in layout(plain_columns, width) if column.name == "chart"), 1)
         table.set_columns(columns(width, axis(window, low, rows.cells)))
         self.put(rows, rows.running(), key=lambda place: place)
         self.show_title()
@@ -229,9 +229,9 @@ class TimelineScreen(PulsingScreen):
         if self._follows and any(lane.reading.is_live for lane in lanes.all):
             spans.append(Span("  ● following", "accent"))
         behind = [lane.reading for lane in lanes.all if not (lane.is_cut or lane.reading.has_ended)]
-        rows, known = sum(len(one.index) for one in behind), sum(one.understood for one in behind)
-        if not lanes.has_looked or known + 1000 < rows:
-            spans.append(Span(f"  understood {100 * known // max(1, rows)}% …", "dim"))
+        rows, understood = sum(len(reading.index) for reading in behind), sum(reading.understood for reading in behind)
+        if not lanes.has_looked or understood + 1000 < rows:
+            spans.append(Span(f"  understood {100 * understood // max(1, rows)}% …", "dim"))
         self.say_title(spans)
 
     # ---- keys

@@ -168,14 +168,14 @@ class TrafficScreen(ActingScreen):
         """Keep the cursor near its position before the filter, until it is moved or the nearest row is found."""
         if self._near is None or self._scan is None:
             return
-        (entry, placed), found = self._near, self._scan.rows
-        if self.table.cursor != placed or not found:
-            self._near = None if found else self._near
+        (entry, placed), rows = self._near, self._scan.rows
+        if self.table.cursor != placed or not rows:
+            self._near = None if rows else self._near
             return
-        after = bisect_left(found, entry)
-        near = [row for row in (after - 1, after) if 0 <= row < len(found)]
-        placed = min(near, key=lambda row: abs(found[row] - entry))
-        self._near = (entry, placed) if after == len(found) and self.is_working else None
+        after = bisect_left(rows, entry)
+        near = [row for row in (after - 1, after) if 0 <= row < len(rows)]
+        placed = min(near, key=lambda row: abs(rows[row] - entry))
+        self._near = (entry, placed) if after == len(rows) and self.is_working else None
         self.table.go(placed)
 
     @on(Table.Moved)
@@ -223,13 +223,13 @@ class TrafficScreen(ActingScreen):
     def action_pair(self) -> None:
         """Go from a request to its response, or back."""
         entry = self.entry
-        other = self.reading.partner(entry) if entry is not None else None
-        if other is None:
+        partner = self.reading.partner(entry) if entry is not None else None
+        if partner is None:
             notify(self.app, "this row has no other half" if entry is not None else "nothing is selected")
             return
         if self._rows.is_exchanges:
             self.action_exchanges()
-        self.reach(other)
+        self.reach(partner)
 
     def reach(self, entry: int) -> None:
         """Put the cursor on an entry, whatever the filter."""
@@ -259,10 +259,10 @@ class TrafficScreen(ActingScreen):
         if self._scan is None:
             self._go_wrong(entry, by)
             return
-        found = self._scan.rows
-        at = 0 if entry is None else bisect_right(found, entry) if by > 0 else bisect_left(found, entry) - 1
-        while 0 <= at < len(found):
-            if self._go_on_to(found[at], entry, by):
+        rows = self._scan.rows
+        at = 0 if entry is None else bisect_right(rows, entry) if by > 0 else bisect_left(rows, entry) - 1
+        while 0 <= at < len(rows):
+            if self._go_on_to(rows[at], entry, by):
                 return
             at += by
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
@@ -337,11 +337,11 @@ class TrafficScreen(ActingScreen):
 
     def _complete(self) -> None:
         box, wrong = self.query_one(FilterBox), self.query_one("#wrong", Words)
-        term, found = completed_filter(box.before, self.reading.calls.all)
-        if found is not None and found.text != term:
-            box.complete(term, found.text)
-        if found is not None and found.options:
-            wrong.say([Span(fit("  ".join(map(sanitise, found.options)), OFFERED), "dim")])
+        term, completion = completed_filter(box.before, self.reading.calls.all)
+        if completion is not None and completion.text != term:
+            box.complete(term, completion.text)
+        if completion is not None and completion.options:
+            wrong.say([Span(fit("  ".join(map(sanitise, completion.options)), OFFERED), "dim")])
             wrong.display = True
             self._offered = box.value
 

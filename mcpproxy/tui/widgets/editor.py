@@ -119,13 +119,13 @@ class Editor(TextArea):
     def _complete(self) -> None:
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
-        begun = re.search(r"\w*$", before)
-        word = begun[0] if begun else ""
-        found = completed(word, self._names(self.text)) if word else None
-        if found is not None and found.text != word:
-            self.replace(found.text, (row, column - len(word)), (row, column))
-            self.move_cursor((row, column - len(word) + len(found.text)))
-        self.post_message(self.Tabbed(found if word else None))
+        match = re.search(r"\w*$", before)
+        word = match[0] if match else ""
+        completion = completed(word, self._names(self.text)) if word else None
+        if completion is not None and completion.text != word:
+            self.replace(completion.text, (row, column - len(word)), (row, column))
+            self.move_cursor((row, column - len(word) + len(completion.text)))
+        self.post_message(self.Tabbed(completion if word else None))
 
 
 def _plain(text: str) -> str:

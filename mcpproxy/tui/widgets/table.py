@@ -99,12 +99,12 @@ def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Co
         taken -= columns[number].width + gap
     kept = [column for number, column in enumerate(columns) if number not in gone]
     left = max(0, width - taken)
-    made = []
+    sized = []
     for number, column in enumerate(kept):
         share = left // sum(later.stretch for later in kept[number:]) if column.stretch else 0
         left -= share
-        made.append((column, column.width + share))
-    return made
+        sized.append((column, column.width + share))
+    return sized
 
 
 def _spread(columns: Sequence[tuple[Column, int]], line: Line, gap: int = 1) -> Iterator[tuple[Column, int]]:
@@ -306,10 +306,10 @@ class Table(ScrollView, can_focus=True):
         """Keep the cursor in sight when the mouse scrolls."""
         super().watch_scroll_y(old_value, new_value)
         top = int(new_value)
-        held = min(max(self.cursor, top), top + self.page - 1, max(0, len(self.rows) - 1))
-        if held != self.cursor:
-            self.following = self.following and held == len(self.rows) - 1
-            self.cursor = max(0, held)
+        visible = min(max(self.cursor, top), top + self.page - 1, max(0, len(self.rows) - 1))
+        if visible != self.cursor:
+            self.following = self.following and visible == len(self.rows) - 1
+            self.cursor = max(0, visible)
             self.post_message(self.Moved(self, self.cursor))
 
     def on_resize(self) -> None:
@@ -381,21 +381,21 @@ class Table(ScrollView, can_focus=True):
         return self._drawn(Line(cells), width, dict.fromkeys(ROLES, style))
 
     def _drawn(self, line: Line, width: int, styles: dict[Role, Style]) -> Strip:
-        made = []
+        parts = []
         left = width
         for number, (column, size) in enumerate(_spread(self._layout, line)):
             if number:
-                made += segments((), min(1, left), styles)
+                parts += segments((), min(1, left), styles)
                 left -= 1
             if left <= 0:
                 break
             if column.name == line.wide:
-                made += segments(line.cells.get(column.name, ()), left, styles)
+                parts += segments(line.cells.get(column.name, ()), left, styles)
                 left = 0
                 break
             size = min(size, left)
-            made += segments(line.cells.get(column.name, ()), size, styles, right=column.right)
+            parts += segments(line.cells.get(column.name, ()), size, styles, right=column.right)
             left -= size
         if left > 0:
-            made += segments((), left, styles)
-        return strip(made, width)
+            parts += segments((), left, styles)
+        return strip(parts, width)

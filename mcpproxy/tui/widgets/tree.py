@@ -48,22 +48,22 @@ def parse(text: str) -> Any:
 
 def branches(value: Any) -> list[Branch]:
     """The lines of a parsed value."""
-    made: list[Branch] = []
-    opened: list[_Level] = []
-    _put(made, opened, 0, _Item(None, value, is_last=True))
-    while opened:
-        level = opened[-1]
-        depth = made[level.line].depth
-        item = next(level.rest, None) if len(made) <= MOST_LINES else None
+    lines: list[Branch] = []
+    levels: list[_Level] = []
+    _put(lines, levels, 0, _Item(None, value, is_last=True))
+    while levels:
+        level = levels[-1]
+        depth = lines[level.line].depth
+        item = next(level.rest, None) if len(lines) <= MOST_LINES else None
         if item is not None:
-            _put(made, opened, depth + 1, item)
+            _put(lines, levels, depth + 1, item)
             continue
-        opened.pop()
+        levels.pop()
         if next(level.rest, None) is not None:
-            made.append(Branch(depth + 1, (Span("… more: see raw", "dim"),)))
-        made[level.line] = made[level.line]._replace(end=len(made))
-        made.append(Branch(depth, (Span(level.closing, "dim"),)))
-    return made
+            lines.append(Branch(depth + 1, (Span("… more: see raw", "dim"),)))
+        lines[level.line] = lines[level.line]._replace(end=len(lines))
+        lines.append(Branch(depth, (Span(level.closing, "dim"),)))
+    return lines
 
 
 class _Item(NamedTuple):
@@ -84,12 +84,12 @@ class _Level(NamedTuple):
 
 def _items(value: list[Any]) -> Iterator[_Item]:
     last = len(value) - 1
-    for number, one in enumerate(value):
-        name, inner = one if isinstance(value, Pairs) else (None, one)
+    for number, item in enumerate(value):
+        name, inner = item if isinstance(value, Pairs) else (None, item)
         yield _Item(name, inner, is_last=number == last)
 
 
-def _put(made: list[Branch], opened: list[_Level], depth: int, item: _Item) -> None:
+def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> None:
     """The line of a value, or the one that opens it."""
     name, value, is_last = item
     comma = "" if is_last else ","
@@ -97,14 +97,14 @@ def _put(made: list[Branch], opened: list[_Level], depth: int, item: _Item) -> N
     is_object = isinstance(value, Pairs)
     if not isinstance(value, list) or not value:
         text = ("{}" if is_object else "[]") if isinstance(value, list) else _scalar(value)
-        made.append(Branch(depth, (*label, Span(text), Span(comma, "dim"))))
+        lines.append(Branch(depth, (*label, Span(text), Span(comma, "dim"))))
         return
     opening, closing = ("{", "}") if is_object else ("[", "]")
     folded = f"[ {len(value):,} ]"
     if is_object:
-        folded = f"{{ {', '.join(sanitise(one, 40) for one, _ in value[:6])}{', …' if len(value) > 6 else ''} }}"
-    made.append(Branch(depth, (*label, Span(opening, "dim")), 0, (*label, Span(folded, "dim"), Span(comma, "dim"))))
-    opened.append(_Level(len(made) - 1, closing + comma, _items(value)))
+        folded = f"{{ {', '.join(sanitise(key, 40) for key, _ in value[:6])}{', …' if len(value) > 6 else ''} }}"
+    lines.append(Branch(depth, (*label, Span(opening, "dim")), 0, (*label, Span(folded, "dim"), Span(comma, "dim"))))
+    levels.append(_Level(len(lines) - 1, closing + comma, _items(value)))
 
 
 def _scalar(value: object) -> str:
