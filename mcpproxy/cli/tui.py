@@ -88,13 +88,13 @@ def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = Non
 
     if not os.environ.get("NO_COLOR"):
         os.environ.pop("NO_COLOR", None)  # an empty one wants nothing (no-color.org), and Textual takes it for a wish
-    from mcpproxy.tui.app import TheApp
-    from mcpproxy.tui.shutdown import CODES, told_to_leave
+    from mcpproxy.tui.app import TuiApp
+    from mcpproxy.tui.shutdown import CODES, exit_on_signals
 
-    app = TheApp(find, nothing, first)
+    app = TuiApp(find, nothing, first)
 
     async def look() -> None:
-        with told_to_leave(lambda code: app.exit(return_code=code)):
+        with exit_on_signals(lambda code: app.exit(return_code=code)):
             await app.run_async()
 
     asyncio.run(look())

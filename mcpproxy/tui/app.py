@@ -4,14 +4,14 @@ How to add a screen ------------------- Make a module in `mcpproxy/tui/screens/`
 else has to change:
 
     class FindingsScreen(Screen[None]):
-        def __init__(self, opened: Opened) -> None: ...
+        def __init__(self, opened: OpenCapture) -> None: ...
 
     ENTRY = Entry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
 
 The key then appears in the footers, in `?` and in the palette. `opened.reading` is the capture: its `index` (the
 position of each entry), `fold` (who talks to whom), `exchanges` (latency and outcome, as columns). A thread keeps
 extending it, and the screen then gets `Grown`; a process supplies its `findings`, and `Checked` announces them. Work of
-more than a few milliseconds belongs in a thread: `Pulse` runs steps, `messages.py` holds its messages. To show the
+more than a few milliseconds belongs in a thread: `StepThread` runs steps, `messages.py` holds its messages. To show the
 traffic at a row: `app.show(row)`; to show only what a filter selects: `app.select(text)`.
 
 Text reaches the screen only through `mcpproxy.tui.safe_text` (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
@@ -34,13 +34,14 @@ from textual.theme import Theme
 from captures.errors import CaptureError
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui import keys
+from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.data.live import Pulse, Shelf
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.entries import Opened, entries
-from mcpproxy.tui.key_queue import Turns
-from mcpproxy.tui.messages import Checked, Failed, Grown, Wanted
+from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.entries import OpenCapture, entries
+from mcpproxy.tui.key_queue import KeyQueue
+from mcpproxy.tui.messages import Checked, Failed, Grown, OpenRequested
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
@@ -90,7 +91,7 @@ class Palette(CommandPalette):
         return super().check_action(action, parameters)
 
 
-class TheApp(App[None]):
+class TuiApp(App[None]):
     """Sessions, and the traffic of one."""
 
     # Without colours, only the terminal's own background and text colour are left: the selection is shown in reverse.
@@ -117,14 +118,14 @@ class TheApp(App[None]):
         """
         # If colours are off, Textual would draw in greys on a background of its own.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
-        self.shelf = Shelf(find)
+        self.capture_list = CaptureList(find)
         self.sql = SqlClient()
         self.keys = keys.Keys({})
-        self.turns = Turns(self, super().on_event)
-        self.checking = Checking(self._tell_checked)
+        self.key_queue = KeyQueue(self, super().on_event)
+        self.checking = Checking(self._report_checked)
         self._nothing, self._first = nothing, first
-        self._opened: tuple[Reading, Pulse] | None = None
-        self._back: tuple[Path, Callable[[Opened], Screen[None]]] | None = None
+        self._opened: tuple[Reading, StepThread] | None = None
+        self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen that were left for another capture."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
@@ -135,7 +136,7 @@ class TheApp(App[None]):
         sys.setswitchinterval(SWITCH_S)
         self.keys = keys.read()
         self.set_keymap(dict(self.keys.keymap))
-        self.push_screen(SessionsScreen(self.shelf, self._nothing))
+        self.push_screen(SessionsScreen(self.capture_list, self._nothing))
         if self._first is not None:
             self.open(self._first)
         if self.keys.wrong:
@@ -149,7 +150,7 @@ class TheApp(App[None]):
 
     # ---- captures
 
-    def on_wanted(self, event: Wanted) -> None:
+    def on_open_requested(self, event: OpenRequested) -> None:
         """Show the traffic of a capture."""
         self.open(event.path)
 
@@ -159,54 +160,57 @@ class TheApp(App[None]):
         if opened is not None:
             self.push_screen(TrafficScreen(opened))
 
-    def opened(self, path: Path) -> Opened | None:
+    def opened(self, path: Path) -> OpenCapture | None:
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""
         if self._opened is not None and self._opened[0].path == path:
-            return Opened(self._opened[0])
+            return OpenCapture(self._opened[0])
         self._close()
         try:
             reading = Reading(path)
         except CaptureError as error:
             notify(self, str(error), bad=True)
             return None
-        self._opened = reading, Pulse(reading.step, self._tell, lambda why: self._tell_failed(path, why))
+        self._opened = (
+            reading,
+            StepThread(reading.step, self._report_growth, lambda why: self._report_failure(path, why)),
+        )
         self.checking.check(path, reading.findings)
-        return Opened(reading)
+        return OpenCapture(reading)
 
     def show(self, row: int, path: Path | None = None) -> None:
         """Go to the traffic, with the cursor on an entry of the open capture, or of another one."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
-            way = self._way()
-            self._leave(SessionsScreen)
+            point = self._return_point()
+            self._pop_to(SessionsScreen)
             opened = self.opened(path)
             if opened is not None:
-                self._back = way
-                self.push_screen(TrafficScreen(Opened(opened.reading, row)))
+                self._return_to = point
+                self.push_screen(TrafficScreen(OpenCapture(opened.reading, row)))
         elif self._opened is not None:
-            self._add(Opened(self._opened[0], row))
+            self._push_traffic(OpenCapture(self._opened[0], row))
 
     def select(self, text: str) -> None:
         """Go to the traffic of the open capture, with an expression as its filter."""
         if self._opened is not None:
-            self._add(Opened(self._opened[0], only=text))
+            self._push_traffic(OpenCapture(self._opened[0], only=text))
 
     def leave(self) -> None:
         """Go back to the previous screen: the one below, or the one that was left for another capture."""
         self.pop_screen()
-        if self._back is not None and isinstance(self.screen, SessionsScreen):
-            path, make = self._back
-            self._back = None
+        if self._return_to is not None and isinstance(self.screen, SessionsScreen):
+            path, make = self._return_to
+            self._return_to = None
             opened = self.opened(path)
             if opened is not None:
                 self.push_screen(make(opened))
 
-    def _add(self, opened: Opened) -> None:
+    def _push_traffic(self, opened: OpenCapture) -> None:
         """Show the traffic above what is there, so that `Esc` leads back."""
         if len(self.screen_stack) >= DEEPEST:
-            self._leave(SessionsScreen)
+            self._pop_to(SessionsScreen)
         self.push_screen(TrafficScreen(opened))
 
-    def _way(self) -> tuple[Path, Callable[[Opened], Screen[None]]] | None:
+    def _return_point(self) -> tuple[Path, Callable[[OpenCapture], Screen[None]]] | None:
         """The capture and the screen to return to from another capture."""
         if self._opened is None:
             return None
@@ -214,28 +218,28 @@ class TheApp(App[None]):
         makers = [entry.make for entry in entries() if getattr(entry.make, "__name__", "") == screen_name]
         return (self._opened[0].path, makers[0]) if makers else None
 
-    def _leave(self, *kinds: type[Screen[None]]) -> None:
+    def _pop_to(self, *kinds: type[Screen[None]]) -> None:
         """Close all screens above the topmost one of these kinds."""
         while not isinstance(self.screen, kinds):
             self.pop_screen()
 
     def _close(self) -> None:
         if self._opened is not None:
-            reading, pulse = self._opened
+            reading, step_thread = self._opened
             self.checking.drop(reading.findings)
             if reading.findings.has_ended:
-                self.shelf.note(reading.path, reading.findings.tally)
-            pulse.stop()
+                self.capture_list.note(reading.path, reading.findings.tally)
+            step_thread.stop()
             reading.close()
             self._opened = None
 
     # Textual draws a lower screen's output over the top screen, so a screen is notified once it is on top.
 
-    def _tell(self) -> None:
+    def _report_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(Grown())
 
-    def _tell_checked(self) -> None:
+    def _report_checked(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(Checked())
 
@@ -251,7 +255,7 @@ class TheApp(App[None]):
             reading.findings = Findings(reading.index)
             self.checking.check(reading.path, reading.findings)
 
-    def _tell_failed(self, path: Path, reason: str) -> None:
+    def _report_failure(self, path: Path, reason: str) -> None:
         self.screen.post_message(Failed(path, reason))
 
     # ---- keys
@@ -259,7 +263,7 @@ class TheApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         """Pass on what is typed in its turn, and all else at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            await self.turns.take(event)
+            await self.key_queue.take(event)
         else:
             await super().on_event(event)
 
@@ -278,28 +282,28 @@ class TheApp(App[None]):
         """Open a screen for the open capture, or for the one at the cursor."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
         if entry is not None and entry.of_all is not None and isinstance(self.screen, SessionsScreen):
-            self.push_screen(entry.of_all([book.path for book in self.screen.books]))
+            self.push_screen(entry.of_all([capture.path for capture in self.screen.captures]))
             return
-        opened = self._present()
+        opened = self._current()
         if entry is not None and opened is not None:
             self.push_screen(entry.make(opened))
 
     def action_switch(self, key: str) -> None:
         """Show another screen of the open capture in place of this one."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
-        opened = self._present()
+        opened = self._current()
         if entry is not None and opened is not None:
             self.switch_screen(entry.make(opened))
 
-    def _present(self) -> Opened | None:
+    def _current(self) -> OpenCapture | None:
         screen = self.screen
         if isinstance(screen, SessionsScreen):
-            book = screen.selected
-            return self.opened(book.path) if book is not None else None
+            capture = screen.selected
+            return self.opened(capture.path) if capture is not None else None
         if isinstance(screen, TrafficScreen):
             return screen.opened
         row = getattr(screen, "entry", None)
-        return Opened(self._opened[0], row) if self._opened is not None else None
+        return OpenCapture(self._opened[0], row) if self._opened is not None else None
 
     def action_command_palette(self) -> None:
         """Open the palette."""
@@ -308,12 +312,12 @@ class TheApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual asks for it
         """The palette's commands: only text of our own."""
-        yield SystemCommand("Light", "dark text on a light ground", lambda: self._wear(LIGHT))
-        yield SystemCommand("Dark", "light text on a dark ground", lambda: self._wear(DARK))
+        yield SystemCommand("Light", "dark text on a light ground", lambda: self._set_theme(LIGHT))
+        yield SystemCommand("Dark", "light text on a dark ground", lambda: self._set_theme(DARK))
         yield SystemCommand("Help", "every key", self.action_help)
         for entry in entries():
             yield SystemCommand(entry.word.capitalize(), entry.help, lambda key=entry.key: self.action_enter(key))
         yield SystemCommand("Quit", "no session notices", self.exit)
 
-    def _wear(self, theme: Theme) -> None:
+    def _set_theme(self, theme: Theme) -> None:
         self.theme = theme.name

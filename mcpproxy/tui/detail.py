@@ -18,7 +18,7 @@ from mcpproxy.report.text import Span, ms_text
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.tui.data.reading import OUTCOMES, Reading
-from mcpproxy.tui.pages import row_lines
+from mcpproxy.tui.finding_lines import row_lines
 from mcpproxy.tui.rows import message_at
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
@@ -162,7 +162,7 @@ def _is_empty(content: object) -> bool:
     )
 
 
-def called(entry: Entry) -> str:
+def entry_name(entry: Entry) -> str:
     """The name of an entry with its number: `frame 9`; if it is not a frame, `record 9`."""
     return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
 
@@ -171,7 +171,7 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     """The outcome of a request: when sent, when answered, how long it took; what is empty in the response."""
     index, number = reading.index, reading.exchange(row)
     entry = index.entry(row)
-    head = [[Span(f"{entry.sort} ", "accent"), Span(f"{called(entry)}, {units.size(entry.size)}")]]
+    head = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
     if number is None:
         return [*head, [Span("part of no exchange" if row < reading.understood else "not understood yet …", "dim")]]
     exchanges = reading.exchanges
@@ -212,7 +212,7 @@ def _pair(name: str, text: str) -> list[Span]:
 
 def _at(reading: Reading, row: int) -> str:
     entry = reading.index.entry(row)
-    return f"+{entry.t_ns / 1e9:,.6f} s   {called(entry)}, {units.size(entry.size)}"
+    return f"+{entry.t_ns / 1e9:,.6f} s   {entry_name(entry)}, {units.size(entry.size)}"
 
 
 # ---- HTTP

@@ -1,4 +1,4 @@
-"""Entry: a screen's name, the key that opens it, what it opens for, and what it is opened with."""
+"""ScreenEntry: a screen's name, the key that opens it, what it opens for, and what it is opened with."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from textual.screen import Screen
 
 from mcpproxy.tui.data.reading import Reading
 
-Whence: TypeAlias = Literal["sessions", "traffic", "both"]
+Opener: TypeAlias = Literal["sessions", "traffic", "both"]
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenCapture:
     """A capture that is open, and where the user is in it."""
 
     reading: Reading
@@ -29,16 +29,16 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScreenEntry:
     """A screen that can be opened from another one."""
 
     key: str
     """The key that opens it; a capital letter if the screen is about a whole capture."""
     word: str
     """Its name in the footer and the palette."""
-    make: Callable[[Opened], Screen[None]]
+    make: Callable[[OpenCapture], Screen[None]]
     """Creates the screen. From the list of sessions it gets the session at the cursor."""
-    whence: Whence = "both"
+    opener: Opener = "both"
     """From which of the two main screens it opens."""
     help: str = ""
     """One line for `?`."""
@@ -47,35 +47,35 @@ class Entry:
 
 
 @cache
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[ScreenEntry, ...]:
     """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
     return tuple(sorted(_found(), key=lambda entry: entry.key.lower()))
 
 
-def _found() -> Iterator[Entry]:
+def _found() -> Iterator[ScreenEntry]:
     package = import_module("mcpproxy.tui.screens")
     for module in iter_modules(package.__path__):
         entry = getattr(import_module(f"{package.__name__}.{module.name}"), "ENTRY", None)
-        if isinstance(entry, Entry):
+        if isinstance(entry, ScreenEntry):
             yield entry
 
 
-def of(whence: Whence) -> Iterator[Entry]:
+def entries_of(opener: Opener) -> Iterator[ScreenEntry]:
     """The entries that open from a screen."""
-    return (entry for entry in entries() if entry.whence in (whence, "both"))
+    return (entry for entry in entries() if entry.opener in (opener, "both"))
 
 
-def bind(bindings: BindingsMap, whence: Whence) -> None:
+def bind(bindings: BindingsMap, opener: Opener) -> None:
     """Add the keys that open screens."""
-    _bind(bindings, of(whence), "enter")
+    _bind(bindings, entries_of(opener), "enter")
 
 
-def bind_others(bindings: BindingsMap, own: str) -> None:
+def bind_switches(bindings: BindingsMap, own: str) -> None:
     """Add the keys that lead from one of these screens, by its word, to the others of its capture."""
-    _bind(bindings, (entry for entry in of("traffic") if entry.word != own), "switch")
+    _bind(bindings, (entry for entry in entries_of("traffic") if entry.word != own), "switch")
 
 
-def _bind(bindings: BindingsMap, found: Iterable[Entry], action: str) -> None:
+def _bind(bindings: BindingsMap, found: Iterable[ScreenEntry], action: str) -> None:
     for entry in found:
         bindings.key_to_bindings[entry.key] = [
             Binding(entry.key, f"app.{action}('{entry.key}')", entry.word, id=entry.word)

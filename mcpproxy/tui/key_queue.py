@@ -28,7 +28,7 @@ AT_ONCE: Final = "ctrl+c"
 """The key that never waits."""
 
 
-class Turns:
+class KeyQueue:
     """What was typed and has not been passed on yet."""
 
     def __init__(self, app: App[None], hand_on: Callable[[events.Event], Awaitable[None]]) -> None:

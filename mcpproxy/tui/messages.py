@@ -26,20 +26,20 @@ class Checked(Message):
         return isinstance(message, Checked)
 
 
-class Matched(Message):
+class Progressed(Message):
     """A filter has selected more rows, or has reached the end. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
-        return isinstance(message, Matched)
+        return isinstance(message, Progressed)
 
 
-class ShelfChanged(Message):
+class ListChanged(Message):
     """The list of captures, or what is known of one, has changed. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
-        return isinstance(message, ShelfChanged)
+        return isinstance(message, ListChanged)
 
 
 class RowsRead(Message):
@@ -66,7 +66,7 @@ class DetailRead(Message):
         self.row, self.item = row, item
 
 
-class Wanted(Message):
+class OpenRequested(Message):
     """The user wants to see the traffic of a capture."""
 
     def __init__(self, path: Path) -> None:

@@ -55,7 +55,7 @@ MARK: Final = "◆"
 FRAMES: Final = (
     Column("time", "time", 12, right=True, drop=1),
     Column("way", "", 2),
-    Column("found", "find", 4, drop=3),
+    Column("findings", "find", 4, drop=3),
     Column("what", "method / name", 24, stretch=True),
     Column("id", "id", 6, drop=4),
     Column("status", "status", 14, drop=2),
@@ -66,7 +66,7 @@ FRAMES: Final = (
 EXCHANGES: Final = (
     Column("time", "asked", 12, right=True, drop=1),
     Column("way", "", 2),
-    Column("found", "find", 4, drop=3),
+    Column("findings", "find", 4, drop=3),
     Column("what", "method / name", 24, stretch=True),
     Column("id", "id", 6, drop=4),
     Column("status", "outcome", 14),
@@ -79,7 +79,7 @@ HEADINGS: Final[Mapping[Times, str]] = {"delta": "delta", "abs": "clock"}
 """The headings of times other than those since the start."""
 
 
-def timed(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
+def columns_for(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
     """Columns whose heading says which times they show."""
     heading = HEADINGS.get(times)
     return tuple(replace(column, title=heading) if column.name == "time" and heading else column for column in columns)
@@ -170,12 +170,12 @@ class TrafficRows:
             status = self._open(entry)
         if is_answer and status.text and latency_ns >= 0 and number in self.reading.exchanges.abandoned_ns:
             status = Span(f"{status.text}, late", status.role)
-        begun = self.reading.session_at(entry)
-        what = text.what if begun is None else (Span(f"session {begun:,}  "), *text.what)
-        found, note = (self._found(row),), self.marks.get(self.reading.index.entry(entry).seq)
+        session = self.reading.session_at(entry)
+        what = text.what if session is None else (Span(f"session {session:,}  "), *text.what)
+        findings, note = (self._findings_cell(row),), self.marks.get(self.reading.index.entry(entry).seq)
         if text.is_wide:
             what = (*what, Span(f"  {note}", "accent")) if note else what
-            return Line({"time": self._time(row), "way": (text.way,), "found": found, "what": what}, wide="what")
+            return Line({"time": self._time(row), "way": (text.way,), "findings": findings, "what": what}, wide="what")
         latency = latency_text(latency_ns) if is_answer and latency_ns >= 0 else ""
         if not latency and number is not None and self.reading.exchanges.response[number] == NONE:
             latency = self._waited(entry, number)
@@ -191,7 +191,7 @@ class TrafficRows:
             {
                 "time": self._time(row),
                 "way": (text.way,),
-                "found": found,
+                "findings": findings,
                 "what": what,
                 "id": (Span(text.id),),
                 "status": (status,),
@@ -218,7 +218,7 @@ class TrafficRows:
         partner = self.reading.partner(row) if self.is_exchanges else None
         return [row] if partner is None else [row, partner]
 
-    def _found(self, line: int) -> Span:
+    def _findings_cell(self, line: int) -> Span:
         """The findings in a line: the worst level, and the number."""
         marks = [self.reading.findings.at(row) for row in self._rows_of(line)]
         level = max((level for level, _ in marks if level is not None), default=None)
@@ -281,13 +281,13 @@ class TrafficRows:
 
     def _fetch(self, rows: Sequence[int], until: float) -> None:
         for row in rows:
-            self._texts[row] = self._tell(row)
+            self._texts[row] = self._text_of(row)
         while len(self._texts) > KEPT:
             self._texts.popitem(last=False)
         if time.monotonic() > until:
             self._ready()
 
-    def _tell(self, row: int) -> RowText:
+    def _text_of(self, row: int) -> RowText:
         reading = self.reading
         if row in reading.continued:
             record = reading.index.beginning(row)

@@ -74,18 +74,18 @@ class Words(Static):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__("", markup=False, id=id, classes=classes)
-        self._said = content("")
+        self._drawn = content("")
 
-    def say(self, spans: str | Iterable[Span]) -> None:
+    def show(self, spans: str | Iterable[Span]) -> None:
         """Show one line."""
-        self._show(content(spans))
+        self._draw(content(spans))
 
-    def say_lines(self, rows: Iterable[str | Iterable[Span]]) -> None:
+    def show_lines(self, rows: Iterable[str | Iterable[Span]]) -> None:
         """Show several."""
-        self._show(lines(rows))
+        self._draw(lines(rows))
 
-    def _show(self, text: Content) -> None:
+    def _draw(self, text: Content) -> None:
         """Draw it, unless already drawn; lay out the screen again only if its size depends on its text."""
-        if not text.is_same(self._said):
-            self._said = text
+        if not text.is_same(self._drawn):
+            self._drawn = text
             self.update(text, layout=self.styles.auto_dimensions)

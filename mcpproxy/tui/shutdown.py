@@ -24,13 +24,13 @@ GRACE_S: Final = 3.0
 
 
 @contextmanager
-def told_to_leave(leave: Callable[[int], None]) -> Iterator[None]:
+def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
     """Tell the app to leave on a signal, or when the terminal is gone; for the thread with the event loop.
 
     Args:
         leave: called in the loop, with the exit code.
     """
-    watcher = _Leaving(leave)
+    watcher = _ExitWatch(leave)
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
         # A signal that our parent had ignored (nohup) stays ignored.
@@ -45,7 +45,7 @@ def told_to_leave(leave: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Leaving:
+class _ExitWatch:
     def __init__(self, leave: Callable[[int], None]) -> None:
         self.has_left = threading.Event()
         self._leave = leave

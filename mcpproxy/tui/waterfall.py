@@ -7,7 +7,7 @@ from typing import Final
 from analysis.conversation.exchange import Outcome
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
-from mcpproxy.tui.data.lanes import Bar, Startup, cells_of
+from mcpproxy.tui.data.timelines import Bar, Startup, cells_of
 
 STARTING: Final = "▒"
 OPENING: Final = "▓"
@@ -19,7 +19,7 @@ _OPENING: Final = frozenset(("initialize", "server/discover", "tools/list"))
 _BAD: Final = frozenset((Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED, Outcome.UNANSWERED))
 
 Window = tuple[int, int]
-"""The stretch that is drawn, on the clock of the lanes."""
+"""The stretch that is drawn, on the clock of the timelines."""
 Cell = tuple[str, Role]
 
 
@@ -47,7 +47,7 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
     return spans_of(drawn)
 
 
-def lane_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns: int) -> list[Span]:
+def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns: int) -> list[Span]:
     """How a server started, and how many requests were sent when.
 
     Args:

@@ -33,13 +33,13 @@ class _Job(NamedTuple):
 class Checking:
     """Checks captures in a process of its own."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
+    def __init__(self, notify: Callable[[], None]) -> None:
         """Nothing is started yet.
 
         Args:
-            tell: called from a thread when there is news, several times a second per capture.
+            notify: called from a thread when there is news, several times a second per capture.
         """
-        self._tell = tell
+        self._notify = notify
         self._lock = threading.Lock()
         self._worker: PythonChild | None = None
         self._jobs: dict[int, _Job] = {}
@@ -65,7 +65,7 @@ class Checking:
                 if self._worker is None or not self._worker.is_alive:
                     self._worker = PythonChild("mcpproxy.tui.data.worker")
                     # It blocks on the worker's output, so it is a thread of its own, not a step of a pulse.
-                    threading.Thread(target=self._hear, args=(self._worker,), name="findings", daemon=True).start()
+                    threading.Thread(target=self._receive, args=(self._worker,), name="findings", daemon=True).start()
                 self._jobs[self._number] = _Job(findings, self._worker)
                 self._worker.send(order)
             except BrokenPipeError:
@@ -95,7 +95,7 @@ class Checking:
 
     # ---- in the thread
 
-    def _hear(self, worker: PythonChild) -> None:
+    def _receive(self, worker: PythonChild) -> None:
         why = ""
         try:
             self._take_all(worker.lines(LONGEST_LINE))
@@ -112,7 +112,7 @@ class Checking:
         for job in unfinished.values():
             job.findings.trouble = f"the process that runs the rules has ended: {why or _ending(status)}"
         if unfinished:
-            self._tell()
+            self._notify()
 
     def _take_all(self, lines: Iterable[bytes]) -> None:
         for line in lines:
@@ -121,26 +121,26 @@ class Checking:
             if job is not None:
                 self._take(report, job.findings)
 
-    def _take(self, told: dict[str, Any], findings: Findings) -> None:
-        if "found" in told:
-            found = Finding(*told["found"])
-            findings.take(found._replace(level=Level(found.level), related=tuple(found.related)))
-        elif "more" in told:
-            rule, level, frame, count = told["more"]
+    def _take(self, report: dict[str, Any], findings: Findings) -> None:
+        if "found" in report:
+            finding = Finding(*report["found"])
+            findings.take(finding._replace(level=Level(finding.level), related=tuple(finding.related)))
+        elif "more" in report:
+            rule, level, frame, count = report["more"]
             findings.take_more(rule, Level(level), frame, count)
         else:
             findings.settle()
-            if "failed" in told:
-                findings.trouble = told["failed"]
+            if "failed" in report:
+                findings.trouble = report["failed"]
             else:
-                findings.tally, findings.faults = Tally(*told["tally"]), tuple(told["faults"])
-                findings.forgotten = tuple(map(str, told["forgotten"]))
-                findings.checked, findings.is_even = told["checked"], told["even"]
-                findings.has_ended = told["ended"]
-            if "failed" in told or findings.has_ended:
+                findings.tally, findings.faults = Tally(*report["tally"]), tuple(report["faults"])
+                findings.forgotten = tuple(map(str, report["forgotten"]))
+                findings.checked, findings.has_caught_up = report["checked"], report["even"]
+                findings.has_ended = report["ended"]
+            if "failed" in report or findings.has_ended:
                 with self._lock:
-                    self._jobs.pop(told["n"], None)
-            self._tell()
+                    self._jobs.pop(report["n"], None)
+            self._notify()
 
 
 def _ending(status: int) -> str:
@@ -177,7 +177,7 @@ class Counting:
             findings = self._under_way.get(path)
             if findings is None:
                 self._begin(path)
-            if findings is None or not (findings.is_even or _is_done(findings)):
+            if findings is None or not (findings.has_caught_up or _is_done(findings)):
                 return
 
     def _begin(self, path: Path) -> None:

@@ -48,7 +48,7 @@ class Findings:
         """All of them, by level; for a capture that is not shown, findings are only counted."""
         self.checked = 0
         """How many rows were checked."""
-        self.is_even = False
+        self.has_caught_up = False
         """Whether that was everything at the checker's last look."""
         self.has_ended = False
         """Whether everything was checked, and no more will follow."""

@@ -19,12 +19,12 @@ from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
 
 SHAPE: Final = 10
 """Cells of a distribution in a row."""
-ASKED_AT_ONCE: Final = 20_000
+REQUESTS_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000
 """Exchanges per step: a few milliseconds."""
-TOLD_AT_ONCE: Final = 50
+ROWS_AT_ONCE: Final = 50
 """Rows written per step."""
-TELL_S: Final = 0.25
+REPORT_S: Final = 0.25
 """Seconds between updates of rows while there is more to count."""
 
 _ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.RESULT, Outcome.TOOL_ERROR, Outcome.ERROR))
@@ -48,7 +48,7 @@ class Figures(NamedTuple):
     abandoned: int = 0
 
 
-class Chosen(NamedTuple):
+class Distribution(NamedTuple):
     """More about one kind."""
 
     number: int
@@ -68,11 +68,11 @@ class Latencies:
         """Start without counts."""
         self.rows: list[Figures] = []
         """By the number of the kind."""
-        self.chosen: Chosen | None = None
+        self.distribution: Distribution | None = None
         """The figures of the chosen kind."""
         self._reading = reading
-        self._wanted: int | None = None
-        self._asked = self._settled = self._traced = 0
+        self._kind: int | None = None
+        self._requests = self._settled = self._traced = 0
         self._calls: Counter[int] = Counter()
         self._errors: Counter[int] = Counter()
         self._abandoned: Counter[int] = Counter()
@@ -88,19 +88,19 @@ class Latencies:
 
     def choose(self, number: int | None) -> None:
         """Choose a kind to examine further."""
-        self._wanted = number
+        self._kind = number
 
     def step(self) -> bool:
         """Do some milliseconds of work; False if there is none at present."""
         is_busy = self._count()
-        if not is_busy or time.monotonic() - self._wrote >= TELL_S:
+        if not is_busy or time.monotonic() - self._wrote >= REPORT_S:
             is_busy = self._write() or is_busy
         return self._trace() or is_busy
 
     def _count(self) -> bool:
         exchanges = self._reading.exchanges
-        calls = exchanges.call[self._asked : min(len(exchanges), self._asked + ASKED_AT_ONCE)]
-        self._asked += len(calls)
+        calls = exchanges.call[self._requests : min(len(exchanges), self._requests + REQUESTS_AT_ONCE)]
+        self._requests += len(calls)
         for call, count in Counter(calls).items():
             self._calls[call] += count
             self._stale.add(call)
@@ -128,7 +128,7 @@ class Latencies:
         calls, rows = self._reading.calls.all, self.rows
         while len(rows) < len(calls):
             rows.append(Figures(len(rows), calls[len(rows)]))
-        numbers = [self._stale.pop() for _ in range(min(TOLD_AT_ONCE, len(self._stale)))]
+        numbers = [self._stale.pop() for _ in range(min(ROWS_AT_ONCE, len(self._stale)))]
         for number in numbers:
             histogram = self._histograms.get(number, _EMPTY)
             p50, p90, p95, p99 = histogram.quantiles(0.5, 0.9, 0.95, 0.99)
@@ -152,13 +152,18 @@ class Latencies:
 
     def _trace(self) -> bool:
         """Continue the course of the chosen kind."""
-        kind, exchanges = self._wanted, self._reading.exchanges
+        kind, exchanges = self._kind, self._reading.exchanges
         if kind is None:
             return False
         if self._course[0] != kind:
             self._course, self._traced = (kind, Course()), 0
-        course, end = self._course[1], min(self._settled, self._traced + ASKED_AT_ONCE)
-        if self._traced == end and self.chosen is not None and self.chosen.number == kind and self.chosen.is_whole:
+        course, end = self._course[1], min(self._settled, self._traced + REQUESTS_AT_ONCE)
+        if (
+            self._traced == end
+            and self.distribution is not None
+            and self.distribution.number == kind
+            and self.distribution.is_whole
+        ):
             return False
         for number in exchanges.settled[self._traced : end]:
             if (
@@ -173,11 +178,11 @@ class Latencies:
         is_whole = end == self._settled
         if is_whole:
             times = course.quantiles(0.5), course.quantiles(0.95)
-            self.chosen = Chosen(kind, octaves, course.slice_ns, *times, is_whole=True)
-        elif self.chosen is None or self.chosen.number != kind:
-            self.chosen = Chosen(kind, octaves, course.slice_ns, (), (), is_whole=False)
+            self.distribution = Distribution(kind, octaves, course.slice_ns, *times, is_whole=True)
+        elif self.distribution is None or self.distribution.number != kind:
+            self.distribution = Distribution(kind, octaves, course.slice_ns, (), (), is_whole=False)
         else:
-            self.chosen = self.chosen._replace(is_whole=False)
+            self.distribution = self.distribution._replace(is_whole=False)
         return True
 
 

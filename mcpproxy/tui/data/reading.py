@@ -155,7 +155,7 @@ class Reading:
         """The numbers of those sessions."""
         self._has_begun = bytearray(1)
         """By the number of a session, whether it has."""
-        self._told: set[int] = set()
+        self._remarked: set[int] = set()
         self._ended = False
         self._reached = 0
 
@@ -219,8 +219,8 @@ class Reading:
         self._show_new()
         is_busy = self._understand(self._behind)
         ahead = self.index.tail
-        is_even = (self._behind.read_bytes, len(self._behind.segments)) == (ahead.read_bytes, len(ahead.segments))
-        if is_even and not (is_busy or self.has_ended):
+        has_caught_up = (self._behind.read_bytes, len(self._behind.segments)) == (ahead.read_bytes, len(ahead.segments))
+        if has_caught_up and not (is_busy or self.has_ended):
             # From here on both go together, and each record is decoded once.
             self._behind.close()
             self._behind = None
@@ -287,7 +287,7 @@ class Reading:
     def _note(self, row: int, item: Record | Damage) -> None:
         remark = remark_on(item, ended=self._ended)
         if remark is not None and not (isinstance(item, Record) and item.rec in ("stall", "header")):
-            self._told.add(row)
+            self._remarked.add(row)
             self._ended = self._ended or remark.is_end
         if isinstance(item, Record) and item.rec == "stderr":
             self.stderr.append(row)
@@ -295,11 +295,11 @@ class Reading:
     def _show_new(self) -> None:
         start, count = self._reached, len(self.index)
         self._reached = count
-        if not self._told and self.index.are_frames(start, count):
+        if not self._remarked and self.index.are_frames(start, count):
             self.shown.extend(range(start, count))
             return
-        self.shown.extend([row for row in range(start, count) if self.index.is_frame(row) or row in self._told])
-        self._told.clear()
+        self.shown.extend([row for row in range(start, count) if self.index.is_frame(row) or row in self._remarked])
+        self._remarked.clear()
 
     def _understand(self, tail: Tail) -> bool:
         if self.has_ended:
@@ -327,21 +327,21 @@ class Reading:
         number = NONE
         is_bad = isinstance(entry, Damage)
         for event in self.fold.feed(entry):
-            number, is_wrong = self._see(event, row, number)
+            number, is_wrong = self._take_message(event, row, number)
             is_bad = is_bad or is_wrong
         if isinstance(entry, Frame):
             is_bad = is_bad or entry.verdict.problem is not None
         elif isinstance(entry, Record):
             is_bad = is_bad or entry.rec == "gap"
             if entry.rec == "exchange":
-                self._let_go(row)
+                self._settle_failed(row)
         if isinstance(entry, Frame | Record) and (entry.skipped or (isinstance(entry, Record) and entry.rec == "gap")):
-            self._lose(entry)
+            self._note_loss(entry)
         if is_bad:
             self.bad.append(row)
         self.exchange_of.append(number)
 
-    def _lose(self, record: Frame | Record) -> None:
+    def _note_loss(self, record: Frame | Record) -> None:
         """Note which records are missing, from a gap record or from skipped numbers."""
         first, last = record.seq - record.skipped, record.seq - 1
         if isinstance(record, Record) and record.rec == "gap":
@@ -357,7 +357,7 @@ class Reading:
             previous = self.losses[-1]
             self.losses[-1] = Loss(previous.first, max(previous.last, last), previous.missing + last - first + 1)
 
-    def _see(self, event: Seen, row: int, number: int) -> tuple[int, bool]:
+    def _take_message(self, event: Seen, row: int, number: int) -> tuple[int, bool]:
         """Process a message; returns the exchange of its row, and whether something is wrong with it."""
         message, last, is_wrong = event.message, row, False
         if len(message.frames) > 1:
@@ -448,7 +448,7 @@ class Reading:
         else:
             self._unnoted += 1
 
-    def _let_go(self, row: int) -> None:
+    def _settle_failed(self, row: int) -> None:
         """Settle the requests lost with an HTTP exchange that ended at a row."""
         for exchange in self.fold.let_go:
             outcome = exchange.outcome

@@ -33,7 +33,7 @@ LATE_AT_ONCE: Final = 200
 """Rows read again per step."""
 
 
-class _Found(TypedDict, total=False):
+class RowFindings(TypedDict, total=False):
     """The findings of rules in a row, as `facts_of` expects them."""
 
     rules: tuple[str, ...]
@@ -61,7 +61,7 @@ class Scan:
         self._tail = Tail(reading.path)
         self._assembler, self._fold = FrameAssembler(), Fold()
         self._row = 0
-        self._held: deque[Frame | Record | Damage] = deque()
+        self._untested: deque[Frame | Record | Damage] = deque()
         """What waits until the rules have checked it."""
         self._is_read = self._is_settled = False
         self._findings = reading.findings
@@ -75,30 +75,30 @@ class Scan:
     @property
     def is_waiting(self) -> bool:
         """Whether it could go on, if the rules were further."""
-        return bool(self._held)
+        return bool(self._untested)
 
     def step(self) -> bool:
         """Do some milliseconds of work; False if there is none at present."""
         if self.has_ended:
             return False
         is_busy = False
-        if not (self._held or self._is_read):
+        if not (self._untested or self._is_read):
             items = self._tail.step(STEP_UNDERSTOOD)
-            self._held.extend(entry for entry in map(self._assembler.feed, items) if entry is not None)
+            self._untested.extend(entry for entry in map(self._assembler.feed, items) if entry is not None)
             self._is_read = self._tail.has_ended
             if self._is_read:
-                self._held.extend(self._assembler.end())
+                self._untested.extend(self._assembler.end())
             is_busy = bool(items) or not self._tail.is_at_end
-        while self._held and self._may_ask():
-            self._take(self._held.popleft())
+        while self._untested and self._can_test():
+            self._take(self._untested.popleft())
             is_busy = True
-        if self._is_read and not (self._held or self._is_settled):
+        if self._is_read and not (self._untested or self._is_settled):
             # After the last row there may be responses.
             for exchange in self._fold.finish() if self._row < ROWS else ():
-                self._ask(exchange.request.seq, exchange)
+                self._retest(exchange.request.seq, exchange)
             self._is_settled = is_busy = True
         if self.only.needs_findings:
-            is_busy = self._ask_late() or is_busy
+            is_busy = self._retest_late() or is_busy
         self.has_ended = self._is_settled and not self._may_be_late()
         return is_busy
 
@@ -115,8 +115,8 @@ class Scan:
             message = event.message
             at = row if len(message.frames) == 1 else self._row_of(message.seq)
             if event.exchange is not None:
-                self._ask(event.exchange.request.seq, event.exchange)
-            facts = facts_of(event, **self._found_at(at))
+                self._retest(event.exchange.request.seq, event.exchange)
+            facts = facts_of(event, **self._findings_at(at))
             if self._matches(facts, message.seq):
                 self._select(at)
             for frame in message.frames[1:]:
@@ -124,34 +124,36 @@ class Scan:
                     self._select(self._row_of(frame.seq))
         if isinstance(entry, Frame) and entry.verdict.kind == "batch":
             facts = facts_of_batch(entry)
-            if self._matches(replace(facts, **self._found_at(row)) if self.only.needs_findings else facts, entry.seq):
+            if self._matches(
+                replace(facts, **self._findings_at(row)) if self.only.needs_findings else facts, entry.seq
+            ):
                 self._select(row)
         elif isinstance(entry, Record) and self._is_marked(entry.seq):
-            facts = replace(facts_of_record(entry), **self._found_at(row))
+            facts = replace(facts_of_record(entry), **self._findings_at(row))
             if self._matches(facts, entry.seq):
                 self._select(row)
         self._row += 1
 
-    def _ask(self, seq: int, exchange: Exchange) -> None:
+    def _retest(self, seq: int, exchange: Exchange) -> None:
         """Test a request again, now that its outcome is known."""
         request = exchange.request
         if exchange.session is None or not isinstance(request, Request):
             return
         row = self._row_of(seq)
-        if self._matches(facts_of(Seen(request, exchange.session), exchange, **self._found_at(row)), seq):
+        if self._matches(facts_of(Seen(request, exchange.session), exchange, **self._findings_at(row)), seq):
             self._select(row)
         elif request.index is None:
             self._drop(row)
 
     # ---- findings
 
-    def _found_at(self, row: int) -> "_Found":
+    def _findings_at(self, row: int) -> "RowFindings":
         if not self.only.needs_findings:
             return {}
         level, _ = self._findings.at(row)
         return {"rules": self._findings.rules_at(row), "level": None if level is None else str(level)}
 
-    def _may_ask(self) -> bool:
+    def _can_test(self) -> bool:
         """Whether everything a filter needs about the next row is known, except for late findings."""
         if self._row >= len(self._reading.index):
             # It reads a live file by itself, and the index does not have this row yet, or never will.
@@ -165,7 +167,7 @@ class Scan:
         findings = self._findings
         return self._late < len(findings.late) or not (findings.has_ended or findings.trouble)
 
-    def _ask_late(self) -> bool:
+    def _retest_late(self) -> bool:
         """Test rows again in which something was found after they had been tested."""
         late, start = self._findings.late, self._late
         while self._late < min(len(late), start + LATE_AT_ONCE):
@@ -174,7 +176,7 @@ class Scan:
                 break
             self._late += 1
             seq = self._reading.index.entry(row).seq
-            candidates = facts_at(self._reading, row, self._found_at(row), is_marked=self._is_marked(seq))
+            candidates = facts_at(self._reading, row, self._findings_at(row), is_marked=self._is_marked(seq))
             if any(self._matches(facts, seq) for facts in candidates):
                 self._select(row)
             else:
@@ -209,7 +211,7 @@ class Scan:
             self.rows.pop(at)
 
 
-def facts_at(reading: Reading, row: int, findings: _Found, *, is_marked: bool) -> Iterator[Facts]:
+def facts_at(reading: Reading, row: int, findings: RowFindings, *, is_marked: bool) -> Iterator[Facts]:
     """The facts of the messages in an understood row, or of the row itself if that is marked, read again."""
     item = reading.index.item(row)
     if isinstance(item, Record) and is_marked:

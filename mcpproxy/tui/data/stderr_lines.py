@@ -50,7 +50,7 @@ class LogRows(TrafficRows):
         super().__init__(reading, ready)
         self.view = reading.stderr
 
-    def _tell(self, row: int) -> RowText:
+    def _text_of(self, row: int) -> RowText:
         line_text = text_of(self.reading, row, 1024)
         if line_text is None:
             return RowText(

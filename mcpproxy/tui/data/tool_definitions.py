@@ -55,7 +55,7 @@ class Tool(NamedTuple):
     """The number of its calls among the kinds of requests."""
 
 
-class Shown(NamedTuple):
+class ShownDefinition(NamedTuple):
     """A definition to look at."""
 
     name: str
@@ -74,7 +74,7 @@ class Tools:
         """Start empty."""
         self.rows: list[Tool] = []
         """In the order in which they were listed or called."""
-        self.shown: Shown | None = None
+        self.shown: ShownDefinition | None = None
         self.left_out = 0
         """Definitions of tools above the limit."""
         self._reading = reading
@@ -109,7 +109,7 @@ class Tools:
         return bool(settled)
 
     def _take(self, row: int) -> None:
-        for place, definition in enumerate(self._told(row)):
+        for place, definition in enumerate(self._definitions(row)):
             name = definition.name[:KEPT]
             at = self._at(name)
             if at is None:
@@ -125,7 +125,7 @@ class Tools:
             )
             self.rows[at] = tool._replace(versions=versions, last=same or version)
 
-    def _told(self, row: int) -> Iterator[Definition]:
+    def _definitions(self, row: int) -> Iterator[Definition]:
         """The definitions in the response in a row, or in the responses of a batch."""
         item = self._reading.index.item(row) if row != NONE else None
         if not isinstance(item, Frame):
@@ -168,22 +168,23 @@ class Tools:
         (name, number), self._wanted = self._wanted, None
         tool = self.rows[self._numbers[name]]
         if not 0 <= number < len(tool.versions):
-            self.shown = Shown(name, number, None, ())
+            self.shown = ShownDefinition(name, number, None, ())
             return True
         definition = self._definition(tool.versions[number])
         before = self._definition(tool.versions[number - 1]) if number else None
-        changed = differing(before, definition) if before is not None and definition is not None else ()
+        changed = changed_members(before, definition) if before is not None and definition is not None else ()
         tree = Tree(branches(parse(definition.text))) if definition is not None else None
-        self.shown = Shown(name, number, tree, changed)
+        self.shown = ShownDefinition(name, number, tree, changed)
         return True
 
     def _definition(self, version: Version) -> Definition | None:
         return next(
-            (definition for place, definition in enumerate(self._told(version.row)) if place == version.place), None
+            (definition for place, definition in enumerate(self._definitions(version.row)) if place == version.place),
+            None,
         )
 
 
-def differing(before: Definition, after: Definition) -> tuple[str, ...]:
+def changed_members(before: Definition, after: Definition) -> tuple[str, ...]:
     """The members in which two definitions of a tool differ."""
     earlier, later = (json.loads(definition.text, parse_int=str, parse_float=str) for definition in (before, after))
     names = dict.fromkeys([*earlier, *later])

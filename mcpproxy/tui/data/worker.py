@@ -33,12 +33,12 @@ from captures.tail import Tail
 
 STEP: Final = 64 << 10
 """Bytes checked at a time: some 20 ms."""
-TELL_S: Final = 0.25
+REPORT_S: Final = 0.25
 """Seconds between progress reports of a check that lags; longer than a poll, so that single entries are reported once
 they have been checked, and not before."""
 POLL_S: Final = 0.1
-KINDNESS: Final = 10
-WHOLE: Final = 10_000
+NICENESS: Final = 10
+WITH_TEXT: Final = 10_000
 """Findings of a capture that are reported with their text."""
 OWN: Final = 50
 """Findings of each rule whose text is reported, however many others came before."""
@@ -69,10 +69,10 @@ class Task:
         self._assembler, self._checker = FrameAssembler(), Checker()
         self._entries = 0
         self._tally = Tally()
-        self._whole = 0
+        self._with_text = 0
         self._of_rule: Counter[str] = Counter()
-        self._told_s = 0.0
-        self._told = -1
+        self._reported_s = 0.0
+        self._reported = -1
         """How many entries the last report gave as all of them; -1 if the check was not at the end."""
 
     def step(self) -> bool:
@@ -84,14 +84,14 @@ class Task:
                 self._feed(entry)
         if self._tail.has_ended:
             self._finish()
-        is_even = self._tail.is_at_end or self.has_ended
-        if is_even and (self._told != self._entries or self.has_ended):
-            self._tell_progress(is_even=True)
-        elif not is_even and time.monotonic() - self._told_s >= TELL_S:
-            self._tell_progress(is_even=False)
-        elif is_even:
-            self._told_s = time.monotonic()
-        return bool(items) or not is_even
+        has_caught_up = self._tail.is_at_end or self.has_ended
+        if has_caught_up and (self._reported != self._entries or self.has_ended):
+            self._report_progress(has_caught_up=True)
+        elif not has_caught_up and time.monotonic() - self._reported_s >= REPORT_S:
+            self._report_progress(has_caught_up=False)
+        elif has_caught_up:
+            self._reported_s = time.monotonic()
+        return bool(items) or not has_caught_up
 
     def close(self) -> None:
         """Close the file."""
@@ -99,44 +99,44 @@ class Task:
 
     def _feed(self, item: Frame | Record | Damage) -> None:
         for finding in self._checker.feed(item):
-            self._tell(finding)
+            self._report(finding)
         self._entries += 1
 
     def _finish(self) -> None:
         for item in self._assembler.end():
             self._feed(item)
         for finding in self._checker.finish("closed" if self._checker.fold.ending is not None else "killed"):
-            self._tell(finding)
+            self._report(finding)
         self.has_ended = True
         # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
         key = self._key or key_of(self._path)
         if key is not None:
             keep(self._path, key, self._tally)
 
-    def _tell(self, finding: Finding) -> None:
+    def _report(self, finding: Finding) -> None:
         self._tally = self._tally.plus(finding.level, finding.stands_for)
         if not self.in_full:
             return
         self._of_rule[finding.rule] += 1
-        if self._whole < WHOLE or self._of_rule[finding.rule] <= OWN:
-            self._whole += 1
+        if self._with_text < WITH_TEXT or self._of_rule[finding.rule] <= OWN:
+            self._with_text += 1
             cut = finding._replace(
                 message=finding.message[:LONGEST],
                 pointer=finding.pointer[:LONGEST],
                 method=finding.method[:LONGEST],
                 related=finding.related[:RELATED],
             )
-            tell({"n": self.number, "found": cut})
+            report({"n": self.number, "found": cut})
         else:
-            tell({"n": self.number, "more": [finding.rule, finding.level, finding.frame, finding.stands_for]})
+            report({"n": self.number, "more": [finding.rule, finding.level, finding.frame, finding.stands_for]})
 
-    def _tell_progress(self, *, is_even: bool) -> None:
-        self._told_s, self._told = time.monotonic(), self._entries if is_even else -1
-        tell(
+    def _report_progress(self, *, has_caught_up: bool) -> None:
+        self._reported_s, self._reported = time.monotonic(), self._entries if has_caught_up else -1
+        report(
             {
                 "n": self.number,
                 "checked": self._entries,
-                "even": is_even,
+                "even": has_caught_up,
                 "ended": self.has_ended,
                 "tally": self._tally,
                 "faults": sorted(self._checker.faults),
@@ -146,7 +146,7 @@ class Task:
         sys.stdout.flush()
 
 
-def tell(value: dict[str, Any]) -> None:
+def report(value: dict[str, Any]) -> None:
     """Write a line. In ASCII: a lone surrogate in untrusted text is no reason to fail."""
     sys.stdout.write(json.dumps(value, separators=(",", ":")) + "\n")
 
@@ -154,7 +154,7 @@ def tell(value: dict[str, Any]) -> None:
 def main() -> None:
     """Check captures on request until stdin ends."""
     with suppress(OSError):
-        os.nice(KINDNESS)
+        os.nice(NICENESS)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold traffic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -168,7 +168,7 @@ def main() -> None:
         with suppress(queue.Empty):
             order = orders.get(timeout=0 if is_busy else POLL_S if tasks else None)
             while True:
-                _obey(order, tasks)
+                _handle(order, tasks)
                 order = orders.get_nowait()
 
 
@@ -179,7 +179,7 @@ def _listen(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
     os._exit(0)
 
 
-def _obey(order: dict[str, Any], tasks: dict[int, Task]) -> None:
+def _handle(order: dict[str, Any], tasks: dict[int, Task]) -> None:
     number = order["n"]
     if "path" not in order:
         task = tasks.pop(number, None)
@@ -212,5 +212,5 @@ def _work(tasks: dict[int, Task]) -> bool:
 
 
 def _fail(number: int, why: str) -> None:
-    tell({"n": number, "failed": why})
+    report({"n": number, "failed": why})
     sys.stdout.flush()

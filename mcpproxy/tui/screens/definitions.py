@@ -10,12 +10,12 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Role, Span, count_text
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.tool_definitions import VERSIONS, Shown, Tool, Tools
-from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.messages import Matched
+from mcpproxy.tui.data.tool_definitions import VERSIONS, ShownDefinition, Tool, Tools
+from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
+from mcpproxy.tui.messages import Progressed
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
-from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
@@ -63,7 +63,7 @@ def note_on(tool: Tool) -> tuple[str, Role]:
     return ("", "plain") if tool.calls else ("never called", "dim")
 
 
-class ToolsScreen(PulsingScreen):
+class ToolsScreen(CaptureScreen):
     """The tools of one capture."""
 
     DEFAULT_CSS = """
@@ -84,7 +84,7 @@ class ToolsScreen(PulsingScreen):
     DETAIL = "#definition"
     SORTS = ("size", "calls", "err", "p95", "name")
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
@@ -96,8 +96,8 @@ class ToolsScreen(PulsingScreen):
         self._version: int | None = None
         """Which definition to show; None for the latest."""
         self._asked: object = None
-        self._shown: Shown | None = None
-        bind_others(self._bindings, "tools")
+        self._shown: ShownDefinition | None = None
+        bind_switches(self._bindings, "tools")
 
     def compose(self) -> ComposeResult:
         """The tools, and the definition of one of them."""
@@ -121,7 +121,7 @@ class ToolsScreen(PulsingScreen):
 
     # ---- updates
 
-    @on(Matched)
+    @on(Progressed)
     def renew(self) -> None:
         """Show the tools so far."""
         self.put(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
@@ -151,7 +151,7 @@ class ToolsScreen(PulsingScreen):
         spans += [Span(f"  {never:,} never called", "dim")] if never else []
         spans += [Span(f"  {self.tools.left_out:,} too many", "bad")] if self.tools.left_out else []
         spans.append(Span(f"  by {self.order}", "dim"))
-        self.say_title(spans)
+        self.set_title(spans)
 
     # ---- the definition
 
@@ -178,15 +178,15 @@ class ToolsScreen(PulsingScreen):
             spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
         if definition.changed:
             spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed), 100)}", "bad"))
-        self.query_one("#below", Words).say(spans)
+        self.query_one("#below", Words).show(spans)
         if definition is self._shown:
             return
         self._shown = definition
         if definition.tree is not None:
-            self.pane.say_tree(definition.tree)
+            self.pane.show_tree(definition.tree)
         else:
             word = "gone: its recorder has deleted this part of the capture" if count else "no list told of it"
-            self.pane.say_lines([[Span(word, "bad")]])
+            self.pane.show_lines([[Span(word, "bad")]])
 
     @on(Table.Moved)
     def _moved(self) -> None:
@@ -230,4 +230,4 @@ class ToolsScreen(PulsingScreen):
         return was_shown
 
 
-ENTRY: Final = Entry("O", "tools", ToolsScreen, help="tools: definitions, sizes, tokens, calls, errors, changes")
+ENTRY: Final = ScreenEntry("O", "tools", ToolsScreen, help="tools: definitions, sizes, tokens, calls, errors, changes")

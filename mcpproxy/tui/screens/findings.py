@@ -13,14 +13,14 @@ from analysis.rules.finding import Finding, Level
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
-from mcpproxy.tui.entries import Entry, Opened, bind_others
+from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
+from mcpproxy.tui.finding_lines import clock, finding_lines, progress_text, rule_lines
 from mcpproxy.tui.messages import Checked, Grown
-from mcpproxy.tui.pages import clock, finding_lines, how_far, rule_lines
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
 from mcpproxy.tui.screens.rule import RuleScreen
-from mcpproxy.tui.screens.wording import WordingScreen
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.screens.word_filter import WordFilterScreen
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
@@ -85,7 +85,7 @@ class FindingRows(MemoryRows[Item]):
         )
 
 
-def arranged(findings: Findings, folded: set[Group], unfolded: set[Group], words: str) -> Iterator[Item]:
+def list_items(findings: Findings, folded: set[Group], unfolded: set[Group], words: str) -> Iterator[Item]:
     """The lines: the worst level first, then by rule, then in the order of the capture.
 
     Args:
@@ -97,7 +97,7 @@ def arranged(findings: Findings, folded: set[Group], unfolded: set[Group], words
     groups: dict[Group, list[Finding]] = {}
     terms = words.lower().split()
     for finding in list(findings.kept):
-        if fits(finding, terms):
+        if has_all_words(finding, terms):
             groups.setdefault(Group(finding.level, finding.rule), []).append(finding)
     counts = dict(findings.counts)
     for group in sorted(groups, key=lambda key: (-key.level, key.rule)):
@@ -113,7 +113,7 @@ def arranged(findings: Findings, folded: set[Group], unfolded: set[Group], words
             yield Item(group, total=count - len(listed))
 
 
-def fits(finding: Finding, terms: Sequence[str]) -> bool:
+def has_all_words(finding: Finding, terms: Sequence[str]) -> bool:
     """Whether a finding has all of some words; one with a `*` or `?` is a pattern for its rule."""
     if not terms:
         return True
@@ -130,15 +130,15 @@ def _is_of(group: Group, word: str) -> bool:
     return fnmatchcase(group.rule, word) if is_pattern(word) else word in f"{group.level} {group.rule}"
 
 
-class FindingsScreen(WordingScreen):
+class FindingsScreen(WordFilterScreen):
     """The findings of one capture."""
 
     DEFAULT_CSS = """
     FindingsScreen {
         & #forgotten { height: auto; max-height: 3; display: none; padding: 0 1; }
-        & #found { height: 1fr; }
+        & #findings { height: 1fr; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
-        & #about { height: 8; border-top: solid $panel; padding: 0 1; }
+        & #detail { height: 8; border-top: solid $panel; padding: 0 1; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -149,28 +149,28 @@ class FindingsScreen(WordingScreen):
         Binding("c", "again", "check again", show=False, id="again"),
         TO_DETAIL,
     ]
-    LIST = "#found"
-    DETAIL = "#about"
+    LIST = "#findings"
+    DETAIL = "#detail"
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenCapture) -> None:
         """The screen of a capture."""
         super().__init__()
         self.reading = opened.reading
         self._row = opened.row
         self._rows = FindingRows()
         self._unfolded: set[Group] = set()
-        self._told: tuple[object, ...] = (None,)
+        self._listed: tuple[object, ...] = (None,)
         self._arranged_s = 0.0
-        self._about: object = None
-        bind_others(self._bindings, "findings")
+        self._detailed: object = None
+        bind_switches(self._bindings, "findings")
 
     def compose(self) -> ComposeResult:
         """The list, and below it the full text of one finding."""
         yield Words(id="title")
         yield Words(id="forgotten")
-        yield Table(COLUMNS, id="found")
+        yield Table(COLUMNS, id="findings")
         yield Words(id="nothing")
-        yield Pane(id="about")
+        yield Pane(id="detail")
         yield FilterBox("words, or a pattern for the rule such as id/*", of="findings", id="filter")
         yield Foot()
 
@@ -211,9 +211,11 @@ class FindingsScreen(WordingScreen):
         findings = self.findings
         state = (id(findings), sum(findings.counts.values()), self.words)
         # Sorting thousands takes some 20 ms: too long for ten times a second.
-        is_late = findings.is_even or self.words != self._told[-1] or time.monotonic() - self._arranged_s >= LATER_S
-        if state != self._told and (is_late or len(findings.kept) < FEW):
-            self._told = state
+        is_late = (
+            findings.has_caught_up or self.words != self._listed[-1] or time.monotonic() - self._arranged_s >= LATER_S
+        )
+        if state != self._listed and (is_late or len(findings.kept) < FEW):
+            self._listed = state
             self._arrange()
         self.show_title()
 
@@ -224,7 +226,7 @@ class FindingsScreen(WordingScreen):
     def _arrange(self) -> None:
         """Rebuild the lines; the cursor stays on its line, once it was moved."""
         selected, self._arranged_s = self.item, time.monotonic()
-        self._rows.items = list(arranged(self.findings, self._rows.folded, self._unfolded, self.words))
+        self._rows.items = list(list_items(self.findings, self._rows.folded, self._unfolded, self.words))
         if selected is not None and self.has_moved:
             where = next((n for n, item in enumerate(self._rows.items) if _is_same(item, selected)), None)
             if where is not None and where != self.table.cursor:
@@ -249,19 +251,19 @@ class FindingsScreen(WordingScreen):
         if findings.trouble:
             spans = [*spans, Span(f"  {findings.trouble}", "bad"), Span("  c checks again", "dim")]
         else:
-            far = how_far(findings, len(self.reading.index))
+            far = progress_text(findings, len(self.reading.index))
             spans.append(Span(f"  {far}", "dim"))
         if findings.faults:
             spans.append(Span(f"  {count_text(len(findings.faults), 'rule')} failed: {findings.faults[0]}", "bad"))
-        self.say_title(spans)
+        self.set_title(spans)
         forgotten = self.query_one("#forgotten", Words)
         forgotten.display = bool(findings.forgotten)
-        forgotten.say_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
+        forgotten.show_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
         if self.words and findings.kept:
             words = "no finding has all of these words; Esc shows all"
         else:
-            words = NOTHING if findings.is_even else f"{NOTHING} so far"
-        self.query_one("#nothing", Words).say(words)
+            words = NOTHING if findings.has_caught_up else f"{NOTHING} so far"
+        self.query_one("#nothing", Words).show(words)
 
     # ---- keys
 
@@ -324,18 +326,18 @@ class FindingsScreen(WordingScreen):
 
     def on_resize(self) -> None:
         """Wrap lines for the new width."""
-        self._about = None
+        self._detailed = None
         self._show()
 
     def _show(self) -> None:
         item = self.item
-        if item is not None and (item.group, item.finding, self.size.width) != self._about:
-            self._about = item.group, item.finding, self.size.width
+        if item is not None and (item.group, item.finding, self.size.width) != self._detailed:
+            self._detailed = item.group, item.finding, self.size.width
             width = max(10, self.size.width - 4)
             lines = (
                 finding_lines(item.finding, width) if item.finding is not None else rule_lines(item.group.rule, width)
             )
-            self.pane.say_lines(lines)
+            self.pane.show_lines(lines)
 
 
 def _is_same(item: Item, other: Item) -> bool:
@@ -348,4 +350,4 @@ def sums(errors: int, warnings: int, notes: int) -> str:
     return " · ".join(count_text(count, noun) for count, noun in parts if count)
 
 
-ENTRY: Final = Entry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
+ENTRY: Final = ScreenEntry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")

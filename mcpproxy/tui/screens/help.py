@@ -149,4 +149,4 @@ class HelpScreen(ModalScreen[None]):
             key_lines = list(wrapped(keys, MARGIN - 3))
             for key, line in zip_longest(key_lines, wrapped(text, max(LEAST, room - MARGIN)), fillvalue=""):
                 lines.append([Span(f"  {key}{' ' * (MARGIN - 2 - cells(key))}"), Span(line, "dim")])
-        self.query_one("#help", Pane).say_lines(lines)
+        self.query_one("#help", Pane).show_lines(lines)

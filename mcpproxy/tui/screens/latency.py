@@ -11,12 +11,12 @@ from mcpproxy.report.blocks import blocks, stretched
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.latencies import Chosen, Figures, Latencies
-from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.messages import Grown, Matched
+from mcpproxy.tui.data.latencies import Distribution, Figures, Latencies
+from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
+from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
-from mcpproxy.tui.screens.pulsing import PulsingScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
@@ -63,7 +63,7 @@ class LatencyRows(MemoryRows[Figures]):
         )
 
 
-class LatencyScreen(PulsingScreen):
+class LatencyScreen(CaptureScreen):
     """Latency by method and name."""
 
     DEFAULT_CSS = """
@@ -78,7 +78,7 @@ class LatencyScreen(PulsingScreen):
     DETAIL = "#course"
     SORTS = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
@@ -88,7 +88,7 @@ class LatencyScreen(PulsingScreen):
         self.latencies = Latencies(opened.reading)
         self._rows = LatencyRows()
         self._shown: object = None
-        bind_others(self._bindings, "latency")
+        bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
         """The kinds, and more about one of them."""
@@ -116,7 +116,7 @@ class LatencyScreen(PulsingScreen):
     def _grown(self) -> None:
         self.show_title()
 
-    @on(Matched)
+    @on(Progressed)
     def renew(self) -> None:
         """Show the figures so far."""
         self.put(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
@@ -146,7 +146,7 @@ class LatencyScreen(PulsingScreen):
             spans.append(Span("  ● live", "accent"))
         elif not reading.has_ended:
             spans.append(Span(f"  {100 * reading.understood // max(1, len(reading.index))}% …", "accent"))
-        self.say_title(spans)
+        self.set_title(spans)
 
     # ---- one kind
 
@@ -162,7 +162,7 @@ class LatencyScreen(PulsingScreen):
     def _show_kind(self) -> None:
         figures = self.selected
         self.latencies.choose(figures.number if figures is not None else None)
-        distribution = self.latencies.chosen
+        distribution = self.latencies.distribution
         if figures is None or distribution is None or distribution.number != figures.number:
             distribution = None
         wanted = (figures, distribution, self.size.width)
@@ -171,13 +171,13 @@ class LatencyScreen(PulsingScreen):
         self._shown = wanted
         pane, kind = self.pane, self.query_one("#kind", Words)
         if figures is None:
-            kind.say([Span("no request so far" if not self.reading.has_ended else "no requests", "dim")])
-            pane.say_lines(())
+            kind.show([Span("no request so far" if not self.reading.has_ended else "no requests", "dim")])
+            pane.show_lines(())
             return
         more = "" if distribution is not None and distribution.is_whole else " …"
         text = f"  {count_text(figures.answered, 'answer')} to {count_text(figures.asked, 'request')}{more}"
-        kind.say([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
-        pane.renew_lines(() if distribution is None else pictured(distribution, max(10, self.size.width - 4)))
+        kind.show([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
+        pane.renew_lines(() if distribution is None else distribution_lines(distribution, max(10, self.size.width - 4)))
 
     # ---- keys
 
@@ -192,7 +192,7 @@ class LatencyScreen(PulsingScreen):
             self.app.select(text)
 
 
-def pictured(distribution: Chosen, width: int) -> list[list[Span]]:
+def distribution_lines(distribution: Distribution, width: int) -> list[list[Span]]:
     """The course of one kind over time, and its distribution, as lines."""
     lines: list[list[Span]] = []
     room = max(4, width - LABEL - 12)
@@ -219,4 +219,6 @@ def pictured(distribution: Chosen, width: int) -> list[list[Span]]:
     return lines
 
 
-ENTRY: Final = Entry("L", "latency", LatencyScreen, help="latency of each method and tool: percentiles, shape, course")
+ENTRY: Final = ScreenEntry(
+    "L", "latency", LatencyScreen, help="latency of each method and tool: percentiles, shape, course"
+)

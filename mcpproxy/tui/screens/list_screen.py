@@ -14,12 +14,12 @@ from mcpproxy.report.text import Span, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.safe_text import Words
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import MemoryRows, Table
 
 if TYPE_CHECKING:
-    from mcpproxy.tui.app import TheApp
+    from mcpproxy.tui.app import TuiApp
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ TO_SORT: Final = Binding("s", "sort", "sort", id="sort")
 class ListScreen(Screen[None]):
     """A list, and mostly the detail of one of its rows."""
 
-    app: "TheApp"
+    app: "TuiApp"
 
     DEFAULT_CSS = """
     ListScreen #title { height: 1; background: $panel; padding: 0 1; }
@@ -76,9 +76,9 @@ class ListScreen(Screen[None]):
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
 
-    def say_title(self, spans: Iterable[Span]) -> None:
+    def set_title(self, spans: Iterable[Span]) -> None:
         """Show the title."""
-        self.query_one("#title", Words).say(spans)
+        self.query_one("#title", Words).show(spans)
 
     def put(self, rows: MemoryRows[T], items: Sequence[T], key: Callable[[T], object]) -> None:
         """Replace the rows. Once the user has moved the cursor, it stays on the row with the same key."""

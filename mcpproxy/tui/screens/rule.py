@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from mcpproxy.tui.pages import page_lines
+from mcpproxy.tui.finding_lines import page_lines
 from mcpproxy.tui.widgets.pane import Pane
 
 
@@ -36,4 +36,4 @@ class RuleScreen(ModalScreen[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Fill it."""
         width = min(84, event.size.width * 96 // 100) - 5
-        self.query_one("#page", Pane).say_lines(page_lines(self.rule, max(20, width)))
+        self.query_one("#page", Pane).show_lines(page_lines(self.rule, max(20, width)))

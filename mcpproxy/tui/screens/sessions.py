@@ -16,15 +16,16 @@ from mcpproxy.report import units
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
 from mcpproxy.tui import clock
+from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_name
 from mcpproxy.tui.data.checking import Counting
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.data.live import Book, Pulse, Shelf, short_name
+from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.entries import bind
-from mcpproxy.tui.messages import Checked, Failed, ShelfChanged, Wanted
+from mcpproxy.tui.messages import Checked, Failed, ListChanged, OpenRequested
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT
-from mcpproxy.tui.screens.wording import WordingScreen
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.screens.word_filter import WordFilterScreen
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
@@ -48,18 +49,18 @@ COUNT_S: Final = 0.3
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
-class SessionRows(MemoryRows[Book]):
-    """The rows of the list: books of the shelf, sorted and filtered."""
+class SessionRows(MemoryRows[ListedCapture]):
+    """The rows of the list: captures of the capture_list, sorted and filtered."""
 
-    def __init__(self, shelf: Shelf, findings: Callable[[Path], Findings | None]) -> None:
+    def __init__(self, capture_list: CaptureList, findings: Callable[[Path], Findings | None]) -> None:
         """Start without rows.
 
         Args:
-            shelf: the captures.
+            capture_list: the captures.
             findings: returns the findings of a capture that is being checked, or was.
         """
         super().__init__()
-        self._shelf = shelf
+        self._shelf = capture_list
         self._findings = findings
 
     def want(self, first: int, last: int) -> None:
@@ -68,39 +69,39 @@ class SessionRows(MemoryRows[Book]):
 
     def line(self, row: int) -> Line:
         """One capture."""
-        book = self.items[row]
-        summary = book.summary
-        role: Role = "bad" if mark(book) in "✝▲" else "accent" if book.is_live else "plain"
+        capture = self.items[row]
+        summary = capture.summary
+        role: Role = "bad" if mark(capture) in "✝▲" else "accent" if capture.is_live else "plain"
         cells: dict[str, Sequence[Span]] = {
-            "mark": (Span(mark(book), role),),
-            "server": (Span(book.server, "plain"),),
-            "capture": (Span(short_name(book.path), "dim"),),
+            "mark": (Span(mark(capture), role),),
+            "server": (Span(capture.server, "plain"),),
+            "capture": (Span(short_name(capture.path), "dim"),),
         }
-        if not book.is_readable:
+        if not capture.is_readable:
             return Line({**cells, "client": (Span("cannot be read", "bad"),)}, wide="client")
         if summary is None:
             return Line(cells)
-        return Line({**cells, **self._known(book, summary)})
+        return Line({**cells, **self._summary_cells(capture, summary)})
 
-    def _found(self, book: Book) -> Sequence[Span]:
+    def _findings_cell(self, capture: ListedCapture) -> Sequence[Span]:
         """Errors and warnings of the rules; `…` if not checked, or not to the end."""
-        findings = self._findings(book.path)
-        if findings is not None and findings.trouble and not findings.is_even:
+        findings = self._findings(capture.path)
+        if findings is not None and findings.trouble and not findings.has_caught_up:
             return (Span("–", "dim"),)
-        tally = book.tally if findings is None or not findings.is_even else findings.tally
+        tally = capture.tally if findings is None or not findings.has_caught_up else findings.tally
         if tally is None:
             return (
                 Span(f"{findings.tally.wrong:,}…" if findings is not None and findings.tally.wrong else "…", "dim"),
             )
         return (Span(f"{tally.wrong:,}", "bad" if tally.errors else "plain" if tally.wrong else "dim"),)
 
-    def _known(self, book: Book, summary: Summary) -> dict[str, Sequence[Span]]:
+    def _summary_cells(self, capture: ListedCapture, summary: Summary) -> dict[str, Sequence[Span]]:
         cells: dict[str, Sequence[Span]] = {
             "transport": (Span(summary.transport or "", "dim"),),
-            "age": (Span(age(summary, live=book.is_live), "dim"),),
-            "findings": self._found(book),
+            "age": (Span(age(summary, live=capture.is_live), "dim"),),
+            "findings": self._findings_cell(capture),
         }
-        if not (book.is_summed or book.is_live):
+        if not (capture.is_summed or capture.is_live):
             return {**cells, **dict.fromkeys(("client", "revision", "frames", "errors", "p95", "traffic"), _UNKNOWN)}
         return {
             **cells,
@@ -114,14 +115,14 @@ class SessionRows(MemoryRows[Book]):
         }
 
 
-def mark(book: Book) -> str:
+def mark(capture: ListedCapture) -> str:
     """`●` live, `○` ended, `✝` died, `▲` lost records."""
-    summary = book.summary
-    if not book.is_readable or (summary is not None and summary.lost and summary.ending is None):
+    summary = capture.summary
+    if not capture.is_readable or (summary is not None and summary.lost and summary.ending is None):
         return "▲"
-    if book.is_live:
+    if capture.is_live:
         return "●"
-    return "✝" if summary is not None and summary.state == "died" and book.is_summed else "○"
+    return "✝" if summary is not None and summary.state == "died" and capture.is_summed else "○"
 
 
 def trouble(summary: Summary) -> Sequence[Span]:
@@ -156,7 +157,7 @@ def sparkline(traffic: Sequence[int], width: int) -> str:
     return blocks(sums)
 
 
-class SessionsScreen(WordingScreen):
+class SessionsScreen(WordFilterScreen):
     """The list of sessions."""
 
     DEFAULT_CSS = """
@@ -170,19 +171,19 @@ class SessionsScreen(WordingScreen):
     LIST = "#sessions"
     SORTS = ("newest", "server", "frames", "errors", "p95")
 
-    def __init__(self, shelf: Shelf, nothing: str) -> None:
+    def __init__(self, capture_list: CaptureList, nothing: str) -> None:
         """The screen.
 
         Args:
-            shelf: the captures.
+            capture_list: the captures.
             nothing: what to say if there are none.
         """
         super().__init__()
-        self.shelf = shelf
+        self.capture_list = capture_list
         self._nothing = nothing
-        self._rows = SessionRows(shelf, self._findings)
+        self._rows = SessionRows(capture_list, self._findings)
         self._counting: Counting | None = None
-        self._pulse: Pulse | None = None
+        self._step_thread: StepThread | None = None
         self._ticks: tuple[Timer, ...] = ()
         bind(self._bindings, "sessions")
 
@@ -199,44 +200,44 @@ class SessionsScreen(WordingScreen):
         table = self.table
         table.show(self._rows)
         table.focus()
-        self.query_one("#nothing", Words).say_lines(self._nothing.splitlines())
+        self.query_one("#nothing", Words).show_lines(self._nothing.splitlines())
         self.show_title()
-        self._pulse = Pulse(self.shelf.step, self._tell, self._tell_failed, "shelf")
+        self._step_thread = StepThread(self.capture_list.step, self._report_change, self._report_failure, "shelf")
         self._counting = Counting(self.app.checking)
         self._ticks = (self.set_interval(1.0, self.renew), self.set_interval(COUNT_S, self._count))
 
     def on_unmount(self) -> None:
         """Stop the search."""
-        if self._pulse is not None:
-            self._pulse.stop()
-        self.shelf.close()
+        if self._step_thread is not None:
+            self._step_thread.stop()
+        self.capture_list.close()
 
     def on_screen_resume(self) -> None:
         """The list is visible again."""
-        self.shelf.is_paused = False
+        self.capture_list.is_paused = False
         for timer in self._ticks:
             timer.resume()
         self.renew()
 
     def on_screen_suspend(self) -> None:
         """The list is hidden; the time is for the screen on top."""
-        self.shelf.is_paused = True
+        self.capture_list.is_paused = True
         for timer in self._ticks:
             timer.pause()
 
-    def _tell(self) -> None:
-        self.post_message(ShelfChanged())
+    def _report_change(self) -> None:
+        self.post_message(ListChanged())
 
-    def _tell_failed(self, reason: str) -> None:
+    def _report_failure(self, reason: str) -> None:
         self.post_message(Failed(Path(), reason))
 
     @property
-    def selected(self) -> Book | None:
+    def selected(self) -> ListedCapture | None:
         """The capture at the cursor."""
         return self._rows.at(self.table.cursor)
 
     @property
-    def books(self) -> Sequence[Book]:
+    def captures(self) -> Sequence[ListedCapture]:
         """The captures that are listed."""
         return self._rows.items
 
@@ -255,61 +256,66 @@ class SessionsScreen(WordingScreen):
             return
         chosen = self.selected
         unknown = chosen is not None and chosen.is_readable and chosen.tally is None
-        live = [book.path for book in self.shelf.books if book.is_live and book.is_readable]
+        live = [capture.path for capture in self.capture_list.captures if capture.is_live and capture.is_readable]
         self._counting.want(
             [path for path in live if self.app.findings(path) is None],
             chosen.path if chosen is not None and unknown and self.app.findings(chosen.path) is None else None,
         )
 
-    @on(ShelfChanged)
+    @on(ListChanged)
     def renew(self) -> None:
-        """Show the captures on the shelf that match the words."""
+        """Show the captures that match the words."""
         words = self.words.lower().split()
-        books = [book for book in self.shelf.books if all(word in self._text(book) for word in words)]
-        books.sort(key=self._order)
-        self.put(self._rows, books, key=lambda book: book.path)
-        is_empty = self.shelf.has_looked and not self.shelf.books
+        captures = [
+            capture for capture in self.capture_list.captures if all(word in self._text(capture) for word in words)
+        ]
+        captures.sort(key=self._order)
+        self.put(self._rows, captures, key=lambda capture: capture.path)
+        is_empty = self.capture_list.has_looked and not self.capture_list.captures
         self.query_one("#nothing", Words).display = is_empty
         self.table.display = not is_empty
         self.show_title()
 
-    def _text(self, book: Book) -> str:
-        summary = book.summary or Summary()
-        state = "live" if book.is_live else summary.state if book.is_summed else ""
+    def _text(self, capture: ListedCapture) -> str:
+        summary = capture.summary or Summary()
+        state = "live" if capture.is_live else summary.state if capture.is_summed else ""
         known = (summary.client, summary.server, summary.revision, summary.transport, summary.ending)
-        return " ".join(filter(None, (book.server, state, short_name(book.path), *known))).lower()
+        return " ".join(filter(None, (capture.server, state, short_name(capture.path), *known))).lower()
 
-    def _order(self, book: Book) -> tuple[bool, float | str]:
-        summary = book.summary or Summary()
+    def _order(self, capture: ListedCapture) -> tuple[bool, float | str]:
+        summary = capture.summary or Summary()
         keys: dict[str, float | str] = {
             "newest": 0,
-            "server": book.server.lower(),
+            "server": capture.server.lower(),
             "frames": -summary.frames,
             "errors": -summary.errors,
             "p95": -(summary.p95_ns or 0),
         }
-        return not book.is_live, keys[self.order]
+        return not capture.is_live, keys[self.order]
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        live = sum(book.is_live for book in self.shelf.books)
-        spans = [Span("mcpproxy", "accent"), Span(f"  {live} live · {len(self.shelf.books) - live:,} recorded")]
+        live = sum(capture.is_live for capture in self.capture_list.captures)
+        spans = [
+            Span("mcpproxy", "accent"),
+            Span(f"  {live} live · {len(self.capture_list.captures) - live:,} recorded"),
+        ]
         if self.words:
             spans.append(Span(f"  filter: {self.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:
             spans.append(Span(f"  by {self.order}", "dim"))
-        if any(not book.is_summed for book in self.shelf.books if not book.is_live):
+        if any(not capture.is_summed for capture in self.capture_list.captures if not capture.is_live):
             spans.append(Span("  …", "dim"))
-        self.say_title(spans)
+        self.set_title(spans)
 
     # ---- keys
 
     @on(Table.Chosen)
     def _open(self) -> None:
         """Open the capture at the cursor."""
-        book = self.selected
-        if book is not None:
-            self.post_message(Wanted(book.path))
+        capture = self.selected
+        if capture is not None:
+            self.post_message(OpenRequested(capture.path))
 
     def leave(self) -> None:
         """Stay: there is no screen below."""

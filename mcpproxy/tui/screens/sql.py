@@ -18,7 +18,7 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Span, cells, count_text, fit, pieces
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import Answer, Relation, SqlClient
-from mcpproxy.tui.entries import Entry, Opened, bind_others
+from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.editor import Editor
@@ -97,7 +97,7 @@ class SqlScreen(Screen[None]):
     DEFAULT_CSS = """
     SqlScreen {
         & #title { height: 1; background: $panel; padding: 0 1; }
-        & #told { height: auto; max-height: 12; padding: 0 1; display: none; }
+        & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
         & #answer { height: 1fr; }
         & #row { height: 50%; display: none; padding: 0 1; border-top: solid $panel; }
     }
@@ -134,7 +134,7 @@ class SqlScreen(Screen[None]):
         """The box, and the result below."""
         yield Words(id="title")
         yield Editor(self._names, id="sql")
-        yield Words(id="told")
+        yield Words(id="messages")
         yield Table(ViewRows.COLUMNS, id="answer")
         yield Pane(id="row")
         yield Foot()
@@ -145,7 +145,7 @@ class SqlScreen(Screen[None]):
         editor.past = remembered()
         editor.focus()
         self._client = sql_client_of(self.app)
-        self._client.hear = self._hear
+        self._client.hear = self._report_reply
         self._client.answer, self._client.error = None, ()
         self._client.start()
         self._show()
@@ -157,14 +157,14 @@ class SqlScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Fit the columns to the new width, after the next layout."""
-        self.call_after_refresh(self._say)
+        self.call_after_refresh(self._show_title)
 
     @property
     def table(self) -> Table:
         """The result, or the tables and views."""
         return self.query_one("#answer", Table)
 
-    def _hear(self) -> None:
+    def _report_reply(self) -> None:
         self.post_message(Replied())
 
     def _names(self, text: str) -> Sequence[str]:
@@ -186,7 +186,7 @@ class SqlScreen(Screen[None]):
         elif self._answer is None and self._shown is not client.relations:
             self._shown = client.relations
             self._put(ViewRows(client.relations), ViewRows.COLUMNS)
-        self._say()
+        self._show_title()
 
     def _put(self, rows: AnswerRows | ViewRows, columns: Sequence[Column]) -> None:
         self.query_one("#row").display = False
@@ -194,7 +194,7 @@ class SqlScreen(Screen[None]):
         self.table.show(rows)
         self.table.scroll_to(y=0, animate=False)
 
-    def _say(self) -> None:
+    def _show_title(self) -> None:
         if not self.query("#title"):
             return  # the screen has been left
         client, answer = self._client, self._answer
@@ -207,21 +207,21 @@ class SqlScreen(Screen[None]):
         elif answer is not None and client.error:
             spans.append(Span("  below is the answer before", "accent"))
         elif answer is not None:
-            told, columns = answer.answer, answer.answer.columns
-            more = "the first " if told.is_cut else ""
-            spans.append(Span(f"  {more}{count_text(len(told.rows), 'row')}", "bad" if told.is_cut else "plain"))
-            spans.append(Span(f"  {told.took_s:.2f} s", "dim"))
+            result, columns = answer.answer, answer.answer.columns
+            more = "the first " if result.is_cut else ""
+            spans.append(Span(f"  {more}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
+            spans.append(Span(f"  {result.took_s:.2f} s", "dim"))
             if answer.first or len(self.table.shown) < len(columns):
                 last = answer.first + len(self.table.shown)
                 spans.append(Span(f"  columns {answer.first + 1}–{last} of {len(columns)} ← →", "dim"))
-            if told.has_grown:
+            if result.has_grown:
                 spans.append(Span("  a capture has grown: ctrl+r", "accent"))
         elif answer is None:
             spans.append(Span("  Tab, Enter: an example", "dim"))
-        self.query_one("#title", Words).say(spans)
+        self.query_one("#title", Words).show(spans)
         lines = [[Span(line, "bad")] for line in client.error] + [[Span(note, "bad")] for note in client.notes]
-        told_words = self.query_one("#told", Words)
-        told_words.say_lines(lines)
+        told_words = self.query_one("#messages", Words)
+        told_words.show_lines(lines)
         told_words.display = bool(lines)
 
     # ---- queries
@@ -236,20 +236,20 @@ class SqlScreen(Screen[None]):
         self._sql = sql
         remember(sql)
         self._client.ask(self._paths, sql, anew=anew)
-        self._say()
+        self._show_title()
 
     @on(Editor.Tabbed)
     def _tabbed(self, event: Editor.Tabbed) -> None:
-        told, found = self.query_one("#told", Words), event.found
-        options = found.options if found is not None else ()
+        messages, completion = self.query_one("#messages", Words), event.found
+        options = completion.options if completion is not None else ()
         is_run = self.query_one(Editor).text.strip() == self._sql and self._answer is not None
-        if found is None or is_run or (options and options == self._options):
-            told.display = False
+        if completion is None or is_run or (options and options == self._options):
+            messages.display = False
             self._options = ()
             self.table.focus()
         else:
-            told.say([Span(fit("  ".join(options), NAMES), "dim")])
-            told.display = bool(options)
+            messages.show([Span(fit("  ".join(options), NAMES), "dim")])
+            messages.display = bool(options)
             self._options = options
 
     @on(Table.Chosen)
@@ -267,7 +267,7 @@ class SqlScreen(Screen[None]):
                 for number, piece in enumerate(pieces(cell.text, width)):
                     label = "" if number else fit(name, margin)
                     lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, cell.role)])
-            pane.say_lines(lines)
+            pane.show_lines(lines)
             pane.display = True
             pane.focus()
         elif row < len(self._client.relations):
@@ -309,7 +309,7 @@ class SqlScreen(Screen[None]):
         if answer is not None and self.table.has_focus:
             answer.first = max(0, min(answer.first + by, len(answer.answer.columns) - 1))
             self.table.set_columns(answer.columns())
-            self._say()
+            self._show_title()
 
     def action_back(self) -> None:
         """Stop the query; or leave the row, then the rows, then the screen."""
@@ -336,10 +336,10 @@ def sql_client_of(app: App[object]) -> SqlClient:
     return client
 
 
-def _of_one(opened: Opened) -> SqlScreen:
+def _of_one(opened: OpenCapture) -> SqlScreen:
     reading = opened.reading
     screen = SqlScreen([reading.path], sanitise(reading.name, 40))
-    bind_others(screen._bindings, "sql")
+    bind_switches(screen._bindings, "sql")
     return screen
 
 
@@ -347,4 +347,4 @@ def _of_all(paths: Sequence[Path]) -> SqlScreen:
     return SqlScreen(paths, count_text(len(paths), "capture"))
 
 
-ENTRY = Entry("Q", "sql", _of_one, help="ask anything in SQL, as `mcpproxy query` does", of_all=_of_all)
+ENTRY = ScreenEntry("Q", "sql", _of_one, help="ask anything in SQL, as `mcpproxy query` does", of_all=_of_all)

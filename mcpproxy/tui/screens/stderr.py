@@ -12,14 +12,14 @@ from textual.widgets import Input
 from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, beside, text_of
-from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.messages import Grown, Matched, RowsRead
-from mcpproxy.tui.rows import TrafficRows, next_times, timed
+from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
+from mcpproxy.tui.messages import Grown, Progressed, RowsRead
+from mcpproxy.tui.rows import TrafficRows, columns_for, next_times
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER, title_name
-from mcpproxy.tui.screens.pulsing import PulsingScreen
-from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.detail_box import SIDE_BY_SIDE
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table
 
@@ -34,7 +34,7 @@ LONGEST: Final = 1000
 """Characters of a line that are shown in full."""
 
 
-class StderrScreen(PulsingScreen):
+class StderrScreen(CaptureScreen):
     """The log of one server."""
 
     DEFAULT_CSS = """
@@ -52,7 +52,7 @@ class StderrScreen(PulsingScreen):
     ]
     LIST = "#log"
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
@@ -60,11 +60,11 @@ class StderrScreen(PulsingScreen):
         """
         super().__init__(opened.reading)
         self._first = opened.row
-        self._rows = LogRows(self.reading, self._tell_rows)
-        self._frames = TrafficRows(self.reading, self._tell_rows)
+        self._rows = LogRows(self.reading, self._report_rows)
+        self._frames = TrafficRows(self.reading, self._report_rows)
         self._search: LogSearch | None = None
         self._beside: tuple[int, int] | None = None
-        bind_others(self._bindings, "stderr")
+        bind_switches(self._bindings, "stderr")
 
     def compose(self) -> ComposeResult:
         """The lines, and the frames beside them."""
@@ -105,7 +105,7 @@ class StderrScreen(PulsingScreen):
 
     # ---- updates
 
-    def _tell_rows(self) -> None:
+    def _report_rows(self) -> None:
         self.post_message(RowsRead())
 
     @on(RowsRead)
@@ -122,7 +122,7 @@ class StderrScreen(PulsingScreen):
         self._frames.forget()
         self.renew()
 
-    @on(Matched)
+    @on(Progressed)
     def renew(self) -> None:
         """Show the lines so far."""
         self.table.renew()
@@ -131,9 +131,9 @@ class StderrScreen(PulsingScreen):
         is_fruitless = self._search is not None and not (self.is_working or len(self._rows))
         nothing.display = is_fruitless or (is_empty and (http or self.reading.index.has_ended))
         if is_fruitless and not (is_empty and http):
-            nothing.say("nothing fits; Esc shows all")
+            nothing.show("nothing fits; Esc shows all")
         elif nothing.display:
-            nothing.say("over HTTP the server's stderr is not seen" if http else "the server wrote nothing to stderr")
+            nothing.show("over HTTP the server's stderr is not seen" if http else "the server wrote nothing to stderr")
         self.show_title()
         self._show_beside()
 
@@ -152,7 +152,7 @@ class StderrScreen(PulsingScreen):
             )
         else:
             spans.append(Span(f"  {count_text(len(reading.stderr), 'line')}", "dim"))
-        self.say_title(spans)
+        self.set_title(spans)
 
     # ---- beside a line
 
@@ -199,7 +199,7 @@ class StderrScreen(PulsingScreen):
             line_text = None
         full.display = line_text is not None and cells(line_text[0]) > room and self.size.height >= 12
         if line_text is not None and full.display:
-            full.say(line_text[0])
+            full.show(line_text[0])
 
     # ---- keys
 
@@ -214,8 +214,8 @@ class StderrScreen(PulsingScreen):
         """Switch times: since the start, since the row above, wall clock."""
         times = next_times(self._rows.times)
         self._rows.times = self._frames.times = times
-        self.table.set_columns(timed(LINES, times))
-        self.frames.set_columns(timed(FRAMES, times))
+        self.table.set_columns(columns_for(LINES, times))
+        self.frames.set_columns(columns_for(FRAMES, times))
         self._rows_read()
 
     def action_filter(self) -> None:
@@ -251,4 +251,4 @@ class StderrScreen(PulsingScreen):
         self.renew()
 
 
-ENTRY: Final = Entry("E", "stderr", StderrScreen, help="the server's stderr beside what crossed at that time")
+ENTRY: Final = ScreenEntry("E", "stderr", StderrScreen, help="the server's stderr beside what crossed at that time")

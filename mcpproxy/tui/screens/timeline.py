@@ -14,18 +14,18 @@ from mcpproxy.report.text import Role, Span, count_text, fit
 from mcpproxy.report.units import brief
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.lanes import Bar, Lane, Lanes
-from mcpproxy.tui.entries import Entry, Opened, bind_others
-from mcpproxy.tui.messages import Grown, Matched
+from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
+from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
+from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import NAME
-from mcpproxy.tui.screens.pulsing import PulsingScreen
-from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, lane_cells
+from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, server_cells
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 
 MOST_BARS: Final = 200
-"""Exchanges of a lane that get a row each; more are drawn as density."""
+"""Exchanges of a timeline that get a row each; more are drawn as density."""
 SHORTEST_NS: Final = 10_000
 """The shortest stretch that is drawn."""
 LEGIBLE: Final = 14
@@ -43,68 +43,68 @@ _WORDS: Final = {
 }
 
 
-class TimelineRows(MemoryRows[tuple[Lane, int]]):
+class TimelineRows(MemoryRows[tuple[Timeline, int]]):
     """The rows: one for each capture, and one for each exchange in the window, unless folded."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, timelines: Timelines) -> None:
         super().__init__()
-        self.lanes = lanes
+        self.timelines = timelines
         self.window: Window = (0, SHORTEST_NS)
         self.zero_ns = 0
         self.last_ns = 0
         self.cells = 1
-        self.folded: set[Lane] = set()
+        self.folded: set[Timeline] = set()
         self._counts: dict[tuple[int, Window, int, int], list[int]] = {}
 
-    def running(self) -> Sequence[tuple[Lane, int]]:
+    def running(self) -> Sequence[tuple[Timeline, int]]:
         """The rows for what runs in the window."""
-        rows: list[tuple[Lane, int]] = []
-        for lane in self.lanes.all:
-            rows.append((lane, HEAD))
-            if lane in self.folded:
+        rows: list[tuple[Timeline, int]] = []
+        for timeline in self.timelines.all:
+            rows.append((timeline, HEAD))
+            if timeline in self.folded:
                 continue
-            numbers = lane.within(*self.window, MOST_BARS)
-            rows += [(lane, MANY)] if numbers is None else [(lane, number) for number in numbers]
+            numbers = timeline.within(*self.window, MOST_BARS)
+            rows += [(timeline, MANY)] if numbers is None else [(timeline, number) for number in numbers]
         self._counts = {}
         return rows
 
     def line(self, row: int) -> Line:
         """A capture, an exchange, or a note that there are too many."""
-        lane, number = self.items[row]
+        timeline, number = self.items[row]
         if number == HEAD:
-            return self._head(lane)
+            return self._head(timeline)
         if number == MANY:
-            text = f"  {count_text(lane.count(*self.window), 'exchange')} begin here: + shows fewer, and each"
+            text = f"  {count_text(timeline.count(*self.window), 'exchange')} begin here: + shows fewer, and each"
             return Line({"what": (Span(text, "dim"),)}, wide="what")
-        bar = lane.bar(number)
+        bar = timeline.bar(number)
         return Line(
             {
                 "what": (Span(f"  {sanitise(bar.call.text, 200)}"),),
-                "chart": bar_cells(bar, self.window, self.cells, lane.last_ns),
-                "took": (took(bar, is_live=lane.reading.is_live),),
+                "chart": bar_cells(bar, self.window, self.cells, timeline.last_ns),
+                "took": (duration_span(bar, is_live=timeline.reading.is_live),),
             }
         )
 
-    def _head(self, lane: Lane) -> Line:
-        key = id(lane), self.window, self.cells, len(lane.reading.exchanges)
+    def _head(self, timeline: Timeline) -> Line:
+        key = id(timeline), self.window, self.cells, len(timeline.reading.exchanges)
         counts = self._counts.get(key)
         if counts is None:
-            counts = self._counts[key] = lane.counts(*self.window, self.cells)
-        startup, reading = lane.startup(), lane.reading
-        mark = ("▸ " if lane in self.folded else "▾ ") + ("● " if reading.is_live else "")
-        more = " (this)" if lane is self.lanes.own and len(self.lanes.all) > 1 else ""
-        more += " (not all read)" if lane.is_cut else ""
+            counts = self._counts[key] = timeline.counts(*self.window, self.cells)
+        startup, reading = timeline.startup(), timeline.reading
+        mark = ("▸ " if timeline in self.folded else "▾ ") + ("● " if reading.is_live else "")
+        more = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
+        more += " (not all read)" if timeline.is_cut else ""
         name = sanitise(reading.name, 100)
         return Line(
             {
                 "what": (Span(f"{mark}{name}{more}", "accent"),),
-                "chart": lane_cells(counts, startup, self.window, lane.last_ns),
+                "chart": server_cells(counts, startup, self.window, timeline.last_ns),
                 "took": (Span(brief(startup.total_ns) if startup.total_ns is not None else "", "dim"),),
             }
         )
 
 
-def took(bar: Bar, *, is_live: bool) -> Span:
+def duration_span(bar: Bar, *, is_live: bool) -> Span:
     """How long an exchange took, or how it ended otherwise."""
     role: Role = "dim" if bar.outcome in (None, Outcome.RESULT, Outcome.CANCELLED) else "bad"
     if bar.is_abandoned and bar.end_ns is not None:
@@ -117,7 +117,7 @@ def took(bar: Bar, *, is_live: bool) -> Span:
     return Span(word + brief(bar.end_ns - bar.start_ns), "bad" if word else "dim")
 
 
-class TimelineScreen(PulsingScreen):
+class TimelineScreen(CaptureScreen):
     """The waterfall of one client."""
 
     DEFAULT_CSS = """
@@ -140,22 +140,22 @@ class TimelineScreen(PulsingScreen):
     ]
     LIST = "#timeline"
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenCapture) -> None:
         """The screen of the client of a capture.
 
         Args:
             opened: the capture.
         """
         super().__init__(opened.reading)
-        self.lanes = Lanes(opened.reading, lambda: [book.path for book in self.app.shelf.books])
-        self._rows = TimelineRows(self.lanes)
+        self.timelines = Timelines(opened.reading, lambda: [capture.path for capture in self.app.capture_list.captures])
+        self._rows = TimelineRows(self.timelines)
         self._window: Window | None = None
         """The stretch the user has chosen; None for everything."""
         self._follows = False
-        bind_others(self._bindings, "timeline")
+        bind_switches(self._bindings, "timeline")
 
     def compose(self) -> ComposeResult:
-        """The lanes."""
+        """The timelines."""
         yield Words(id="title")
         yield Table(columns(80, ""), id="timeline")
         yield Words(id="legend")
@@ -166,14 +166,14 @@ class TimelineScreen(PulsingScreen):
         self.table.show(self._rows)
         self.table.focus()
         legend = [Span(f"{sign} {text}   ", "dim") for sign, text in LEGEND]
-        self.query_one("#legend", Words).say(legend)
+        self.query_one("#legend", Words).show(legend)
         self.renew()
-        self.begin(self.lanes.step, "timeline")
+        self.begin(self.timelines.step, "timeline")
 
     def on_unmount(self) -> None:
         """Stop reading."""
         self.end()
-        self.lanes.close()
+        self.timelines.close()
 
     @property
     def window(self) -> Window:
@@ -181,8 +181,8 @@ class TimelineScreen(PulsingScreen):
         return self._rows.window
 
     @property
-    def selected(self) -> tuple[Lane, int] | None:
-        """The lane at the cursor, and the exchange, or a number below 0."""
+    def selected(self) -> tuple[Timeline, int] | None:
+        """The timeline at the cursor, and the exchange, or a number below 0."""
         return self._rows.at(self.table.cursor)
 
     # ---- updates
@@ -193,11 +193,11 @@ class TimelineScreen(PulsingScreen):
         self.draw_later(self.renew)
 
     @on(Grown)
-    @on(Matched)
+    @on(Progressed)
     def renew(self) -> None:
         """Show what runs in the window."""
         rows, table = self._rows, self.table
-        low, high = self.lanes.span()
+        low, high = self.timelines.extent()
         rows.zero_ns, rows.last_ns = low, high
         margin = (high - low) // 50
         window = self._window or (low, max(high + margin, low + SHORTEST_NS))
@@ -213,32 +213,32 @@ class TimelineScreen(PulsingScreen):
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        fold, lanes = self.reading.fold, self.lanes
+        fold, timelines = self.reading.fold, self.timelines
         client = fit(peer_text(fold.client), NAME) if fold.client is not None else None
-        host = lanes.kin.client
+        host = timelines.captures.client
         name = client or (fit(sanitise(host.exe), NAME) if host is not None else "client unknown")
-        servers = count_text(len(lanes.all), "server") + (
-            f" of {len(lanes.all) + lanes.left_out}" if lanes.left_out else ""
+        servers = count_text(len(timelines.all), "server") + (
+            f" of {len(timelines.all) + timelines.left_out}" if timelines.left_out else ""
         )
         spans = [Span(name, "accent"), Span(f"  {servers}")]
-        startup = lanes.startup()
+        startup = timelines.startup()
         if startup is not None:
             spans.append(Span(f"  start-up {brief(startup[1] - startup[0])}"))
         low, high = self.window
         spans.append(Span(f"  {units.duration(max(0, high - low))} shown", "dim"))
-        if self._follows and any(lane.reading.is_live for lane in lanes.all):
+        if self._follows and any(timeline.reading.is_live for timeline in timelines.all):
             spans.append(Span("  ● following", "accent"))
-        behind = [lane.reading for lane in lanes.all if not (lane.is_cut or lane.reading.has_ended)]
+        behind = [timeline.reading for timeline in timelines.all if not (timeline.is_cut or timeline.reading.has_ended)]
         rows, understood = sum(len(reading.index) for reading in behind), sum(reading.understood for reading in behind)
-        if not lanes.has_looked or understood + 1000 < rows:
+        if not timelines.has_looked or understood + 1000 < rows:
             spans.append(Span(f"  understood {100 * understood // max(1, rows)}% …", "dim"))
-        self.say_title(spans)
+        self.set_title(spans)
 
     # ---- keys
 
     def _show(self, low: int, high: int) -> None:
         """Draw another stretch, if it overlaps the captures."""
-        first, last = self.lanes.span()
+        first, last = self.timelines.extent()
         size = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last - first)))
         low = max(first - size // 2, min(low, last - size // 2))
         self._window = (low, low + size)
@@ -275,8 +275,8 @@ class TimelineScreen(PulsingScreen):
         """Show the stretch of the item at the cursor."""
         place = self.selected
         if place is None or place[1] < 0:
-            lane = place[0] if place is not None else self.lanes.own
-            self._show(lane.offset_ns, lane.last_ns)
+            timeline = place[0] if place is not None else self.timelines.own
+            self._show(timeline.offset_ns, timeline.last_ns)
             return
         bar = place[0].bar(place[1])
         end = bar.end_ns if bar.end_ns is not None else place[0].last_ns
@@ -285,7 +285,7 @@ class TimelineScreen(PulsingScreen):
 
     def action_startup(self) -> None:
         """Show how the servers started."""
-        startup = self.lanes.startup()
+        startup = self.timelines.startup()
         if startup is None:
             notify(self.app, "no start of a server was seen")
             return
@@ -308,12 +308,12 @@ class TimelineScreen(PulsingScreen):
         place = self.selected
         if place is None:
             return
-        lane = place[0]
-        self._rows.folded ^= {lane}
+        timeline = place[0]
+        self._rows.folded ^= {timeline}
         self.has_moved = True
         self.renew()
-        if lane in self._rows.folded:
-            self.table.go(self._rows.items.index((lane, HEAD)))
+        if timeline in self._rows.folded:
+            self.table.go(self._rows.items.index((timeline, HEAD)))
 
     def on_click(self, event: events.Click) -> None:
         """On a server's row: fold it; the second click of two, which opens it, unfolds it again."""
@@ -340,28 +340,28 @@ class TimelineScreen(PulsingScreen):
         place = self.selected
         if place is None:
             return
-        lane, number = place
-        row = lane.reading.exchanges.request[number] if number >= 0 else self._first(lane)
-        self.app.show(row, lane.reading.path)
+        timeline, number = place
+        row = timeline.reading.exchanges.request[number] if number >= 0 else self._first(timeline)
+        self.app.show(row, timeline.reading.path)
 
-    def _first(self, lane: Lane) -> int:
+    def _first(self, timeline: Timeline) -> int:
         """The first row in the window."""
-        at = lane.reading.index.at_time(max(0, self.window[0] - lane.offset_ns))
-        rows = lane.reading.shown
+        at = timeline.reading.index.at_time(max(0, self.window[0] - timeline.offset_ns))
+        rows = timeline.reading.shown
         place = bisect_left(rows, at)
         return rows[place] if place < len(rows) else 0
 
 
 def columns(width: int, head: str) -> tuple[Column, ...]:
     """The columns, with the axis above the chart."""
-    what = max(6, min(34, width // 3))
+    name_width = max(6, min(34, width // 3))
     return (
-        Column("what", "server / request", what),
+        Column("what", "server / request", name_width),
         Column("chart", head, 4, stretch=True),
         Column("took", "took", 9, right=True, drop=1 if width < 40 else 0),
     )
 
 
-ENTRY: Final = Entry(
+ENTRY: Final = ScreenEntry(
     "T", "timeline", TimelineScreen, help="all servers of the same client on one clock: start-up, exchanges"
 )

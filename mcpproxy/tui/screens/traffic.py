@@ -13,27 +13,27 @@ from analysis.filter import FilterError, parse
 from captures.errors import CaptureError
 from mcpproxy.report.text import Span, fit
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.completing import completed_filter
+from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.detail import VIEWS
-from mcpproxy.tui.entries import Opened, bind
-from mcpproxy.tui.messages import Checked, Grown, Matched, RowsRead
-from mcpproxy.tui.pages import losses_text
-from mcpproxy.tui.rows import EXCHANGES, FRAMES, TrafficRows, next_times, timed
+from mcpproxy.tui.entries import OpenCapture, bind
+from mcpproxy.tui.finding_lines import losses_text
+from mcpproxy.tui.messages import Checked, Grown, Progressed, RowsRead
+from mcpproxy.tui.rows import EXCHANGES, FRAMES, TrafficRows, columns_for, next_times
 from mcpproxy.tui.safe_text import Words, notify
-from mcpproxy.tui.screens.acting import ActingScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
+from mcpproxy.tui.screens.row_actions import RowActionsScreen
 from mcpproxy.tui.screens.traffic_title import FOLLOWING, KILLED, LIVE, title
-from mcpproxy.tui.widgets.bar import FilterBox
 from mcpproxy.tui.widgets.detail_box import DetailBox
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Table, layout
 
-OFFERED: Final = 300
+SUGGESTIONS: Final = 300
 """The maximum width of Tab's suggestions, in cells."""
 
 
-class TrafficScreen(ActingScreen):
+class TrafficScreen(RowActionsScreen):
     """The messages of one capture."""
 
     DEFAULT_CSS = """
@@ -47,8 +47,8 @@ class TrafficScreen(ActingScreen):
         TO_FILTER,
         Binding("p", "pair", "pair", id="pair"),
         Binding("f", "follow", "follow", id="follow"),
-        Binding("n", "found(1)", "next", id="next"),
-        Binding("N", "found(-1)", "previous", show=False, id="previous"),
+        Binding("n", "match(1)", "next", id="next"),
+        Binding("N", "match(-1)", "previous", show=False, id="previous"),
         Binding("x", "exchanges", "exchanges", id="exchanges"),
         Binding("t", "times", "time", id="times"),
         TO_DETAIL,
@@ -66,7 +66,7 @@ class TrafficScreen(ActingScreen):
     LIST = "#traffic"
     DETAIL = "#text"
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
@@ -74,10 +74,10 @@ class TrafficScreen(ActingScreen):
         """
         super().__init__(opened.reading)
         self._first, self._only = opened.row, opened.only
-        self._rows = TrafficRows(self.reading, self._tell_rows)
+        self._rows = TrafficRows(self.reading, self._report_rows)
         self._scan: Scan | None = None
-        self._filtered, self._offered = False, ""
-        self._found = 0
+        self._filtered, self._suggested = False, ""
+        self._finding_count = 0
         """How many findings are drawn."""
         self._near: tuple[int, int] | None = None
         """The entry at the cursor before the filter, and the nearest row so far."""
@@ -99,7 +99,7 @@ class TrafficScreen(ActingScreen):
         self.table.focus()
         self.table.following = self.reading.is_live and self._first is None
         self._grown()
-        self.set_interval(1.0, self._grow_older)
+        self.set_interval(1.0, self._renew_ages)
         if self._only is not None:
             self.select(self._only)
 
@@ -119,20 +119,20 @@ class TrafficScreen(ActingScreen):
         return self._rows.entry(self.table.cursor)
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> OpenCapture:
         """The capture, and where the cursor is."""
-        return Opened(self.reading, self.entry)
+        return OpenCapture(self.reading, self.entry)
 
     # ---- updates
 
-    def _tell_rows(self) -> None:
+    def _report_rows(self) -> None:
         self.post_message(RowsRead())
 
     @on(RowsRead)
     def _rows_read(self) -> None:
         self.table.renew()
 
-    def _grow_older(self) -> None:
+    def _renew_ages(self) -> None:
         """Update the waiting times of unanswered requests."""
         if self.reading.is_live and self.is_current:
             self.table.renew()
@@ -151,13 +151,13 @@ class TrafficScreen(ActingScreen):
     @on(events.ScreenResume)
     def _checked(self) -> None:
         count = sum(self.reading.findings.tally)
-        if count != self._found:
-            self._found = count
+        if count != self._finding_count:
+            self._finding_count = count
             self.table.renew()
             self.detail.show_beside()
         self._show_place()
 
-    @on(Matched)
+    @on(Progressed)
     def _matched(self) -> None:
         if self._filtered:
             self.table.renew()
@@ -191,13 +191,13 @@ class TrafficScreen(ActingScreen):
         """Show the title for what the screen shows now."""
         scan = self._scan if self._filtered else None
         is_searching = scan is not None and (self.is_working or scan.is_waiting)
-        self.say_title(title(self.reading, scan, self._state(), self.exporting, is_searching=is_searching))
+        self.set_title(title(self.reading, scan, self._state(), self.exporting, is_searching=is_searching))
         warnings = [losses_text(self.reading.losses)] if self.reading.losses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
         lost = self.query_one("#lost", Words)
         lost.display = bool(warnings)
         if warnings:
-            lost.say_lines([[Span(text, "bad")] for text in warnings])
+            lost.show_lines([[Span(text, "bad")] for text in warnings])
 
     def _state(self) -> str:
         if self.reading.is_killed:
@@ -253,7 +253,7 @@ class TrafficScreen(ActingScreen):
         self.table.renew()
         self.show_title()
 
-    def action_found(self, by: int) -> None:
+    def action_match(self, by: int) -> None:
         """Go to the next row that the last filter selects or, without one, the next with something wrong."""
         entry = self.entry
         if self._scan is None:
@@ -307,7 +307,7 @@ class TrafficScreen(ActingScreen):
         self._set_columns()
 
     def _set_columns(self) -> None:
-        self.table.set_columns(timed(EXCHANGES if self._rows.is_exchanges else FRAMES, self._rows.times))
+        self.table.set_columns(columns_for(EXCHANGES if self._rows.is_exchanges else FRAMES, self._rows.times))
 
     # ---- the filter
 
@@ -318,8 +318,8 @@ class TrafficScreen(ActingScreen):
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         # An error in the unfinished expression does not hide Tab's suggestions.
-        if event.value != self._offered:
-            self._offered = ""
+        if event.value != self._suggested:
+            self._suggested = ""
             self._point(event.value)
 
     def _point(self, text: str) -> str | None:
@@ -329,7 +329,7 @@ class TrafficScreen(ActingScreen):
             if text.strip():
                 parse(text)
         except FilterError as error:
-            wrong.say_lines([[Span(line, "bad")] for line in str(error).splitlines()])
+            wrong.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
             wrong.display = True
             return error.wrong
         wrong.display = False
@@ -337,13 +337,13 @@ class TrafficScreen(ActingScreen):
 
     def _complete(self) -> None:
         box, wrong = self.query_one(FilterBox), self.query_one("#wrong", Words)
-        term, completion = completed_filter(box.before, self.reading.calls.all)
+        term, completion = filter_completion(box.before, self.reading.calls.all)
         if completion is not None and completion.text != term:
             box.complete(term, completion.text)
         if completion is not None and completion.options:
-            wrong.say([Span(fit("  ".join(map(sanitise, completion.options)), OFFERED), "dim")])
+            wrong.show([Span(fit("  ".join(map(sanitise, completion.options)), SUGGESTIONS), "dim")])
             wrong.display = True
-            self._offered = box.value
+            self._suggested = box.value
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

@@ -7,7 +7,7 @@ from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
-from mcpproxy.tui.pages import how_far
+from mcpproxy.tui.finding_lines import progress_text
 from mcpproxy.tui.screens.list_screen import NAME, title_name
 
 FOLLOWING: Final = "● following"
@@ -46,8 +46,8 @@ def _matches(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
     """The filter, and how many rows it has selected so far."""
     more = " …" if is_searching else ""
     spans = [Span(f"  {scan.only.text}", "accent"), Span(f"  {len(scan.rows):,} of {scan.scanned:,}{more}")]
-    if scan.only.needs_findings and not reading.findings.is_even:
-        spans.append(Span(f"  {how_far(reading.findings, len(reading.index))}", "dim"))
+    if scan.only.needs_findings and not reading.findings.has_caught_up:
+        spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
     return spans
 
 
@@ -56,7 +56,7 @@ def _counts(reading: Reading) -> list[Span]:
     spans, findings = [Span(f"  {count_text(reading.index.frames, 'frame')}", "dim")], reading.findings
     if findings.tally.wrong:
         wrong = f"  {'✗' if findings.tally.errors else '!'} {count_text(findings.tally.wrong, 'finding')}"
-        spans.append(Span(f"{wrong}{'' if findings.is_even else ' …'}", "bad"))
+        spans.append(Span(f"{wrong}{'' if findings.has_caught_up else ' …'}", "bad"))
     return spans
 
 

@@ -14,9 +14,9 @@ from textual.containers import Horizontal, Vertical
 from mcpproxy.marks import Marks
 from mcpproxy.report.text import Span
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.detail import VIEWS, Detail, called, detail, exchange_lines
+from mcpproxy.tui.detail import VIEWS, Detail, detail, entry_name, exchange_lines
+from mcpproxy.tui.finding_lines import short_lines
 from mcpproxy.tui.messages import DetailRead
-from mcpproxy.tui.pages import short_lines
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.pane import Pane
 
@@ -136,20 +136,20 @@ class DetailBox(Vertical):
         self._silence = event.row, content.silence
         pane = self.query_one(Pane)
         if content.tree is not None:
-            pane.say_tree(content.tree)
+            pane.show_tree(content.tree)
         else:
-            pane.say_lines(content.lines)
+            pane.show_lines(content.lines)
         self._show_tabs(event.row, self.show_beside())
 
     def _show_tabs(self, entry: int, note: str | None) -> None:
-        tabs = [Span(f"{called(self._reading.index.entry(entry))}  ", "dim")]
+        tabs = [Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim")]
         for number, view in enumerate(VIEWS, 1):
             tabs.append(Span(f"{number} {view}  ", "accent" if view == self.view else "dim"))
         if self.pages > 1:
             tabs.append(Span(f"page {self.page + 1:,} of {self.pages:,}  [ ]", "plain"))
         if note:
             tabs.append(Span(f"◆ {note}", "accent"))
-        self.query_one("#tabs", Words).say(tabs)
+        self.query_one("#tabs", Words).show(tabs)
 
     def show_beside(self) -> str | None:
         """Show what else is known of the row at the cursor; returns the user's own note."""
@@ -160,5 +160,5 @@ class DetailBox(Vertical):
         note_lines = [[Span(f"◆ {note}", "accent")]] if note else []
         silence = self._silence[1] if self._silence[0] == entry else ""
         exchange, findings = exchange_lines(self._reading, entry, silence), short_lines(self._reading, entry, BESIDE)
-        self.query_one("#beside", Words).say_lines([*note_lines, *exchange, *findings])
+        self.query_one("#beside", Words).show_lines([*note_lines, *exchange, *findings])
         return note

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.completing import Completion, completed
+from mcpproxy.tui.completion import Completion, completion_of
 
 LONGEST: Final = 65_536
 """Characters accepted at once."""
@@ -121,7 +121,7 @@ class Editor(TextArea):
         before = self.document.get_line(row)[:column]
         match = re.search(r"\w*$", before)
         word = match[0] if match else ""
-        completion = completed(word, self._names(self.text)) if word else None
+        completion = completion_of(word, self._names(self.text)) if word else None
         if completion is not None and completion.text != word:
             self.replace(completion.text, (row, column - len(word)), (row, column))
             self.move_cursor((row, column - len(word) + len(completion.text)))

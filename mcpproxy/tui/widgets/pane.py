@@ -47,7 +47,7 @@ class Pane(ScrollView, can_focus=True):
         self.branching: Tree | None = None
         self.cursor = 0
 
-    def say_lines(self, lines: Sequence[Sequence[Span]]) -> None:
+    def show_lines(self, lines: Sequence[Sequence[Span]]) -> None:
         """Show lines as they are."""
         self._lines, self.branching = lines, None
         self._renewed()
@@ -60,7 +60,7 @@ class Pane(ScrollView, can_focus=True):
         self.virtual_size = Size(1, len(self))
         self.refresh()
 
-    def say_tree(self, tree: Tree) -> None:
+    def show_tree(self, tree: Tree) -> None:
         """Show lines that fold."""
         self._lines, self.branching = (), tree
         self._renewed()

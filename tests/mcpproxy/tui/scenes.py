@@ -23,7 +23,7 @@ from captures.file import CaptureFile
 from captures.frame import Direction
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui import clock
-from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.screens import sessions
 from tests.captures.samples import header, lines, lost
@@ -206,7 +206,7 @@ def many(folder: Path) -> list[Path]:
 async def listed(stage: Stage) -> None:
     """All sessions, with all that can be known of them."""
     await stage.listed()
-    await stage.until(lambda: all(book.is_summed for book in stage.app.shelf.books))
+    await stage.until(lambda: all(capture.is_summed for capture in stage.app.capture_list.captures))
     # Of the row under the cursor the findings are counted by themselves.
     screen = stage.app.screen
     assert isinstance(screen, sessions.SessionsScreen)
@@ -298,7 +298,7 @@ SIZES: Final = ((80, 24), (140, 40))
 
 
 @contextmanager
-def app_of(scene: Scene, folder: Path) -> Iterator[TheApp]:
+def app_of(scene: Scene, folder: Path) -> Iterator[TuiApp]:
     """The app before a scene."""
     paths, writer = scene.make(folder), None
     if scene.is_live:
@@ -309,7 +309,7 @@ def app_of(scene: Scene, folder: Path) -> Iterator[TheApp]:
             writer.append(line)
         paths = [path]
     try:
-        yield TheApp(lambda: paths, NOTHING)
+        yield TuiApp(lambda: paths, NOTHING)
     finally:
         if writer is not None:
             writer.close()
@@ -332,7 +332,7 @@ def main(place: Path) -> None:
             os.environ.update(XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder)
             with app_of(scene, Path(folder)) as app:
 
-                async def draw(app: TheApp = app, act: Act = scene.act, size: tuple[int, int] = size) -> str:
+                async def draw(app: TuiApp = app, act: Act = scene.act, size: tuple[int, int] = size) -> str:
                     async with app.run_test(size=size) as pilot:
                         await act(Stage(app, pilot))
                         return app.export_screenshot(title="mcpproxy tui")

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from captures.frame import Direction
 from captures.record import members, stderr_members
-from mcpproxy.tui.app import TheApp
+from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import frame, header, lines
@@ -85,7 +85,7 @@ def _pressed(key: str) -> events.Key:
 class Stage:
     """An app that is being looked at."""
 
-    def __init__(self, app: TheApp, pilot: Pilot[None]) -> None:
+    def __init__(self, app: TuiApp, pilot: Pilot[None]) -> None:
         self.app, self.pilot = app, pilot
 
     def text(self) -> str:
@@ -107,12 +107,12 @@ class Stage:
         await self.until(lambda: all(text in self.text() for text in texts), f"{texts}")
 
     async def listed(self) -> None:
-        """Wait until the list of the sessions shows what is on the shelf, which a thread looks for."""
+        """Wait until the list of the sessions shows what is on the capture_list, which a thread looks for."""
 
         def is_shown() -> bool:
-            shelf = self.app.shelf
+            known = self.app.capture_list
             lists = [screen for screen in self.app.screen_stack if isinstance(screen, SessionsScreen)]
-            return shelf.has_looked and any(len(screen.books) == len(shelf.books) for screen in lists)
+            return known.has_looked and any(len(screen.captures) == len(known.captures) for screen in lists)
 
         await self.until(is_shown, "the list of the sessions")
 
@@ -140,13 +140,15 @@ class Stage:
 
     def _is_busy(self) -> bool:
         """Whether a thread or a process is still at something that this screen shows."""
-        pulses = [getattr(self.app.screen, "_pulse", None)]
+        step_threads = [getattr(self.app.screen, "_step_thread", None)]
         if self.app._opened is not None:
-            reading, pulse = self.app._opened
-            pulses.append(pulse)
-            if not (reading.findings.is_even or reading.findings.trouble):
+            reading, step_thread = self.app._opened
+            step_threads.append(step_thread)
+            if not (reading.findings.has_caught_up or reading.findings.trouble):
                 return True
-        return self.app.sql.is_busy or any(pulse is not None and pulse.is_busy for pulse in pulses)
+        return self.app.sql.is_busy or any(
+            step_thread is not None and step_thread.is_busy for step_thread in step_threads
+        )
 
     async def press(self, *keys: str) -> None:
         """Press keys, each when all is done that the one before has led to."""
@@ -154,7 +156,7 @@ class Stage:
             self.app.post_message(_pressed(key))
             end = time.monotonic() + PRESSED_S
             await self.drawn()
-            while (self.app.turns._typed or self.app.turns._at is not None) and time.monotonic() < end:
+            while (self.app.key_queue._typed or self.app.key_queue._at is not None) and time.monotonic() < end:
                 await self.pilot.pause(0.002)
             await self.drawn()
 
@@ -208,7 +210,7 @@ def play(
     """Run the app on some captures while something is done with it."""
 
     async def go() -> None:
-        app = TheApp(find or (lambda: list(captures)), NOTHING, first)
+        app = TuiApp(find or (lambda: list(captures)), NOTHING, first)
         async with app.run_test(size=size, notifications=True) as pilot:
             await act(Stage(app, pilot))
         assert app.return_code in (0, None)

@@ -150,7 +150,7 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
     findings = reading.findings
     with checking() as made:
         made.check(path, findings)
-        until(lambda: findings.is_even and findings.checked == len(known))
+        until(lambda: findings.has_caught_up and findings.checked == len(known))
         before = len(findings)
         assert not findings.has_ended
         live.append(seal(len(known), 10**9, *said("s2c", b"noise")))
@@ -182,7 +182,7 @@ def test_a_killed_worker_is_told_of_and_the_next_check_has_another(tmp_path: Pat
     made = Checking(lambda: told.append(None))
     try:
         made.check(path, reading.findings)
-        until(lambda: reading.findings.is_even)
+        until(lambda: reading.findings.has_caught_up)
         first, count = made.pid, len(told)
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -191,7 +191,7 @@ def test_a_killed_worker_is_told_of_and_the_next_check_has_another(tmp_path: Pat
         until(lambda: len(told) > count)
         again = Findings(reading.index)
         made.check(path, again)
-        until(lambda: again.is_even)
+        until(lambda: again.has_caught_up)
         assert again.kept == reading.findings.kept
         assert made.pid != first
     finally:
@@ -255,7 +255,7 @@ def test_the_list_counts_one_at_a_time_and_remembers(tmp_path: Path) -> None:
             def known() -> bool:
                 counting.want([tmp_path / "live.mcpcap"], chosen)
                 found = counting.findings(wanted)
-                return found is not None and found.is_even
+                return found is not None and found.has_caught_up
 
             until(known)
             found = counting.findings(wanted)

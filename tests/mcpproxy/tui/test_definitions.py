@@ -12,7 +12,7 @@ from analysis.store.definitions import definitions_in
 from captures.file import CaptureFile
 from captures.record import members, seal
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.tool_definitions import MOST, VERSIONS, Tools, differing
+from mcpproxy.tui.data.tool_definitions import MOST, VERSIONS, Tools, changed_members
 from mcpproxy.tui.screens.definitions import ToolsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import header, lines
@@ -164,7 +164,7 @@ class TestTools:
         one, other = definitions_in(
             {"tools": [{"name": "a", "x": 1e400, "y": None}, {"name": "a", "x": 1e400, "z": None, "title": "t"}]}
         )
-        assert differing(one, other) == ("y", "z", "title")
+        assert changed_members(one, other) == ("y", "z", "title")
 
 
 class TestScreen:

@@ -13,11 +13,11 @@ from captures.record import members, seal
 from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.data import checking
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.screens.findings import AT_FIRST, FindingsScreen, arranged, fits
+from mcpproxy.tui.screens.findings import AT_FIRST, FindingsScreen, has_all_words, list_items
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, play_each, record, said
 
@@ -80,7 +80,7 @@ async def enter_goes_to_the_frame(stage: Stage) -> None:
     await stage.press("down", "down", "enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     assert stage.traffic.entry == 7
-    # Opened from a row with a finding, the list begins there.
+    # OpenCapture from a row with a finding, the list begins there.
     await stage.press("F")
     await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
     await stage.see("frame 7")
@@ -395,7 +395,7 @@ class TestTraffic:
             live.append(seal(len(known), 10**9, *said("s2c", NOISE)))
             await stage.see("✗ 1", "1 finding")
             findings = stage.traffic.reading.findings
-            await stage.until(lambda: findings.is_even and findings.checked == len(known) + 1)
+            await stage.until(lambda: findings.has_caught_up and findings.checked == len(known) + 1)
 
         play(act, tmp_path / "live.mcpcap")
         live.close()
@@ -483,14 +483,14 @@ class TestArranging:
             ("", True), ("ERROR server", True), ("id/*", True), ("id/?nknown-response", True), ("framing/*", False),
             ("ping nobody", True), ("pong", False), ("*" * 50 + "x", False),
         ):  # fmt: skip
-            assert fits(self.ONE, words.lower().split()) is expected, words
+            assert has_all_words(self.ONE, words.lower().split()) is expected, words
 
     def test_what_is_not_kept_is_counted(self) -> None:
         findings = Findings()
         findings.take(self.ONE)
         for _ in range(9):
             findings.take_more(self.ONE.rule, self.ONE.level, 4)
-        items = list(arranged(findings, set(), set(), ""))
+        items = list(list_items(findings, set(), set(), ""))
         assert [(item.total, item.is_head) for item in items] == [(10, True), (-1, False), (9, False)]
-        assert len(list(arranged(findings, {items[0].group}, set(), ""))) == 1
-        assert [item.total for item in arranged(findings, set(), set(), "nobody")] == [1, -1]
+        assert len(list(list_items(findings, {items[0].group}, set(), ""))) == 1
+        assert [item.total for item in list_items(findings, set(), set(), "nobody")] == [1, -1]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.history import LENGTH, filters_of, history_path, remember_filter, remembered
-from mcpproxy.tui.widgets.bar import REMEMBERED, FilterBox
+from mcpproxy.tui.widgets.filter_box import REMEMBERED, FilterBox
 from tests.captures.samples import STRANGER
 from tests.mcpproxy.tui.stage import Stage, captured, play
 

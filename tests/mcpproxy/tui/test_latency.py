@@ -179,10 +179,10 @@ class TestCounts:
         while again.step():
             pass
         assert latencies.rows == again.rows
-        assert latencies.chosen == again.chosen
-        assert again.chosen is not None
-        assert again.chosen.is_whole
-        assert sum(again.chosen.octaves.values()) == 60
+        assert latencies.distribution == again.distribution
+        assert again.distribution is not None
+        assert again.distribution.is_whole
+        assert sum(again.distribution.octaves.values()) == 60
         reading.close()
         other.close()
 

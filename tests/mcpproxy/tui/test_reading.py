@@ -125,7 +125,7 @@ def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_read", [False, True])
 def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> None:
-    # Nothing more is read when it turns out, and what is drawn is drawn when a step has found something.
+    # Nothing more is read when it key_queue out, and what is drawn is drawn when a step has found something.
     made = CaptureFile(tmp_path / "x.mcpcap")
     made.append(b"".join(lines(conversation(3))))
     reading = Reading(tmp_path / "x.mcpcap")

@@ -8,14 +8,14 @@ from captures.file import CaptureFile
 from captures.listing import find_captures
 from captures.record import members, seal
 from mcpproxy.cli.selection import all_captures
-from mcpproxy.tui.data import live
-from mcpproxy.tui.data.live import Shelf
+from mcpproxy.tui.data import capture_list as list_module
+from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.detail import detail
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, in_pieces, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, conversation, play, play_each, record, said
 
@@ -75,7 +75,8 @@ class TestSessions:
             def servers() -> list[str]:
                 return [line.split()[1] for line in stage.text().splitlines() if line.startswith("○")]
 
-            await stage.until(lambda: all(book.is_summed for book in stage.app.shelf.books) and servers())
+            known = stage.app.capture_list
+            await stage.until(lambda: all(capture.is_summed for capture in known.captures) and servers())
             assert servers() == ["beta", "alpha", "gamma"]
             await stage.press("s")
             assert servers() == ["alpha", "beta", "gamma"]
@@ -109,7 +110,7 @@ class TestSessions:
             await stage.see("1 recorded", "first")
             captured(found, "second", stamp="20261121T101502Z-0002")
             await stage.see("2 recorded", "second")
-            assert screen.selected is screen.shelf.books[0]
+            assert screen.selected is screen.capture_list.captures[0]
             await stage.press("down")
             held = screen.selected
             captured(found, "third", stamp="20261121T101502Z-0003")
@@ -136,7 +137,7 @@ class TestSessions:
         made = CaptureFile(tmp_path / "live.mcpcap")
 
         async def act(stage: Stage) -> None:
-            await stage.see("1 recorded" if not stage.app.shelf.books else "live")
+            await stage.see("1 recorded" if not stage.app.capture_list.captures else "live")
             for line in lines(conversation(2, "late")):
                 made.append(line)
             await stage.see("● late", "Cursor 2.1")
@@ -152,25 +153,25 @@ class TestShelf:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # As if every look took longer than what is between two.
-        monkeypatch.setattr(live, "FIND_S", 0.0)
+        monkeypatch.setattr(list_module, "FIND_S", 0.0)
         for number in range(40):
             captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
-        shelf = Shelf(lambda: find_captures(tmp_path))
+        capture_list = CaptureList(lambda: find_captures(tmp_path))
         for _ in range(1000):
-            shelf.step()
-        assert [book.is_summed for book in shelf.books] == [True] * 40
-        shelf.close()
+            capture_list.step()
+        assert [capture.is_summed for capture in capture_list.captures] == [True] * 40
+        capture_list.close()
 
     def test_what_somebody_looks_at_is_read_first(self, tmp_path: Path) -> None:
         for number in range(20):
             captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
-        shelf = Shelf(lambda: find_captures(tmp_path))
-        shelf.step()
-        shelf.in_view = shelf.books[12:14]
-        while not shelf.books[13].is_summed:
-            shelf.step()
-        assert [book.has_begun for book in shelf.books] == [12 <= at <= 13 for at in range(20)]
-        shelf.close()
+        capture_list = CaptureList(lambda: find_captures(tmp_path))
+        capture_list.step()
+        capture_list.in_view = capture_list.captures[12:14]
+        while not capture_list.captures[13].is_summed:
+            capture_list.step()
+        assert [capture.has_begun for capture in capture_list.captures] == [12 <= at <= 13 for at in range(20)]
+        capture_list.close()
 
 
 def begun(path: Path) -> CaptureFile:

@@ -1,4 +1,4 @@
-"""SQL on the screen: asked, completed, stopped, bounded, and answered by a process that dies with the screen."""
+"""SQL on the screen: asked, completion_of, stopped, bounded, and answered by a process that dies with the screen."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from captures.file import CaptureFile
 from captures.record import seal
 from mcpproxy.history import history_path, remember, remembered
 from mcpproxy.sql.client import SqlClient
-from mcpproxy.tui.completing import completed
+from mcpproxy.tui.completion import completion_of
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.pane import Pane
@@ -331,8 +331,8 @@ def test_what_is_another_statement_in_one_line_is_not_remembered(statement: str)
     ],
 )
 def test_completion(word: str, names: list[str], text: str, options: tuple[str, ...]) -> None:
-    assert completed(word, names) == (text, options)
-    assert completed("zz", names) is None
+    assert completion_of(word, names) == (text, options)
+    assert completion_of("zz", names) is None
 
 
 def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_path: Path) -> None:

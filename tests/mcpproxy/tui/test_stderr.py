@@ -10,7 +10,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.stderr_lines import BESIDE, LogSearch, beside, text_of
 from mcpproxy.tui.screens.stderr import StderrScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, Stage, play, record, said
 from tests.mcpproxy.tui.test_latency import HOSTILE

@@ -97,14 +97,14 @@ def test_help_says_that_they_lead_to_each_other(tmp_path: Path) -> None:
 def test_a_resize_of_a_screen_that_is_being_left_does_no_harm(tmp_path: Path, key: str) -> None:
     async def act(stage: Stage) -> None:
         await stage.open()
-        # How far the screen is taken down when it comes is a matter of turns of the loop.
-        for turns in range(12):
+        # How far the screen is taken down when it comes is a matter of key_queue of the loop.
+        for key_queue in range(12):
             await stage.press(key)
             left = stage.app.screen
             stage.app.pop_screen()
-            for _ in range(turns):
+            for _ in range(key_queue):
                 await asyncio.sleep(0)
-            size = Size(120 + turns, 30)
+            size = Size(120 + key_queue, 30)
             left.post_message(Resize(size, size))
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
         await stage.still()

@@ -12,12 +12,12 @@ from analysis.conversation.exchange import Outcome
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.calls import Call
-from mcpproxy.tui.data.lanes import BLOCK, MOST_LANES, Bar, Lane, Lanes, Startup, cells_of
+from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
 from mcpproxy.tui.data.reading import NONE, Reading
-from mcpproxy.tui.data.related import Kin, apart_ns, client_of, header_of
+from mcpproxy.tui.data.timelines import BLOCK, MOST_TIMELINES, Bar, Startup, Timeline, Timelines, cells_of
 from mcpproxy.tui.screens.timeline import HEAD, MOST_BARS, TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.waterfall import axis, bar_cells, lane_cells, moment
+from mcpproxy.tui.waterfall import axis, bar_cells, moment, server_cells
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, Stage, play, record, said
 from tests.mcpproxy.tui.test_latency import hostile
@@ -95,11 +95,11 @@ def read(path: Path) -> Reading:
     return reading
 
 
-def settled(lane: Lane) -> Lane:
+def settled(timeline: Timeline) -> Timeline:
     """With all ends known."""
-    while lane.step():
+    while timeline.step():
         pass
-    return lane
+    return timeline
 
 
 class TestKin:
@@ -141,7 +141,7 @@ class TestKin:
             timed(path.with_suffix(".2.mcpcap"), served("one", 5, "b" if path == beside else "a", segment=2), [])
         torn = tmp_path / "one" / "torn.mcpcap"
         torn.write_bytes(strange.read_bytes()[5:] + again.read_bytes())
-        kin = Kin(own, header_of(own), lambda: [listed, own, tmp_path / "gone.mcpcap"])
+        kin = ClientCaptures(own, header_of(own), lambda: [listed, own, tmp_path / "gone.mcpcap"])
         for _ in range(2):
             kin.look()
             while kin.step():
@@ -160,21 +160,21 @@ class TestLanes:
 
     def test_a_session_on_the_clock(self, tmp_path: Path) -> None:
         reading = read(session(tmp_path))
-        lane = settled(Lane(reading, 50 * MS))
-        assert lane.startup() == Startup(51 * MS, 350 * MS, 450 * MS)
-        assert lane.startup().total_ns == 399 * MS
-        bars = [lane.bar(number) for number in range(len(reading.exchanges))]
+        timeline = settled(Timeline(reading, 50 * MS))
+        assert timeline.startup() == Startup(51 * MS, 350 * MS, 450 * MS)
+        assert timeline.startup().total_ns == 399 * MS
+        bars = [timeline.bar(number) for number in range(len(reading.exchanges))]
         assert [(one.call.method, one.start_ns // MS, one.end_ns and one.end_ns // MS) for one in bars] == [
             ("initialize", 52, 390), ("tools/list", 391, 450), ("tools/call", 1050, 1250), ("tools/call", 1150, 1550),
             ("sampling/createMessage", 1300, 1500), ("tools/call", 1950, None),
         ]  # fmt: skip
         assert bars[3].waits == ((1300 * MS, 1500 * MS),)
         assert bars[4].waits == ()
-        assert lane.within(1260 * MS, 1400 * MS, 10) == [3, 4]
-        assert lane.within(0, 10**12, 3) is None
-        assert lane.count(0, 400 * MS) == 2
-        assert lane.within(10**12, 2 * 10**12, 10) == [5]
-        assert lane.counts(0, 2000 * MS, 4) == [2, 0, 3, 1]
+        assert timeline.within(1260 * MS, 1400 * MS, 10) == [3, 4]
+        assert timeline.within(0, 10**12, 3) is None
+        assert timeline.count(0, 400 * MS) == 2
+        assert timeline.within(10**12, 2 * 10**12, 10) == [5]
+        assert timeline.counts(0, 2000 * MS, 4) == [2, 0, 3, 1]
         reading.close()
 
     @given(st.integers(0, 2**32))
@@ -191,19 +191,19 @@ class TestLanes:
                 made.append(at(start + int(rng.expovariate(1 / 20)), "s2c", FINE % (number, number)))
         made.sort(key=lambda one: one[0])
         reading = read(timed(tmp_path_factory.mktemp("any") / "x.mcpcap", served("x"), made))
-        lane = settled(Lane(reading, 0))
-        bars = [lane.bar(number) for number in range(len(reading.exchanges))]
+        timeline = settled(Timeline(reading, 0))
+        bars = [timeline.bar(number) for number in range(len(reading.exchanges))]
         for _ in range(30):
             low = rng.randrange(11_000) * MS
             high = low + rng.randrange(1, 500) * MS
-            found = lane.within(low, high, 10**6)
+            found = timeline.within(low, high, 10**6)
             wanted = [
                 number for number, bar in enumerate(bars)
                 if bar.start_ns < high and (bar.start_ns >= low or bar.end_ns is None or bar.end_ns >= low)
             ]  # fmt: skip
             assert found == wanted
-            counts = lane.counts(low, high, 7)
-            assert sum(counts) == lane.count(low, high) == sum(low <= bar.start_ns < high for bar in bars)
+            counts = timeline.counts(low, high, 7)
+            assert sum(counts) == timeline.count(low, high) == sum(low <= bar.start_ns < high for bar in bars)
         reading.close()
 
     def test_a_lane_that_grows(self, tmp_path: Path) -> None:
@@ -212,20 +212,20 @@ class TestLanes:
         made = CaptureFile(tmp_path / "x.mcpcap")
         made.append(whole[0])
         reading = Reading(tmp_path / "x.mcpcap")
-        lane = Lane(reading, 0)
+        timeline = Timeline(reading, 0)
         for line in whole[1:]:
             made.append(line)
             for _ in range(rng.randrange(3)):
                 reading.step()
-                lane.step()
+                timeline.step()
         made.close()
-        while not reading.has_ended or lane.step():
+        while not reading.has_ended or timeline.step():
             reading.step()
-        again = settled(Lane(read(path), 0))
-        bars = [[one.bar(number) for number in range(6)] for one in (lane, again)]
+        again = settled(Timeline(read(path), 0))
+        bars = [[one.bar(number) for number in range(6)] for one in (timeline, again)]
         assert bars[0] == bars[1]
-        assert lane._ends == again._ends
-        assert list(lane._open) == list(again._open) == [1]
+        assert timeline._ends == again._ends
+        assert list(timeline._open) == list(again._open) == [1]
         reading.close()
         again.reading.close()
 
@@ -233,26 +233,26 @@ class TestLanes:
         cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}'
         made = [at(10, "c2s", CALL % (2, 2)), at(40, "c2s", cancel), at(90, "c2s", CALL % (3, 3))]
         reading = read(timed(tmp_path / "x.mcpcap", served("x"), made))
-        lane = settled(Lane(reading, 0))
-        assert lane.bar(0)[1] == 40 * MS
-        assert lane.bar(0).outcome is Outcome.CANCELLED
+        timeline = settled(Timeline(reading, 0))
+        assert timeline.bar(0)[1] == 40 * MS
+        assert timeline.bar(0).outcome is Outcome.CANCELLED
         assert reading.exchanges.end[1] == NONE
-        assert list(lane._open) == [1]
+        assert list(timeline._open) == [1]
         reading.close()
 
     def test_lanes_are_bounded(self, tmp_path: Path) -> None:
         own = session(tmp_path, "own", capture="a")
-        for number in range(MOST_LANES + 5):
+        for number in range(MOST_TIMELINES + 5):
             path = tmp_path / "own" / f"{number}.mcpcap"
             timed(path, served(str(number), mono_ms=number, capture=f"{number:032}"), startup(5))
         reading = read(own)
-        lanes = Lanes(reading, list)
-        while lanes.step() or not lanes.has_looked:
+        timelines = Timelines(reading, list)
+        while timelines.step() or not timelines.has_looked:
             pass
-        assert len(lanes.all) == MOST_LANES
-        assert lanes.left_out == 6
-        assert max(lane.offset_ns for lane in lanes.all) == (MOST_LANES - 2) * MS
-        lanes.close()
+        assert len(timelines.all) == MOST_TIMELINES
+        assert timelines.left_out == 6
+        assert max(timeline.offset_ns for timeline in timelines.all) == (MOST_TIMELINES - 2) * MS
+        timelines.close()
         reading.close()
 
 
@@ -281,9 +281,9 @@ class TestDrawing:
         assert bar_cells(init, (0, 100), 3, 100)[0].text == "▓▓▓"
 
     def test_a_start(self) -> None:
-        spans = lane_cells([0, 0, 0, 4, 0, 1], Startup(10, 50, 60), (0, 120), 120)
+        spans = server_cells([0, 0, 0, 4, 0, 1], Startup(10, 50, 60), (0, 120), 120)
         assert "".join(span.text for span in spans) == "▒▒▒█ ▂"
-        waiting = lane_cells([0, 0, 0], Startup(10, None, None), (0, 30), 30)
+        waiting = server_cells([0, 0, 0], Startup(10, None, None), (0, 30), 30)
         assert "".join(span.text for span in waiting) == " ▒▒"
 
     @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ class TestScreen:
             assert 1500 * MS < screen.window[1] < 1700 * MS
             await stage.press("f")
             assert "following" not in stage.text()  # nothing is live
-            assert screen.window[1] == screen.lanes.span()[1]
+            assert screen.window[1] == screen.timelines.extent()[1]
             await stage.press("0", "z")
             await stage.press(*["plus"] * 30)
             assert screen.window[1] - screen.window[0] == 10_000
@@ -372,7 +372,7 @@ class TestScreen:
             await stage.see("2 servers", "▾ second", "no answer", "o fold")
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
-            library, second = screen.lanes.all
+            library, second = screen.timelines.all
             whole = list(screen._rows.items)
             # From an exchange the cursor goes to the row of its server.
             await stage.press("g", "down", "down", "o")
@@ -414,17 +414,17 @@ class TestScreen:
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
             await stage.press("g", "n")
-            assert screen.selected == (screen.lanes.all[1], HEAD)
+            assert screen.selected == (screen.timelines.all[1], HEAD)
             await stage.press("N")
-            assert screen.selected == (screen.lanes.own, HEAD)
+            assert screen.selected == (screen.timelines.own, HEAD)
             await stage.press("G", "up")
             assert screen.selected is not None
-            lane, number = screen.selected
-            assert lane is not screen.lanes.own
-            row = lane.reading.exchanges.request[number]
+            timeline, number = screen.selected
+            assert timeline is not screen.timelines.own
+            row = timeline.reading.exchanges.request[number]
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == row)
-            assert stage.traffic.reading.path == lane.reading.path
+            assert stage.traffic.reading.path == timeline.reading.path
             # Back is the timeline of the capture that was left.
             await stage.press("escape")
             await stage.see("2 servers", "▾ library (this)")
@@ -511,10 +511,10 @@ def test_stamps_that_make_no_sense(tmp_path: Path) -> None:
     early = seal(4, 5, *said("s2c", FINE % (2, 2)))
     (tmp_path / "x.mcpcap").write_bytes(b"".join([*records, late, early, seal(5, 6, *said("c2s", CALL % (3, 3)))]))
     reading = read(tmp_path / "x.mcpcap")
-    lane = settled(Lane(reading, 0))
+    timeline = settled(Timeline(reading, 0))
     for low, high in ((0, 10), (0, 2**63), (2**62, 2**62 + 1)):
-        assert len(lane.counts(low, high, 9)) == 9
-        assert all(count >= 0 for count in lane.counts(low, high, 9))
-        for number in lane.within(low, high, 50) or ():
-            assert len("".join(span.text for span in bar_cells(lane.bar(number), (low, high), 20, high))) == 20
+        assert len(timeline.counts(low, high, 9)) == 9
+        assert all(count >= 0 for count in timeline.counts(low, high, 9))
+        for number in timeline.within(low, high, 50) or ():
+            assert len("".join(span.text for span in bar_cells(timeline.bar(number), (low, high), 20, high))) == 20
     reading.close()

@@ -6,22 +6,22 @@ from concurrent.futures import Future
 from textual import on
 from textual.css.query import NoMatches
 
-from mcpproxy.tui.data.live import Pulse
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.messages import Failed, Matched
+from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.messages import Failed, Progressed
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.list_screen import ListScreen
 
 
-class PulsingScreen(ListScreen):
-    """A screen that receives `Matched` whenever its thread has found more."""
+class CaptureScreen(ListScreen):
+    """A screen that receives `Progressed` whenever its thread has found more."""
 
     def __init__(self, reading: Reading) -> None:
         """The screen of a capture. No thread runs yet."""
         super().__init__()
         self.reading = reading
-        self._pulse: Pulse | None = None
-        self._told: Future[None] = Future()
+        self._step_thread: StepThread | None = None
+        self._first_result: Future[None] = Future()
         self._is_on_top = True
 
     def begin(self, step: Callable[[], bool], name: str) -> None:
@@ -34,21 +34,21 @@ class PulsingScreen(ListScreen):
             name: of the thread.
         """
         self.end()
-        self._told = Future()
-        self.app.turns.wait_for(self._told)
-        self._pulse = Pulse(step, self._tell_new, self._tell_why, name)
+        self._first_result = Future()
+        self.app.key_queue.wait_for(self._first_result)
+        self._step_thread = StepThread(step, self._report_progress, self._report_failure, name)
 
     def end(self) -> None:
         """Take no more steps."""
-        if self._pulse is not None:
-            self._pulse.stop()
-            self._pulse = None
+        if self._step_thread is not None:
+            self._step_thread.stop()
+            self._step_thread = None
             self._release()
 
     @property
     def is_working(self) -> bool:
         """Whether there is work left."""
-        return self._pulse is not None and self._pulse.is_busy
+        return self._step_thread is not None and self._step_thread.is_busy
 
     def on_unmount(self) -> None:
         """Stop the thread."""
@@ -57,7 +57,7 @@ class PulsingScreen(ListScreen):
     def on_screen_resume(self) -> None:
         """Show what was found meanwhile."""
         self._is_on_top = True
-        self.post_message(Matched())
+        self.post_message(Progressed())
 
     def on_screen_suspend(self) -> None:
         """Stop drawing: a lower screen's output would be drawn over the top one."""
@@ -75,19 +75,19 @@ class PulsingScreen(ListScreen):
 
         self.call_after_refresh(drawn)
 
-    def _tell_new(self) -> None:
+    def _report_progress(self) -> None:
         if self._is_on_top:
-            self.post_message(Matched())
+            self.post_message(Progressed())
         self._release()
 
-    def _tell_why(self, reason: str) -> None:
+    def _report_failure(self, reason: str) -> None:
         self.post_message(Failed(self.reading.path, reason))
         self._release()
 
     def _release(self) -> None:
         """Release the waiting keys. Called by the thread or by the code that ended it, never by both at once."""
-        if not self._told.done():
-            self._told.set_result(None)
+        if not self._first_result.done():
+            self._first_result.set_result(None)
 
     @on(Failed)
     def _failed(self, event: Failed) -> None:

@@ -123,7 +123,7 @@ def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
     return None
 
 
-class Kin:
+class ClientCaptures:
     """Looks for the captures of one client process, a few files at a time."""
 
     def __init__(self, path: Path, header: Mapping[str, Any], listed: Callable[[], Iterable[Path]]) -> None:

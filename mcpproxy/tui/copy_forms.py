@@ -33,7 +33,7 @@ _NO_SHELL: Final = "not for a shell"
 """A server's text could run there."""
 
 
-class Form(NamedTuple):
+class CopyForm(NamedTuple):
     """One way to copy something."""
 
     key: str
@@ -46,15 +46,15 @@ class Form(NamedTuple):
     """A caveat about it."""
 
 
-def forms(reading: Reading, row: int) -> Sequence[Form]:
+def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
     """The ways to copy a row; reads the file, so do not call it in the drawing thread."""
     entry = reading.index.entry(row)
     if entry.size > LARGEST:
-        return [Form("", "", "", f"{size(entry.size)}: too large for the clipboard; e exports to a file")]
+        return [CopyForm("", "", "", f"{size(entry.size)}: too large for the clipboard; e exports to a file")]
     item, record = reading.index.item(row), reading.index.beginning(row)
     if record is None or not isinstance(item, Frame | Record):
-        return [Form("", "", "", "it cannot be read")]
-    line = Form(
+        return [CopyForm("", "", "", "it cannot be read")]
+    line = CopyForm(
         "l", "a line of JSON, as show --json", harmless(row_of(record, item, wall_of(reading.index.header))), _NO_SHELL
     )
     if not isinstance(item, Frame):
@@ -62,8 +62,8 @@ def forms(reading: Reading, row: int) -> Sequence[Form]:
     raw = sanitise_bytes(item.raw.replace(b"\t", b"    "), None) if b"\n" not in item.raw else _lines(item.raw)
     is_same = raw.encode() == item.raw
     candidates = [
-        Form("j", "JSON", pretty(item.raw), _NO_SHELL),
-        Form("r", "raw text", raw, _NO_SHELL + ("" if is_same else "; what is not plainly visible as escapes")),
+        CopyForm("j", "JSON", pretty(item.raw), _NO_SHELL),
+        CopyForm("r", "raw text", raw, _NO_SHELL + ("" if is_same else "; what is not plainly visible as escapes")),
         line,
         *_commands(reading, row, item),
     ]
@@ -103,7 +103,7 @@ def pretty(raw: bytes) -> str:
 # ---- commands
 
 
-def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
+def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
     """How to resend a message; for a response, its request."""
     partner = reading.partner(row)
     if frame.dir == "s2c" and partner is not None:
@@ -114,7 +114,7 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
     header = reading.index.header.members
     if header.get("transport") != "http":
         argv = header.get("argv") if frame.dir == "c2s" else None
-        return [Form("c", "a shell command that says it to the server", to_stdin(frame.raw, argv))]
+        return [CopyForm("c", "a shell command that says it to the server", to_stdin(frame.raw, argv))]
     record = reading.index.beginning(row)
     number = record.members.get("exchange") if record is not None else None
     http = reading.fold.exchanges.known(number) if type(number) is int else None
@@ -125,12 +125,12 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[Form]:
     except ValueError:
         # The upstream is not a URL.
         return []
-    return [Form("c", "a curl command", line, "fill in what stands in <…>")]
+    return [CopyForm("c", "a curl command", line, "fill in what stands in <…>")]
 
 
 def to_stdin(raw: bytes, argv: object) -> str:
     """A line for a POSIX shell that writes a message to the stdin of a command."""
-    words = [shown(word) for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
+    words = [with_placeholders(word) for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
     printf = f"printf '%s\\n' {shlex.quote(raw.decode())}" if _is_plain(raw) else "printf " + _octal(raw + b"\n")
     return f"{printf} | {' '.join(map(_word, words))}" if words else printf
 
@@ -152,16 +152,16 @@ def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -
     is_known = place is not None and place.scheme in ("http", "https") and bool(place.netloc)
     origin = f"{place.scheme}://{place.netloc}" if place is not None and is_known else "http://<SERVER>"
     path = target if target.startswith("/") else "/"
-    words = ["curl", "--globoff", "--no-buffer", "--request", method, "--url", shown(origin + path)]
+    words = ["curl", "--globoff", "--no-buffer", "--request", method, "--url", with_placeholders(origin + path)]
     for name, value in fields.items():
         if _FIELD.fullmatch(name) and name.lower() not in _OURS and value:
-            words += ["--header", f"{name}: {shown(value, name)}"]
+            words += ["--header", f"{name}: {with_placeholders(value, name)}"]
     if _is_plain(body):
         return " ".join(map(_word, [*words, "--data-raw", body.decode()]))
     return f"printf {_octal(body)} | {' '.join(map(_word, [*words, '--data-binary', '@-']))}"
 
 
-def shown(text: str, name: str = "") -> str:
+def with_placeholders(text: str, name: str = "") -> str:
     """A word of the capture with placeholders for its hashed parts."""
     text = re.sub(rf"([\w.~-]+)=({_HASHED.pattern})", lambda pair: f"{pair[1]}=<{pair[1].upper()}>", text)
     return _HASHED.sub(f"<{name.upper() or 'HIDDEN'}>", text)

@@ -4,10 +4,10 @@ from textual import on
 from textual.widgets import Input
 
 from mcpproxy.tui.screens.list_screen import ListScreen
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.filter_box import FilterBox
 
 
-class WordingScreen(ListScreen):
+class WordFilterScreen(ListScreen):
     """A screen with a list and a box for words."""
 
     words = ""

@@ -4,11 +4,11 @@ import itertools
 import threading
 import time
 
-from mcpproxy.tui.data.live import BUSY_TELL_S, TELL_S, Pulse
+from mcpproxy.tui.data.step_thread import BUSY_REPORT_S, REPORT_S, StepThread
 
 
 def pulse_of(steps: list[bool], enough: int) -> list[float]:
-    """When a pulse told, whose steps give what is listed, the last of them for ever."""
+    """When a step_thread told, whose steps give what is listed, the last of them for ever."""
     told: list[float] = []
     done = threading.Event()
 
@@ -20,11 +20,11 @@ def pulse_of(steps: list[bool], enough: int) -> list[float]:
         if len(told) >= enough:
             done.set()
 
-    pulse = Pulse(step, tell, lambda reason: None)
+    step_thread = StepThread(step, tell, lambda reason: None)
     try:
         assert done.wait(60)
     finally:
-        pulse.stop()
+        step_thread.stop()
     return told
 
 
@@ -36,5 +36,5 @@ def test_it_is_told_seldom_while_there_is_no_end() -> None:
     told = pulse_of([True], 9)
     # What is stamped is the call, which comes a little after the decision; a gap between two can be shorter by that.
     gaps = [after - before for before, after in itertools.pairwise(told)]
-    assert min(gaps) > TELL_S / 2
-    assert min(gaps[-2:]) > BUSY_TELL_S / 2
+    assert min(gaps) > REPORT_S / 2
+    assert min(gaps[-2:]) > BUSY_REPORT_S / 2

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from analysis.filter import KEYS, parse
 from mcpproxy.marks import CannotMark, Marks, marks_path
-from mcpproxy.tui import copying
-from mcpproxy.tui.completing import completed_filter
-from mcpproxy.tui.copying import curl, pretty, shown, to_stdin
+from mcpproxy.tui import copy_forms
+from mcpproxy.tui.completion import filter_completion
+from mcpproxy.tui.copy_forms import curl, pretty, to_stdin, with_placeholders
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.exporting import Export
-from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
+from mcpproxy.tui.export import Export
+from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import CAPTURE, header
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -239,7 +239,7 @@ class TestCopying:
         while reading.step():
             pass
         answer = next(row for row in range(len(reading.index)) if reading.index.entry(row).sort == "response")
-        found = {form.key: form.text for form in copying.forms(reading, answer)}
+        found = {form.key: form.text for form in copy_forms.forms(reading, answer)}
         assert found["c"].startswith("curl --globoff --no-buffer --request POST --url https://example.com/mcp ")
         assert "--header 'authorization: <AUTHORIZATION>'" in found["c"]
         assert '"method":"tools/call"' in found["c"]
@@ -315,9 +315,9 @@ class TestCopying:
         assert [found.name for found in tmp_path.iterdir()] == ["bin"]
 
     def test_placeholders(self) -> None:
-        assert shown("https://h/?key=hmac:8f3b0c7de1a2946b&x=1") == "https://h/?key=<KEY>&x=1"
-        assert shown("hmac:8f3b0c7de1a2946b") == "<HIDDEN>"
-        assert shown("Bearer hmac:8f3b0c7de1a2946b", "authorization") == "Bearer <AUTHORIZATION>"
+        assert with_placeholders("https://h/?key=hmac:8f3b0c7de1a2946b&x=1") == "https://h/?key=<KEY>&x=1"
+        assert with_placeholders("hmac:8f3b0c7de1a2946b") == "<HIDDEN>"
+        assert with_placeholders("Bearer hmac:8f3b0c7de1a2946b", "authorization") == "Bearer <AUTHORIZATION>"
 
     def test_pretty_keeps_every_token_and_nothing_acts(self) -> None:
         raw = '{"a":1.0,"a":[],"b":[1e5,{"c":"x\x7f\u202e {:,}[]\\u001b"}],"d":{}}'.encode()
@@ -365,18 +365,18 @@ class TestCompletion:
             for name in (None, "x y", "")
         ]
         for key in KEYS:
-            term, found = completed_filter(f'"some (text" or ({key}:', calls)
+            term, found = filter_completion(f'"some (text" or ({key}:', calls)
             assert term == f"{key}:"
             for option in found.options if found is not None else ():
                 assert parse(option).keys
-        _, found = completed_filter("", calls)
+        _, found = filter_completion("", calls)
         assert found is not None
         assert set(found.options) >= {"latency>", "method:", "not"}
-        assert completed_filter('method:"q', calls)[1] == ('method:"q\\"uo te\\\\"', ())
+        assert filter_completion('method:"q', calls)[1] == ('method:"q\\"uo te\\\\"', ())
 
 
 class TestExport:
-    """What is shown, as lines of JSON in a new file."""
+    """What is with_placeholders, as lines of JSON in a new file."""
 
     def test_the_filtered_rows_and_nothing_else(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = captured(tmp_path)

@@ -1,11 +1,5 @@
-"""Threads that read while the screen is drawn, and the shelf: every capture, and what is known of each.
+"""Capture list: every capture, newest first, and what is known of each so far; a thread reads on."""
 
-The screen never waits for a file. A thread takes steps of some milliseconds, as long as there is work, and announces
-news at most ten times a second, or twice a second while it is not finished; after that it looks again every tenth of a
-second, as `show --follow` does. Its results are append-only, so the screen may read them at any time.
-"""
-
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,68 +14,14 @@ from captures.listing import segments
 from captures.places import SUFFIX
 from captures.tail import STEP, Tail
 
-POLL_S: Final = 0.1
-TELL_S: Final = 0.1
-BUSY_S: Final = 0.5
-"""After this long with uninterrupted work, news is announced only every `BUSY_TELL_S`: drawing it takes the processor
-from the reading thread, which then falls behind a capture that grows quickly."""
-BUSY_TELL_S: Final = 0.5
 FIND_S: Final = 1.0
 """How long after a search for captures the next one starts."""
 FIND_SHARE: Final = 4
 """The next search also waits this many times the duration of the last one: most of the time is for reading."""
-FIRST_S: Final = 0.02
-"""When the first news is announced: the first screen waits for it."""
 
 
-class Pulse:
-    """Takes steps in a thread of its own until it is stopped."""
-
-    def __init__(
-        self, step: Callable[[], bool], tell: Callable[[], None], fail: Callable[[str], None], name: str = "reader"
-    ) -> None:
-        """Start.
-
-        Args:
-            step: does some work; returns False if there is none at present.
-            tell: called from the thread when there is news.
-            fail: called with the reason, in words, if it cannot go on.
-            name: of the thread.
-        """
-        self._step, self._tell, self._fail = step, tell, fail
-        self._stop = threading.Event()
-        self.is_busy = True
-        """Whether there is work left."""
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End after the current step."""
-        self._stop.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(5)
-
-    def _run(self) -> None:
-        reported = rested = time.monotonic() - TELL_S + FIRST_S
-        is_new = True
-        try:
-            while not self._stop.is_set():
-                self.is_busy = self._step()
-                is_new = is_new or self.is_busy
-                now = time.monotonic()
-                apart = TELL_S if now - rested < BUSY_S else BUSY_TELL_S
-                if is_new and (now - reported >= apart or not self.is_busy):
-                    reported, is_new = now, False
-                    self._tell()
-                if not self.is_busy:
-                    self._stop.wait(POLL_S)
-                    rested = time.monotonic()
-        except Exception as error:  # noqa: BLE001 - a traceback would be drawn across the screen
-            self._fail(str(error) or type(error).__name__)
-
-
-class Book:
-    """One capture on the shelf."""
+class ListedCapture:
+    """One capture on the capture_list."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -149,7 +89,7 @@ class Book:
             self._sum = None
 
 
-class Shelf:
+class CaptureList:
     """Every capture, newest first, and what is known of it so far."""
 
     def __init__(self, find: Callable[[], list[Path]]) -> None:
@@ -158,15 +98,15 @@ class Shelf:
         Args:
             find: returns the captures, newest first.
         """
-        self.books: list[Book] = []
+        self.captures: list[ListedCapture] = []
         self.has_looked = False
         """Whether the first search is complete."""
         self.is_paused = False
-        """Whether the shelf is hidden: the time is for the visible screen."""
-        self.in_view: Sequence[Book] = ()
+        """Whether the capture_list is hidden: the time is for the visible screen."""
+        self.in_view: Sequence[ListedCapture] = ()
         """The visible captures, which are read before all others."""
         self._find = find
-        self._known: dict[Path, Book] = {}
+        self._known: dict[Path, ListedCapture] = {}
         self._next_look = 0.0
 
     def step(self) -> bool:
@@ -179,56 +119,56 @@ class Shelf:
             ended = time.monotonic()
             # With many captures, or on a slow disk, a search takes longer than the interval.
             self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
-            return is_new or bool(self.books)
-        for book in self.in_view:
-            if not book.has_begun:
-                book.begin()
+            return is_new or bool(self.captures)
+        for capture in self.in_view:
+            if not capture.has_begun:
+                capture.begin()
                 return True
-            if not (book.is_summed or book.is_live):
-                book.step()
+            if not (capture.is_summed or capture.is_live):
+                capture.step()
                 return True
-        for book in self.books:
-            if not book.has_begun:
-                book.begin()
+        for capture in self.captures:
+            if not capture.has_begun:
+                capture.begin()
                 return True
         is_busy = False
-        for book in self.books:
-            if book.is_live:
-                is_busy = book.step() or is_busy
+        for capture in self.captures:
+            if capture.is_live:
+                is_busy = capture.step() or is_busy
         if is_busy:
             return True
-        unread = next((book for book in self.books if not (book.is_summed or book.is_live)), None)
+        unread = next((capture for capture in self.captures if not (capture.is_summed or capture.is_live)), None)
         if unread is not None:
             unread.step()
         return unread is not None
 
     def note(self, path: Path, counted: Tally) -> None:
         """Note how many findings a capture has."""
-        book = self._known.get(path)
-        if book is not None:
-            book.tally = counted
+        capture = self._known.get(path)
+        if capture is not None:
+            capture.tally = counted
 
     def close(self) -> None:
         """Close all files."""
-        for book in self.books:
-            book.close()
+        for capture in self.captures:
+            capture.close()
 
     def _look(self) -> bool:
         paths = self._find()
         is_new = not self.has_looked
         for path in paths:
             if path not in self._known:
-                self._known[path] = Book(path)
+                self._known[path] = ListedCapture(path)
                 is_new = True
         for path in set(self._known) - set(paths):
             self._known.pop(path).close()
             is_new = True
-        for book in self.books:
-            if not book.is_readable and is_live(book.path):
+        for capture in self.captures:
+            if not capture.is_readable and is_live(capture.path):
                 # Its recorder may not have written the first line yet.
-                book.is_readable, book.is_live, book.has_begun = True, True, False
+                capture.is_readable, capture.is_live, capture.has_begun = True, True, False
         if is_new:
-            self.books = [self._known[path] for path in paths]
+            self.captures = [self._known[path] for path in paths]
         self.has_looked = True
         return is_new
 

@@ -1,4 +1,4 @@
-"""Lanes: one client's captures on one clock: what ran when, how much of it, and how each server started.
+"""Timelines: one client's captures on one clock: what ran when, how much of it, and how each server started.
 
 The clock's 0 is the start of the open capture. Queries cost in proportion to what is shown, not to the captures' size:
 times are looked up by bisection, and of what began before a stretch only blocks in which something still ran are
@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from analysis.conversation.exchange import Outcome
 from captures.errors import CaptureError
 from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.client_captures import ClientCaptures
 from mcpproxy.tui.data.reading import NONE, OUTCOMES, ROWS, Reading
-from mcpproxy.tui.data.related import Kin
 
 BLOCK: Final = 256
 """Exchanges whose ends are summarised together."""
@@ -25,7 +25,7 @@ LOOKED_AT: Final = 5000
 """Rows at the beginning that are searched for the parts of a startup."""
 INSIDE: Final = 300
 """Requests within an exchange that are examined to find how long it waited."""
-MOST_LANES: Final = 24
+MOST_TIMELINES: Final = 24
 """Captures of one client that are shown: those that began nearest to the open one."""
 MOST_ENTRIES: Final = ROWS
 """Entries of all of them held in memory; above that, only the open capture is read further."""
@@ -67,7 +67,7 @@ class Startup(NamedTuple):
         return None if last is None else max(0, last - self.spawned_ns)
 
 
-class Lane:
+class Timeline:
     """One capture. One thread steps; others query."""
 
     def __init__(self, reading: Reading, offset_ns: int) -> None:
@@ -223,7 +223,7 @@ class Lane:
         return bisect_left(exchanges.request, t_ns - self.offset_ns, low, end, key=self.reading.index.t_ns)
 
 
-class Lanes:
+class Timelines:
     """All captures of one client process. One thread steps; others read."""
 
     def __init__(self, reading: Reading, listed: Callable[[], Iterable[Path]]) -> None:
@@ -233,10 +233,10 @@ class Lanes:
             reading: the open capture, which another thread reads on.
             listed: captures that are already known.
         """
-        self.own = Lane(reading, 0)
-        self.all: Sequence[Lane] = [self.own]
+        self.own = Timeline(reading, 0)
+        self.all: Sequence[Timeline] = [self.own]
         """Ordered by their start."""
-        self.kin = Kin(reading.path, reading.index.header.members, listed)
+        self.captures = ClientCaptures(reading.path, reading.index.header.members, listed)
         self.has_looked = False
         """Whether all of the client's captures are known."""
         self._opened = 0
@@ -245,39 +245,39 @@ class Lanes:
     @property
     def left_out(self) -> int:
         """How many captures of the client are left out because there are too many."""
-        return len(self.kin.found) - self._opened
+        return len(self.captures.found) - self._opened
 
     def step(self) -> bool:
         """Do some milliseconds of work; False if there is none at present."""
         if time.monotonic() - self._looked >= FIND_S:
             self._looked = time.monotonic()
-            self.kin.look()
-        is_busy = self.kin.step()
+            self.captures.look()
+        is_busy = self.captures.step()
         if not is_busy:
             self._open()
             self.has_looked = True
-        entries = sum(len(lane.reading.index) for lane in self.all)
-        for lane in self.all:
-            if lane is not self.own:
-                lane.is_cut = entries > MOST_ENTRIES and not lane.reading.has_ended
-                is_busy = (not lane.is_cut and lane.reading.step()) or is_busy
-            is_busy = lane.step() or is_busy
+        entries = sum(len(timeline.reading.index) for timeline in self.all)
+        for timeline in self.all:
+            if timeline is not self.own:
+                timeline.is_cut = entries > MOST_ENTRIES and not timeline.reading.has_ended
+                is_busy = (not timeline.is_cut and timeline.reading.step()) or is_busy
+            is_busy = timeline.step() or is_busy
         return is_busy
 
     def close(self) -> None:
         """Close the files of the others."""
-        for lane in self.all:
-            if lane is not self.own:
-                lane.reading.close()
+        for timeline in self.all:
+            if timeline is not self.own:
+                timeline.reading.close()
 
-    def span(self) -> tuple[int, int]:
+    def extent(self) -> tuple[int, int]:
         """The stretch of the clock that all of them cover together."""
-        lanes = self.all
-        return min(lane.offset_ns for lane in lanes), max(lane.last_ns for lane in lanes)
+        timelines = self.all
+        return min(timeline.offset_ns for timeline in timelines), max(timeline.last_ns for timeline in timelines)
 
     def startup(self) -> tuple[int, int] | None:
         """When the servers started up, from first to last; None if no start was seen."""
-        startups = [(startup.spawned_ns, startup.total_ns) for startup in (lane.startup() for lane in self.all)]
+        startups = [(startup.spawned_ns, startup.total_ns) for startup in (timeline.startup() for timeline in self.all)]
         parts = [
             (begin_ns, begin_ns + took_ns)
             for begin_ns, took_ns in startups
@@ -287,16 +287,16 @@ class Lanes:
 
     def _open(self) -> None:
         """Start reading the captures found, the nearest in time first."""
-        known = {lane.reading.path for lane in self.all}
-        captures = sorted((one for one in self.kin.found if one[0] not in known), key=lambda one: abs(one[1]))
-        for path, apart_ns in captures[: max(0, MOST_LANES - len(known))]:
+        known = {timeline.reading.path for timeline in self.all}
+        captures = sorted((one for one in self.captures.found if one[0] not in known), key=lambda one: abs(one[1]))
+        for path, apart_ns in captures[: max(0, MOST_TIMELINES - len(known))]:
             try:
-                lane = Lane(Reading(path), apart_ns)
+                timeline = Timeline(Reading(path), apart_ns)
             except CaptureError:
-                self.kin.found.remove((path, apart_ns))
+                self.captures.found.remove((path, apart_ns))
                 continue
             self._opened += 1
-            self.all = sorted([*self.all, lane], key=lambda one: one.offset_ns)
+            self.all = sorted([*self.all, timeline], key=lambda one: one.offset_ns)
 
 
 def cells_of(start_ns: int, end_ns: int, window: tuple[int, int], cells: int) -> range:

@@ -66,31 +66,31 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
     """All findings in a row."""
     findings = reading.findings
     kept, (_, count) = findings.kept_at(row), findings.at(row)
-    made: list[list[Span]] = []
+    lines: list[list[Span]] = []
     for finding in sorted(kept, key=lambda finding: -finding.level):
-        made += [*finding_lines(finding, width), []]
+        lines += [*finding_lines(finding, width), []]
     if count > len(kept):
         rules_there = ", ".join(findings.rules_at(row))
         text = f"of {count - len(kept):,} more the text is not kept: `mcpproxy check` has it; rules here: {rules_there}"
-        made += [[Span(line, "dim")] for line in wrapped(text, width)]
+        lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     if not count:
         is_known = row < findings.checked or findings.has_ended
-        made.append([Span("nothing found" if is_known else findings.trouble or "not checked yet …", "dim")])
-    return made
+        lines.append([Span("nothing found" if is_known else findings.trouble or "not checked yet …", "dim")])
+    return lines
 
 
 def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
     """The same in a line or two each, to show beside something else."""
-    made: list[list[Span]] = []
+    lines: list[list[Span]] = []
     for finding in sorted(reading.findings.kept_at(row), key=lambda finding: -finding.level)[:5]:
-        made += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]
-        made += [[Span(line)] for line in wrapped(sanitise(finding.message, 300), width)]
-    return made
+        lines += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]
+        lines += [[Span(line)] for line in wrapped(sanitise(finding.message, 300), width)]
+    return lines
 
 
-def how_far(findings: Findings, rows: int) -> str:
+def progress_text(findings: Findings, rows: int) -> str:
     """The progress of the check."""
-    if findings.checked < rows or not findings.is_even:
+    if findings.checked < rows or not findings.has_caught_up:
         return f"checked {findings.checked:,} of {max(rows, findings.checked):,} records"
     return f"all {count_text(findings.checked, 'record')} checked"
 

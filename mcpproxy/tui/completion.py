@@ -1,4 +1,4 @@
-"""Completion: what Tab turns the word before the cursor into."""
+"""Completion: what Tab key_queue the word before the cursor into."""
 
 import re
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _BARE: Final = re.compile(r"[\w./:@+-]+")
 
 
 class Completion(NamedTuple):
-    """How a word can be completed."""
+    """How a word can be completion_of."""
 
     text: str
     """The replacement: the common prefix of all matches."""
@@ -31,7 +31,7 @@ class Completion(NamedTuple):
     """The matches, if there is more than one."""
 
 
-def completed(word: str, candidates: Iterable[str]) -> Completion | None:
+def completion_of(word: str, candidates: Iterable[str]) -> Completion | None:
     """Complete a word, ignoring case; None if nothing matches or nothing is left to complete."""
     prefix = word.casefold()
     fitting = list(dict.fromkeys(candidate for candidate in candidates if candidate.casefold().startswith(prefix)))[
@@ -47,7 +47,7 @@ def completed(word: str, candidates: Iterable[str]) -> Completion | None:
     return Completion(common if len(common) > len(word) else word, tuple(fitting))
 
 
-def completed_filter(before: str, calls: Iterable[Call]) -> tuple[str, Completion | None]:
+def filter_completion(before: str, calls: Iterable[Call]) -> tuple[str, Completion | None]:
     """Complete the last term of a filter.
 
     Args:
@@ -61,7 +61,7 @@ def completed_filter(before: str, calls: Iterable[Call]) -> tuple[str, Completio
     keyed = _KEYED.fullmatch(term)
     if keyed is None:
         keys = [f"{key}{'>' if KEYS[key].is_ordered and key != 'level' else ':'}" for key in KEYS]
-        return term, completed(term, [*keys, "and", "or", "not"])
+        return term, completion_of(term, [*keys, "and", "or", "not"])
     key, operator = keyed[1], keyed[2]
     if key == "method":
         values = [_written(call.method) for call in calls if not call.is_rest]
@@ -69,7 +69,7 @@ def completed_filter(before: str, calls: Iterable[Call]) -> tuple[str, Completio
         values = [_written(call.name) for call in calls if call.name is not None]
     else:
         values = list(VALUES.get(key, ()))
-    return term, completed(term, [f"{key}{operator}{value}" for value in sorted(set(values)) if value])
+    return term, completion_of(term, [f"{key}{operator}{value}" for value in sorted(set(values)) if value])
 
 
 def _written(text: str) -> str:

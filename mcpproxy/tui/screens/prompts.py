@@ -11,9 +11,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from mcpproxy.report.text import Span
-from mcpproxy.tui.copying import Form
+from mcpproxy.tui.copy_forms import CopyForm
 from mcpproxy.tui.safe_text import Words
-from mcpproxy.tui.widgets.bar import FilterBox
+from mcpproxy.tui.widgets.filter_box import FilterBox
 
 
 class LineScreen(ModalScreen[str | None]):
@@ -43,7 +43,7 @@ class LineScreen(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         """Offer the initial text."""
-        self.query_one("#label", Words).say(
+        self.query_one("#label", Words).show(
             [Span(f" {self._label}", "accent"), Span("   Enter takes it, Esc leaves it", "dim")]
         )
         self.query_one(FilterBox).open(self._text)
@@ -58,7 +58,7 @@ class LineScreen(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class ChoiceScreen(ModalScreen[Form | None]):
+class ChoiceScreen(ModalScreen[CopyForm | None]):
     """Prompts for one of several forms, by key; returns None if cancelled."""
 
     DEFAULT_CSS = """
@@ -67,7 +67,7 @@ class ChoiceScreen(ModalScreen[Form | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back", id="back")]
 
-    def __init__(self, label: str, forms: Sequence[Form]) -> None:
+    def __init__(self, label: str, forms: Sequence[CopyForm]) -> None:
         super().__init__()
         self._label, self._forms = label, forms
 
@@ -81,7 +81,7 @@ class ChoiceScreen(ModalScreen[Form | None]):
         for form in self._forms:
             key = Span(f"  {form.key or ' '}  ", "accent" if form.text else "dim")
             rows.append([key, Span(form.word), Span(f"   {form.remark}" if form.remark else "", "dim")])
-        self.query_one("#forms", Words).say_lines(rows)
+        self.query_one("#forms", Words).show_lines(rows)
 
     def on_key(self, event: events.Key) -> None:
         """Choose the form of a key."""

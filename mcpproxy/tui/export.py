@@ -18,7 +18,7 @@ STEP: Final = 256 << 10
 
 
 class Export:
-    """An export of some rows of a capture to a file, which is deleted if it is not completed."""
+    """An export of some rows of a capture to a file, which is deleted if it is not completion_of."""
 
     def __init__(self, capture: Path, rows: Sequence[int], place: Path) -> None:
         """Make the file.

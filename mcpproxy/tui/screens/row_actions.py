@@ -15,17 +15,17 @@ from mcpproxy.marks import CannotMark, Marks
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.copying import Form, forms
-from mcpproxy.tui.data.live import Pulse
+from mcpproxy.tui.copy_forms import CopyForm, forms
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.exporting import Export
+from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.export import Export
 from mcpproxy.tui.messages import Copied, Exported, Marked
 from mcpproxy.tui.safe_text import copy, notify
-from mcpproxy.tui.screens.asked import ChoiceScreen, LineScreen
-from mcpproxy.tui.screens.pulsing import PulsingScreen
+from mcpproxy.tui.screens.capture_screen import CaptureScreen
+from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 
 
-class ActingScreen(PulsingScreen):
+class RowActionsScreen(CaptureScreen):
     """A screen with rows of a capture, and a cursor on one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,7 +42,7 @@ class ActingScreen(PulsingScreen):
         id_ = reading.index.header.members.get("capture")
         self.marks = Marks(reading.path, id_ if isinstance(id_, str) else "")
         self._files = ThreadPoolExecutor(1, "files")
-        self._export: tuple[Export, Pulse] | None = None
+        self._export: tuple[Export, StepThread] | None = None
 
     @property
     @abstractmethod
@@ -65,8 +65,8 @@ class ActingScreen(PulsingScreen):
         """Cancel what is in progress; leave nothing half done."""
         self._files.shutdown(wait=False, cancel_futures=True)
         if self._export is not None:
-            export, pulse = self._export
-            pulse.stop()
+            export, step_thread = self._export
+            step_thread.stop()
             export.abandon()
 
     @property
@@ -161,20 +161,20 @@ class ActingScreen(PulsingScreen):
             try:
                 choices = forms(self.reading, entry)
             except OSError as error:
-                choices = [Form("", "", "", error.strerror or str(error))]
+                choices = [CopyForm("", "", "", error.strerror or str(error))]
             self.post_message(Copied(choices))
 
-        self.app.turns.wait_for(self._files.submit(work))
+        self.app.key_queue.wait_for(self._files.submit(work))
 
     @on(Copied)
     def _choose(self, event: Copied) -> None:
-        choices = [form for form in event.forms if isinstance(form, Form)]
+        choices = [form for form in event.forms if isinstance(form, CopyForm)]
         if not any(form.text for form in choices):
             notify(self.app, choices[0].remark if choices else "there is nothing to copy", bad=True)
             return
         self.app.push_screen(ChoiceScreen("copy as", choices), self._copy)
 
-    def _copy(self, form: Form | None) -> None:
+    def _copy(self, form: CopyForm | None) -> None:
         if form is not None:
             copy(self.app, form.text)
             notify(self.app, f"copied {form.word}, {size(len(form.text.encode()))}, if the terminal allows it")
@@ -204,23 +204,23 @@ class ActingScreen(PulsingScreen):
         except (OSError, CaptureError, ValueError, RuntimeError) as error:
             notify(self.app, f"cannot write {place}: {getattr(error, 'strerror', None) or error}", bad=True)
         else:
-            pulse = Pulse(export.step, self._tell, self._fail, "export")
-            self._export = export, pulse
+            step_thread = StepThread(export.step, self._report_export, self._report_failed_export, "export")
+            self._export = export, step_thread
 
-    def _tell(self) -> None:
+    def _report_export(self) -> None:
         self.post_message(Exported())
 
-    def _fail(self, reason: str) -> None:
+    def _report_failed_export(self, reason: str) -> None:
         self.post_message(Exported(reason))
 
     @on(Exported)
     def _exported(self, event: Exported) -> None:
         if self._export is None:
             return
-        export, pulse = self._export
+        export, step_thread = self._export
         if event.problem or export.has_ended:
             self._export = None
-            pulse.stop()
+            step_thread.stop()
             export.abandon()
             done = f"exported {count_text(export.written, 'row')} to {sanitise(str(export.place))}"
             problem = event.problem and f"cannot write {export.place}: {event.problem}"

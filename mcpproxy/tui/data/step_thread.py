@@ -1,0 +1,66 @@
+"""Threads that read while the screen is drawn, because the screen never waits for a file.
+
+A thread takes steps of some milliseconds, as long as there is work, and reports news at most ten times a second, or
+twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does.
+Its results are append-only, so the screen may read them at any time.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+POLL_S: Final = 0.1
+REPORT_S: Final = 0.1
+BUSY_S: Final = 0.5
+"""After this long with uninterrupted work, news is reported only every `BUSY_REPORT_S`: drawing it takes the processor
+from the reading thread, which then falls behind a capture that grows quickly."""
+BUSY_REPORT_S: Final = 0.5
+FIRST_S: Final = 0.02
+"""When the first news is reported: the first screen waits for it."""
+
+
+class StepThread:
+    """Takes steps in a thread of its own until it is stopped."""
+
+    def __init__(
+        self, step: Callable[[], bool], report: Callable[[], None], fail: Callable[[str], None], name: str = "reader"
+    ) -> None:
+        """Start.
+
+        Args:
+            step: does some work; returns False if there is none at present.
+            report: called from the thread when there is news.
+            fail: called with the reason, in words, if it cannot go on.
+            name: of the thread.
+        """
+        self._step, self._report, self._fail = step, report, fail
+        self._stop = threading.Event()
+        self.is_busy = True
+        """Whether there is work left."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the current step."""
+        self._stop.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        reported = rested = time.monotonic() - REPORT_S + FIRST_S
+        is_new = True
+        try:
+            while not self._stop.is_set():
+                self.is_busy = self._step()
+                is_new = is_new or self.is_busy
+                now = time.monotonic()
+                apart = REPORT_S if now - rested < BUSY_S else BUSY_REPORT_S
+                if is_new and (now - reported >= apart or not self.is_busy):
+                    reported, is_new = now, False
+                    self._report()
+                if not self.is_busy:
+                    self._stop.wait(POLL_S)
+                    rested = time.monotonic()
+        except Exception as error:  # noqa: BLE001 - a traceback would be drawn across the screen
+            self._fail(str(error) or type(error).__name__)
