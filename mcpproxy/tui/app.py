@@ -103,6 +103,7 @@ class TuiApp(App[None]):
         & CommandList > .option-list--option-highlighted { text-style: bold underline; }
     }
     """
+    TITLE = "mcpproxy"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
