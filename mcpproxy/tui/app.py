@@ -1,21 +1,20 @@
 """The app: `mcpproxy tui`. It only reads capture files, so it may be opened and killed at any time.
 
-How to add a screen ------------------- Make a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing
-else has to change:
+To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing else has to change:
 
     class FindingsScreen(Screen[None]):
-        def __init__(self, opened: OpenCapture) -> None: ...
+        def __init__(self, capture: OpenCapture) -> None: ...
 
-    ENTRY = Entry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
+    ENTRY = ScreenEntry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
 
-The key then appears in the footers, in `?` and in the palette. `opened.reading` is the capture: its `index` (the
-position of each entry), `fold` (who talks to whom), `exchanges` (latency and outcome, as columns). A thread keeps
-extending it, and the screen then gets `Grown`; a process supplies its `findings`, and `Checked` announces them. Work of
-more than a few milliseconds belongs in a thread: `StepThread` runs steps, `messages.py` holds its messages. To show the
-traffic at a row: `app.show(row)`; to show only what a filter selects: `app.select(text)`.
+The key then appears in the footers, in `?` and in the palette. `capture.reading` has the `index` (the position of each
+entry), the `fold` (the sessions and their two sides) and the `exchanges` (latency and outcome, as columns). A thread
+extends it and posts `Grown` to the screen; a process supplies its `findings`, and `Checked` announces new ones. Work of
+more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages it
+posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects.
 
 Text reaches the screen only through `mcpproxy.tui.safe_text` (`Words`, `notify`, or `Table` and `Pane` with `Span`s),
-which sanitises it; `tests/mcpproxy/tui/test_boundary.py` reads the sources for anything else.
+which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
 """
 
 import os
@@ -76,7 +75,7 @@ LIGHT: Final = Theme(
     variables={"dim": "#666b75"},
 )
 DEEPEST: Final = 12
-"""The most screens stacked on each other; at this depth, all above the list of sessions are closed first."""
+"""The maximum depth of the stack of screens; at this depth, all above the list of sessions are closed first."""
 SWITCH_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
@@ -92,7 +91,7 @@ class Palette(CommandPalette):
 
 
 class TuiApp(App[None]):
-    """Sessions, and the traffic of one."""
+    """The list of sessions, and the screens of one capture."""
 
     # Without colours, only the terminal's own background and text colour are left: the selection is shown in reverse.
     CSS = """
@@ -114,7 +113,7 @@ class TuiApp(App[None]):
 
         Args:
             find: returns the captures to list, newest first.
-            nothing: what to say if there are none.
+            nothing: the text to show if there are none.
             first: a capture to open at once.
         """
         # If colours are off, Textual would draw in greys on a background of its own.
@@ -127,13 +126,13 @@ class TuiApp(App[None]):
         self._nothing, self._first = nothing, first
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
-        """The capture and screen that were left for another capture."""
+        """The capture and screen to return to from another capture."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
 
     def on_mount(self) -> None:
-        """Show the sessions, or the capture that was named."""
+        """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_S)
         self.keys = keys.read()
         self.set_keymap(dict(self.keys.keymap))
@@ -179,7 +178,7 @@ class TuiApp(App[None]):
         return OpenCapture(reading)
 
     def show(self, row: int, path: Path | None = None) -> None:
-        """Go to the traffic, with the cursor on an entry of the open capture, or of another one."""
+        """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
             point = self._return_point()
             self._pop_to(SessionsScreen)
@@ -191,12 +190,12 @@ class TuiApp(App[None]):
             self._push_traffic(OpenCapture(self._opened[0], row))
 
     def select(self, text: str) -> None:
-        """Go to the traffic of the open capture, with an expression as its filter."""
+        """Show the traffic of the open capture, filtered by an expression."""
         if self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], only=text))
 
     def leave(self) -> None:
-        """Go back to the previous screen: the one below, or the one that was left for another capture."""
+        """Go back to the screen below, or to the capture from which this one was opened."""
         self.pop_screen()
         if self._return_to is not None and isinstance(self.screen, SessionsScreen):
             path, make = self._return_to
@@ -206,7 +205,7 @@ class TuiApp(App[None]):
                 self.push_screen(make(opened))
 
     def _push_traffic(self, opened: OpenCapture) -> None:
-        """Show the traffic above what is there, so that `Esc` leads back."""
+        """Show the traffic above the current screen, so that `Esc` leads back to it."""
         if len(self.screen_stack) >= DEEPEST:
             self._pop_to(SessionsScreen)
         self.push_screen(TrafficScreen(opened))
@@ -245,11 +244,11 @@ class TuiApp(App[None]):
             screen.post_message(Checked())
 
     def findings(self, path: Path) -> Findings | None:
-        """The findings of a capture, if that is the open one."""
+        """The findings of a capture; None unless it is the open capture."""
         return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None
 
     def check_again(self) -> None:
-        """Check the open capture again from its beginning, because the process that did has died."""
+        """Check the open capture again from its beginning, after the checking process has died."""
         if self._opened is not None:
             reading = self._opened[0]
             self.checking.drop(reading.findings)
@@ -262,14 +261,14 @@ class TuiApp(App[None]):
     # ---- keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Pass on what is typed in its turn, and all else at once."""
+        """Queue what is typed; handle all other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.key_queue.take(event)
         else:
             await super().on_event(event)
 
     def action_interrupt(self) -> None:
-        """Stop what the screen is doing; if it is doing nothing, leave."""
+        """Stop what the screen is doing; quit if it is doing nothing."""
         stop = getattr(self.screen, "interrupt", None)
         if stop is None or not stop():
             self.exit()
@@ -312,7 +311,7 @@ class TuiApp(App[None]):
             self.push_screen(Palette(id="--command-palette"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual asks for it
-        """The palette's commands: only text of our own."""
+        """The palette's commands; none of their texts comes from a capture."""
         yield SystemCommand("Light", "dark text on a light ground", lambda: self._set_theme(LIGHT))
         yield SystemCommand("Dark", "light text on a dark ground", lambda: self._set_theme(DARK))
         yield SystemCommand("Help", "every key", self.action_help)

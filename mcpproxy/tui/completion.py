@@ -1,4 +1,4 @@
-"""Completion: what Tab key_queue the word before the cursor into."""
+"""Completion: the text that Tab inserts for the word before the cursor."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ VALUES: Final = {
     "has": ("id", "answer", "error", "problem", "finding", "mark"),
     "level": ("note", "warning", "error"),
 }
-"""The values that these keys of a filter accept."""
+"""The values of the filter keys that accept only a few."""
 
 _TERMS: Final = re.compile(r'[\s()]++|(?:[^\s()"]|"(?:[^"\\]|\\.)*+"?+)++', re.DOTALL)
 _KEYED: Final = re.compile(r"([a-z]+)([:=]|[<>]=?)(.*)", re.DOTALL)
@@ -23,7 +23,7 @@ _BARE: Final = re.compile(r"[\w./:@+-]+")
 
 
 class Completion(NamedTuple):
-    """How a word can be completion_of."""
+    """How a word can be completed."""
 
     text: str
     """The replacement: the common prefix of all matches."""
@@ -52,7 +52,7 @@ def filter_completion(before: str, calls: Iterable[Call]) -> tuple[str, Completi
 
     Args:
         before: the text up to the cursor.
-        calls: the kinds of requests seen: their methods and names are offered.
+        calls: the kinds of requests so far; their methods and names are the candidates.
 
     Returns:
         The term, and its completion.
@@ -73,7 +73,7 @@ def filter_completion(before: str, calls: Iterable[Call]) -> tuple[str, Completi
 
 
 def _written(text: str) -> str:
-    """A name as a filter accepts it; empty if it cannot be typed."""
+    """A name as it is written in a filter; empty if it cannot be typed."""
     if _BARE.fullmatch(text):
         return text
     return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"' if text and sanitise(text) == text else ""

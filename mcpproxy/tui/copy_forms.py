@@ -1,9 +1,9 @@
-"""Copying: the row at the cursor as JSON, as raw text, as the line of `show --json`, or as a command that sends it.
+"""Copy forms: a row as JSON, as raw text, as the line that `show --json` prints, or as a command that sends it again.
 
-Copied text is pasted, and so holds no character that could act on a terminal: JSON has equivalent escapes for all of
-them, raw text shows them as escapes and says so. Only the commands are for a shell: each word of the capture is quoted
-there, or written in octal by `printf` if quotes do not suffice. JSON and raw text are not quoted for one, and say so.
-Hashed words become placeholders.
+Copied text may be pasted into a terminal, so it contains no character that could act on one: JSON has equivalent
+escapes for all of them, and raw text shows them as escapes, with a remark. Only the commands are meant for a shell:
+they quote each word from the capture, or let `printf` write it in octal if quotes do not suffice. JSON and raw text are
+not quoted for a shell, and have a remark that says so. Hashed words become placeholders.
 """
 
 import re
@@ -28,9 +28,9 @@ _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS: Final = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "keep-alive", "te", "expect"}
 )
-"""Fields that curl writes by itself, or that concern a single connection."""
+"""Fields that curl adds itself, or that belong to a single connection."""
 _NO_SHELL: Final = "not for a shell"
-"""A server's text could run there."""
+"""The remark on text that a shell could run."""
 
 
 class CopyForm(NamedTuple):
@@ -41,7 +41,7 @@ class CopyForm(NamedTuple):
     word: str
     """Its name."""
     text: str
-    """Empty if it is unavailable."""
+    """Empty if the row cannot be copied in this form."""
     remark: str = ""
     """A caveat about it."""
 
@@ -141,7 +141,7 @@ def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -
     Args:
         upstream: the server's address, as recorded.
         method: the HTTP method.
-        target: of the request.
+        target: its target, such as `/mcp`.
         fields: its header fields.
         body: the request body.
 
@@ -168,7 +168,7 @@ def with_placeholders(text: str, name: str = "") -> str:
 
 
 def _is_plain(raw: bytes) -> bool:
-    """Whether it can be quoted as is: contains nothing that acts on a terminal, or is invisible."""
+    """Whether it can be quoted as it is: nothing in it acts on a terminal or is invisible."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -185,7 +185,7 @@ def _word(text: str) -> str:
 
 
 def _octal(raw: bytes) -> str:
-    """A `printf` format that produces exactly these bytes, and is not taken for an option."""
+    """A `printf` format that writes exactly these bytes, and is not mistaken for an option."""
     signs = [
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b"%\\" and (at or byte != ord("-")) else f"\\{byte:03o}"
         for at, byte in enumerate(raw)

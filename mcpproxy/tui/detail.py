@@ -1,6 +1,6 @@
 """Detail: everything about one row as lines: pretty JSON, raw text, hex, headers, the exchange, findings.
 
-A thread makes it from the file. What is too large for a pane is shown a page at a time.
+A thread reads it from the file. Long content is split into pages.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from mcpproxy.tui.widgets.tree import Tree, branches, parse
 PAGE: Final = 64 << 10
 """Bytes per page of the raw views."""
 LARGEST_TREE: Final = 1 << 20
-"""Bytes. A larger frame is shown raw, a page at a time."""
+"""Bytes. A larger frame is shown as raw text, page by page."""
 LARGEST_SILENCE: Final = 64 << 10
-"""Bytes of a response that may be empty; a larger one has content, even if only `_meta`."""
+"""Bytes. A larger response is not examined for empty content: it has some, even if only `_meta`."""
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
 """By method: the requested member of the result."""
 VIEWS: Final = ("pretty", "raw", "hex", "headers", "exchange", "findings")
@@ -43,11 +43,11 @@ class Detail(NamedTuple):
     pages: int = 1
     """The number of pages; `lines` is one of them."""
     silence: str = ""
-    """What is empty in the response, if it should not be."""
+    """Which expected content is empty in the response, in words; empty if none."""
 
 
 def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80) -> Detail:
-    """One view of a row, and what is empty in its response.
+    """One view of a row, and which content of its response is empty.
 
     Args:
         reading: the capture.
@@ -135,7 +135,7 @@ def _hex(raw: bytes, start: int, width: int) -> Lines:
 
 
 def silence_of(reading: Reading, row: int) -> str:
-    """Says in words that the requested content arrived empty; empty if it did not. Reads the response."""
+    """Which expected content of the response is empty, in words; empty if none. Reads the response from the file."""
     number = reading.exchange(row)
     if number is None or reading.outcome(number) is not Outcome.RESULT:
         return ""
@@ -154,7 +154,7 @@ def silence_of(reading: Reading, row: int) -> str:
 
 
 def _is_empty(content: object) -> bool:
-    """Whether it holds nothing, or only empty texts."""
+    """Whether content has no blocks, or only empty texts."""
     blocks = content if isinstance(content, list) else [content]
     return all(
         not block or (isinstance(block, dict) and block.get("type") == "text" and not block.get("text"))
@@ -168,7 +168,7 @@ def entry_name(entry: Entry) -> str:
 
 
 def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
-    """The outcome of a request: when sent, when answered, how long it took; what is empty in the response."""
+    """An exchange: when it was sent and answered, how long it took, its outcome, and the two sides."""
     index, number = reading.index, reading.exchange(row)
     entry = index.entry(row)
     head = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
@@ -192,8 +192,8 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     code = exchanges.outcome[number]
     outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
     words = {
-        Outcome.UNANSWERED: "unanswered: none came before the session ended",
-        Outcome.FAILED: "failed: what carried it broke off before an answer",
+        Outcome.UNANSWERED: "unanswered: no response came before the session ended",
+        Outcome.FAILED: "failed: the HTTP exchange ended before a response",
         None: "waiting" if reading.is_live else "…",
     }
     bad = outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.UNANSWERED, Outcome.FAILED)

@@ -1,4 +1,4 @@
-"""ScreenEntry: a screen's name, the key that opens it, what it opens for, and what it is opened with."""
+"""Entries: how each screen is opened: its name, its key, and the capture that it gets."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class OpenCapture:
     """A capture that is open, and where the user is in it."""
 
     reading: Reading
-    """Reading continues while it is shown; never close it."""
+    """A thread reads on while it is shown; screens must not close it."""
     row: int | None = None
     """The entry at the cursor."""
     only: str | None = None
@@ -37,13 +37,13 @@ class ScreenEntry:
     word: str
     """Its name in the footer and the palette."""
     make: Callable[[OpenCapture], Screen[None]]
-    """Creates the screen. From the list of sessions it gets the session at the cursor."""
+    """Creates the screen. From the list of sessions, it gets the capture at the cursor."""
     opener: Opener = "both"
-    """From which of the two main screens it opens."""
+    """The main screens from which it opens."""
     help: str = ""
     """One line for `?`."""
     of_all: Callable[[Sequence[Path]], Screen[None]] | None = None
-    """Creates it for all listed captures, if it can be opened from the list for all."""
+    """Creates the screen for all listed captures; None if it shows only one."""
 
 
 @cache
@@ -71,7 +71,7 @@ def bind(bindings: BindingsMap, opener: Opener) -> None:
 
 
 def bind_switches(bindings: BindingsMap, own: str) -> None:
-    """Add the keys that lead from one of these screens, by its word, to the others of its capture."""
+    """Add the keys that lead from a screen, given by its word, to the other screens of its capture."""
     _bind(bindings, (entry for entry in entries_of("traffic") if entry.word != own), "switch")
 
 

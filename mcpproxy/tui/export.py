@@ -18,10 +18,10 @@ STEP: Final = 256 << 10
 
 
 class Export:
-    """An export of some rows of a capture to a file, which is deleted if it is not completion_of."""
+    """An export of some rows of a capture to a file, which is deleted if it is not completed."""
 
     def __init__(self, capture: Path, rows: Sequence[int], place: Path) -> None:
-        """Make the file.
+        """Create the file.
 
         Args:
             capture: the capture.
@@ -52,7 +52,7 @@ class Export:
         """Write some rows; False when all are written.
 
         Raises:
-            OSError: the file cannot be written; it is gone.
+            OSError: the file cannot be written; it has been deleted.
         """
         if self.has_ended:
             return False
@@ -68,7 +68,7 @@ class Export:
             self._feed(item)
         is_over = self.written == len(self.rows) or self._tail.has_ended or (self._tail.is_at_end and not items)
         if is_over:
-            # A frame whose end never arrived has only parts, and no line.
+            # A frame whose end was not recorded has only parts, and gets no line.
             self._file.close()
             self.has_ended = True
             self._tail.close()

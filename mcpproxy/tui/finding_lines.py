@@ -1,4 +1,4 @@
-"""Pages: a finding and its rule as lines, for all screens that show them."""
+"""Finding lines: findings and rules as lines, and short texts about checks and losses, for several screens."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def clock(t_ns: int) -> str:
 
 
 def finding_lines(finding: Finding, width: int) -> list[list[Span]]:
-    """The whole text of a finding."""
+    """A finding in full, with the summary of its rule."""
     sign, role = SIGNS[finding.level], LEVELS[finding.level]
     head = [Span(f"{sign} {finding.level}  ", role), Span(finding.rule, "accent")]
     places = [f"frame {finding.frame:,}"]
@@ -36,7 +36,7 @@ def finding_lines(finding: Finding, width: int) -> list[list[Span]]:
 
 
 def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Span]]:
-    """What a rule is about and, unless `is_short`, why that matters."""
+    """The summary of a rule and, unless `is_short`, its sections."""
     known_rule = rules().get(rule)
     if known_rule is None:
         return []
@@ -47,7 +47,7 @@ def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Sp
 
 
 def page_lines(rule: str, width: int) -> list[list[Span]]:
-    """The page in lines."""
+    """The page of a rule."""
     known_rule = rules().get(rule)
     if known_rule is None:
         return [[Span(f"there is no rule {rule}", "bad")]]
@@ -63,7 +63,7 @@ def page_lines(rule: str, width: int) -> list[list[Span]]:
 
 
 def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """All findings in a row."""
+    """All findings in a row, in full."""
     findings = reading.findings
     kept, (_, count) = findings.kept_at(row), findings.at(row)
     lines: list[list[Span]] = []
@@ -71,7 +71,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
         lines += [*finding_lines(finding, width), []]
     if count > len(kept):
         rules_there = ", ".join(findings.rules_at(row))
-        text = f"of {count - len(kept):,} more the text is not kept: `mcpproxy check` has it; rules here: {rules_there}"
+        text = f"{count - len(kept):,} more without text here: `mcpproxy check` has it; their rules: {rules_there}"
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     if not count:
         is_known = row < findings.checked or findings.has_ended
@@ -80,7 +80,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
 
 
 def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """The same in a line or two each, to show beside something else."""
+    """The worst five findings in a row, in a few lines each."""
     lines: list[list[Span]] = []
     for finding in sorted(reading.findings.kept_at(row), key=lambda finding: -finding.level)[:5]:
         lines += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]

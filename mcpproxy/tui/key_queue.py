@@ -1,11 +1,11 @@
 """A queue of key presses: each key is passed on once everything that the previous key caused is done.
 
-Textual gives a key to whatever has the focus when the key arrives. A key that opens a box, or a screen, does so a few
-messages later, and keys typed meanwhile would go to what lies behind: of `/quit`, `q` would quit. So after each key a
-probe follows the key's path, from the focused widget up to the app, and the next key waits until it is back: all queues
-on that path are in order, so everything that the key caused came before.
+Textual gives a key to the widget that has the focus when the key arrives. A key that opens a box or a screen does so a
+few messages later, and keys typed meanwhile would go to the screen behind: the `q` of `/quit` would quit. So after each
+key a probe takes the same path, from the focused widget up to the app, and the next key waits until it arrives: all
+queues on that path are in order, so everything that the key caused has then been handled.
 
-Keys that only move a cursor are not waited for: they come faster than screens are drawn.
+Keys that only move a cursor do not delay the next key: they come faster than screens are drawn.
 """
 
 from collections import deque
@@ -19,9 +19,9 @@ from textual.app import App
 from textual.message_pump import MessagePump
 
 ROUNDS: Final = 3
-"""How often the probe takes that path: a key causes a message, and that causes another."""
+"""How often the probe takes that path: a key causes a message, which causes another."""
 LONGEST_S: Final = 2.0
-"""How long a key waits: whatever is stuck, the keys must still work."""
+"""How long a key waits at most, so that keys work even if a widget is stuck."""
 MOVES: Final = frozenset(("up", "down", "page-up", "page-down", "first", "last"))
 """The ids of bindings that only move a cursor."""
 AT_ONCE: Final = "ctrl+c"
@@ -29,14 +29,14 @@ AT_ONCE: Final = "ctrl+c"
 
 
 class KeyQueue:
-    """What was typed and has not been passed on yet."""
+    """Keys and pasted text that have not been passed on yet."""
 
     def __init__(self, app: App[None], hand_on: Callable[[events.Event], Awaitable[None]]) -> None:
         """Start empty.
 
         Args:
             app: whose keys these are.
-            hand_on: gives a key, or pasted text, to what has the focus.
+            hand_on: gives a key or pasted text to the widget with the focus.
         """
         self._app, self._hand_on = app, hand_on
         self._typed: deque[events.Event] = deque()
@@ -46,11 +46,11 @@ class KeyQueue:
         self._work: Future[None] | None = None
 
     def wait_for(self, work: Future[None]) -> None:
-        """Pass on no more until some work is done: it opens a box, or fills what the next key is about."""
+        """Pass on no more keys until some work is done: it opens a box, or loads what the next key is for."""
         self._work = work
 
     async def take(self, event: events.Key | events.Paste) -> None:
-        """Pass on what was typed when its turn comes."""
+        """Queue a key or pasted text, and pass it on in its turn."""
         if isinstance(event, events.Key) and event.key == AT_ONCE:
             self._typed.clear()
             await self._hand_on(event)
@@ -84,7 +84,7 @@ class KeyQueue:
         return bound is not None and bound.id in MOVES
 
     def _rise(self, event: events.Event, front: MessagePump, at: MessagePump, rounds: int) -> None:
-        """Go up from a widget, after all that is queued; a widget that is being closed is skipped."""
+        """Send the probe up from a widget, behind everything queued there; a closing widget is skipped."""
         if at is self._app or at._parent is None:
             self._app.call_later(self._back, event, front, rounds)
         elif not at.call_later(self._rise, event, front, at._parent, rounds):

@@ -4,8 +4,7 @@
     pair = "P"
     next = ["n", "ctrl+n"]
 
-The names are the ids of the bindings, so what can be bound is what the screens bind. An invalid line is reported, and
-the others apply.
+The names are the ids of the screens' bindings. An invalid line is reported, and the others apply.
 """
 
 import os
@@ -29,7 +28,7 @@ LARGEST: Final = 64 << 10
 NEEDED: Final = frozenset(
     ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
 )
-"""Bindings of every screen: no other binding takes their keys, unless they have been given other ones."""
+"""Bindings that every screen needs: no other binding may take their keys, unless the user gives them others."""
 _KEY: Final = re.compile(r"(?:(?:ctrl|alt|shift|super|meta|hyper)\+)*(?:\S|[a-z][a-z0-9_]*)")
 
 
@@ -57,7 +56,7 @@ def read() -> Keys:
         # A pipe would keep the app waiting for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return Keys({}, f"{path} is no file")
+                return Keys({}, f"{path} is not a regular file")
             text = file.read(LARGEST).decode()
         table = tomllib.loads(text)
     except FileNotFoundError:
@@ -73,9 +72,9 @@ def read() -> Keys:
     for name, value in assigned.items():
         keys = value if isinstance(value, list) else [value]
         if name not in known:
-            wrong.append(f"nothing is called {name}")
+            wrong.append(f"there is no action {name}")
         elif not keys or not all(isinstance(key, str) and _KEY.fullmatch(key) and key != "," for key in keys):
-            wrong.append(f'{name} wants a key such as "P" or ["n", "ctrl+n"]')
+            wrong.append(f'{name} needs a key such as "P", or keys such as ["n", "ctrl+n"]')
         else:
             keymap[name] = ",".join(keys)
     wrong += _refused(keymap, known)
@@ -83,7 +82,7 @@ def read() -> Keys:
 
 
 def _refused(keymap: dict[str, str], known: Mapping[str, str]) -> list[str]:
-    """Remove bindings that would leave a screen without a key it needs; returns the reasons, one text each."""
+    """Remove bindings that would leave a screen without a key that it needs; returns the reasons."""
     wrong: list[str] = []
     while True:
         # Bindings that the user did not set come last, and win.
@@ -100,7 +99,7 @@ def _refused(keymap: dict[str, str], known: Mapping[str, str]) -> list[str]:
             return wrong
         name, key = clashes[0]
         del keymap[name]
-        wrong.append(f"{name} keeps {known[name]}, as {key} is the key of {owners[key]}")
+        wrong.append(f"{name} keeps {known[name]}, because {key} is the key of {owners[key]}")
 
 
 def _key(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Every message between the parts of the screen: what reader threads report, and what widgets report to screens."""
+"""The messages that threads post to screens, and some between screens and the app."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from textual.message import Message
 
 
 class Grown(Message):
-    """An open capture has more entries, or more of them are understood. Only the newest counts."""
+    """An open capture has more entries, or more of them are interpreted. Only the newest counts."""
 
     bubble = True
 
@@ -17,7 +17,7 @@ class Grown(Message):
 
 
 class Checked(Message):
-    """The rules have found or checked more. Only the newest counts."""
+    """There are more findings, or more rows are checked. Only the newest counts."""
 
     bubble = True
 
@@ -27,7 +27,7 @@ class Checked(Message):
 
 
 class Progressed(Message):
-    """A filter has selected more rows, or has reached the end. Only the newest counts."""
+    """The thread of a screen has more results, or has reached the end. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
@@ -35,7 +35,7 @@ class Progressed(Message):
 
 
 class ListChanged(Message):
-    """The list of captures, or what is known of one, has changed. Only the newest counts."""
+    """The list of captures, or the summary of one, has changed. Only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
@@ -59,7 +59,7 @@ class Failed(Message):
 
 
 class DetailRead(Message):
-    """The content for the detail pane has been read."""
+    """The content of the detail pane has been read."""
 
     def __init__(self, row: int, item: object) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Replied(Message):
 
 
 class Marked(Message):
-    """The marks have been read or changed, or that failed."""
+    """The marks have been read or changed, or could not be."""
 
     def __init__(self, problem: str = "") -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Marked(Message):
 
 
 class Copied(Message):
-    """The forms in which a row can be copied have been made."""
+    """The forms in which a row can be copied are ready."""
 
     def __init__(self, forms: Sequence[object]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Rows: the text of the traffic table's lines, read from the file when a line is drawn.
 
-A thread reads the rows, and the drawing thread waits for it no longer than `PATIENCE_S`: a sleeping disk shows as `…`,
-not as a hanging screen. A few screenfuls of rows are cached. The wording is that of `show`.
+A thread reads the rows, and the drawing thread waits for it no longer than `PATIENCE_S`: while a disk spins up, rows
+show `…`, and the screen does not hang. A few screenfuls of rows are cached. The wording is the same as in `show`.
 """
 
 import time
@@ -45,9 +45,9 @@ PATIENCE_S: Final = 0.025
 KEPT: Final = 2000
 """Rows that are kept."""
 LARGE: Final = 1 << 20
-"""Bytes. For a larger frame a row shows only what its record says: drawing a line must not parse a gigabyte."""
+"""Bytes. A row of a larger frame shows only members of its record: drawing a line must not parse a gigabyte."""
 MANY_SECONDS_NS: Final = 9_999_500_000
-"""From here on milliseconds do not fit."""
+"""The duration from which milliseconds do not fit in the column."""
 
 MARK: Final = "◆"
 """Before the time of a marked row."""
@@ -76,17 +76,17 @@ EXCHANGES: Final = (
 )
 
 HEADINGS: Final[Mapping[Times, str]] = {"delta": "delta", "abs": "clock"}
-"""The headings of times other than those since the start."""
+"""The headings of the time column, unless times are since the start."""
 
 
 def columns_for(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
-    """Columns whose heading says which times they show."""
+    """The columns, with a heading for the times that they show."""
     heading = HEADINGS.get(times)
     return tuple(replace(column, title=heading) if column.name == "time" and heading else column for column in columns)
 
 
 def next_times(times: Times) -> Times:
-    """The times that follow some others when the user switches."""
+    """The kind of times after another, as the key switches them."""
     return TIMES[(TIMES.index(times) + 1) % len(TIMES)]
 
 
@@ -101,7 +101,7 @@ class RowText(NamedTuple):
     is_wide: bool = False
     """Whether `what` runs on to the end of the row."""
     is_final: bool = True
-    """Whether nothing still to be understood can change it."""
+    """Whether it stays the same as more rows are interpreted."""
 
 
 _WAITING: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)
@@ -111,10 +111,10 @@ _GONE: Final = RowText(
 
 
 class TrafficRows:
-    """The rows of one capture that a table shows: those of `view`, or its exchanges."""
+    """The rows of one capture that a table shows: the entries in `view`."""
 
     def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
-        """Show all rows that are worth a line.
+        """Show all rows that get a line.
 
         Args:
             reading: the capture.
@@ -129,21 +129,21 @@ class TrafficRows:
         self.marks: Mapping[int, str] = {}
         """The marked rows, by the numbers of their records, with their notes."""
         self.is_narrow = False
-        """Whether there is no room for the rows' content, so that notes follow the names."""
+        """Whether the column with the content is dropped, so that notes follow the names."""
         self._ready = ready
         self._texts: OrderedDict[int, RowText] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, "rows")
         self._read: Future[None] | None = None
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def __len__(self) -> int:
         return len(self.view)
 
     def want(self, first: int, last: int) -> None:
-        """Read what is not cached, for no longer than a moment."""
+        """Read the rows that are not cached, but wait for no longer than `PATIENCE_S`."""
         rows = [row for line in range(first, last) for row in self._rows_of(line) if row not in self._texts]
         if rows and (self._read is None or self._read.done()):
             self._read = self._thread.submit(self._fetch, rows, time.monotonic() + PATIENCE_S)
@@ -228,7 +228,7 @@ class TrafficRows:
         return Span(f"{SIGNS[level]} {count}" if count < COUNTED else f"{SIGNS[level]}{COUNTED}+", LEVELS[level])
 
     def _open(self, row: int) -> Span:
-        """The end of an exchange without a response, at its request."""
+        """The status of a request without a response."""
         number = self.reading.exchange(row)
         outcome = self.reading.outcome(number) if number is not None else None
         if outcome is Outcome.UNANSWERED:
@@ -345,7 +345,7 @@ class TrafficRows:
         reading = self.reading
         is_final = row < reading.understood
         request = request_of(reading, row)
-        # Before it is understood its request is unknown; only its content is.
+        # Before the row is interpreted, only the content is known, and not the request.
         known_request = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
         exchange = None
         if known_request is not None:

@@ -1,8 +1,9 @@
-"""The boundary: the only place where text becomes something that Textual draws.
+"""Safe text: the only module that turns text into something that Textual draws.
 
-Nearly every widget of Textual reads markup, and passes ESC, C1 and bidi characters on to the terminal. So nothing else
-in this package makes a `Content`, a `Segment`, a notification or a title; a test reads the sources for that. All text
-that passes through here is sanitised, whatever its origin: sanitising twice is harmless, never is not.
+Nearly every widget of Textual reads markup, and passes ESC, C1 and bidi characters on to the terminal. So no other
+module of this package creates a `Content`, a `Segment`, a notification or a title; a test searches the sources for
+them. All text that passes through here is sanitised, whatever its origin: sanitising twice does no harm, but not
+sanitising does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,7 +44,7 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
         text = fit(sanitise(span.text), left)
         size = cell_len(text)
         while size > left and text:
-            # Terminals disagree about a few symbols; what is too wide by Textual's table must not push a border.
+            # Terminals disagree about a few symbols; text that is too wide by Textual's table must not move a border.
             text = text[:-1]
             size = cell_len(text)
         left -= size
@@ -55,7 +56,7 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
 
 
 def strip(parts: Sequence[Segment], width: int) -> Strip:
-    """Segments of this module as a line, those of one style as one: each costs some twenty bytes to draw."""
+    """Segments of this module as a line; those of one style are joined, as each costs some twenty bytes to draw."""
     return Strip(Segment.simplify(parts), width)
 
 

@@ -1,8 +1,8 @@
-"""Shutdown: makes the app leave on a signal or when its terminal is gone, even if that terminal blocks.
+"""Shutdown: ends the app on a signal, or when its terminal is gone, even if the terminal blocks.
 
-An event-loop handler would run too late if a terminal accepts no more output (Ctrl-S) and the loop waits to draw. So
-the handlers here are Python's own, and if the app has not left in time the process ends anyway, with the terminal's
-modes restored. Exit codes are those of a shell: 128 plus the signal number.
+A handler in the event loop would run too late if a terminal accepts no more output (Ctrl-S) and the loop waits to draw.
+So these are plain signal handlers, and if the app has not ended in time, they restore the modes of the terminal and end
+the process. Exit codes are those of a shell: 128 plus the signal number.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from typing import Any, Final
 SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 CODES: Final = frozenset(128 + number for number in SIGNALS)
 GRACE_S: Final = 3.0
-"""How long the app may take to leave."""
+"""How long the app may take to end."""
 
 
 @contextmanager
 def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
-    """Tell the app to leave on a signal, or when the terminal is gone; for the thread with the event loop.
+    """End the app on a signal, or when the terminal is gone. Call it in the thread with the event loop.
 
     Args:
         leave: called in the loop, with the exit code.
@@ -59,7 +59,7 @@ class _ExitWatch:
         self._tell(128 + number)
 
     def watch(self) -> None:
-        """Wait until the other end of the terminal is closed: from then on it reads as ended at once."""
+        """Wait until the other end of the terminal is closed."""
         ended = select.poll()
         ended.register(self._stdin, 0)
         while not self.has_left.is_set():
@@ -74,7 +74,7 @@ class _ExitWatch:
     def _tell(self, code: int) -> None:
         threading.Thread(target=self._insist, args=(code,), daemon=True).start()
         with suppress(RuntimeError):
-            # The loop has been closed: we are leaving.
+            # RuntimeError: the loop is closed, and the app is ending already.
             self._loop.call_soon_threadsafe(self._leave, code)
 
     def _insist(self, code: int) -> None:

@@ -1,4 +1,4 @@
-"""Waterfall: exchanges, starts and densities as cells of a line, and the axis above them. Nothing here reads a file."""
+"""Waterfall: exchanges, starts and densities as cells of a line, and the axis above them. Reads no file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -24,13 +24,13 @@ Cell = tuple[str, Role]
 
 
 def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
-    """An exchange.
+    """The cells of an exchange.
 
     Args:
-        bar: it.
-        window: what is drawn.
-        cells: on so many cells.
-        last_ns: where a bar that has not ended stops.
+        bar: the exchange.
+        window: the stretch that is drawn.
+        cells: the number of cells.
+        last_ns: where the bar stops if the exchange has not ended.
     """
     role: Role = "bad" if bar.outcome in _BAD else "dim" if bar.outcome is Outcome.CANCELLED else "accent"
     sign = OPENING if bar.call.method in _OPENING else RUNNING
@@ -48,13 +48,13 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
 
 
 def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns: int) -> list[Span]:
-    """How a server started, and how many requests were sent when.
+    """The cells of a server: its start, and the number of exchanges that began over time.
 
     Args:
         counts: by cell, how many exchanges began.
-        startup: when its parts were.
-        window: what is drawn.
-        last_ns: where a startup that has not ended stops.
+        startup: when the server started.
+        window: the stretch that is drawn.
+        last_ns: where the start stops if it has not ended.
     """
     drawn: list[Cell] = [(sign, "accent") for sign in blocks(counts)]
     if startup.spawned_ns is not None:
@@ -66,12 +66,12 @@ def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_n
 
 
 def spans_of(cells: Iterable[Cell]) -> list[Span]:
-    """Cells as few spans."""
+    """Cells as spans, as few as possible."""
     return [Span("".join(sign for sign, _ in group), role) for role, group in groupby(cells, key=lambda cell: cell[1])]
 
 
 def axis(window: Window, zero_ns: int, cells: int) -> str:
-    """Times above the cells where they are, at distances that people count in."""
+    """The axis: times at round distances, each above its cell."""
     low, high = window[0] - zero_ns, window[1] - zero_ns
     if high <= low or cells < 1:
         return ""
@@ -102,7 +102,7 @@ def _ticks(low: int, high: int, step: int, cells: int) -> str:
 
 
 def moment(t_ns: int, step_ns: int) -> str:
-    """A time as precisely as a step needs it: `0s`, `1.50s`, `2m05s`, `3h00m`."""
+    """A time, as precise as the step requires: `0s`, `1.50s`, `2m05s`, `3h00m`."""
     digits = next((count for count in range(7) if step_ns % 10 ** (9 - count) == 0), 6)
     seconds, sign = abs(t_ns) / 1e9, "-" if t_ns < 0 else ""
     if digits or seconds < 60:

@@ -1,7 +1,7 @@
-"""Calls: the kinds of requests seen, each a side, a method and the name that it concerns, under a small number.
+"""Calls: the kinds of requests in a capture, numbered. A kind is a side, a method, and the tool, prompt or resource.
 
-A capture has millions of requests and few kinds of them. A hostile one may have as many kinds as requests, so only a
-limited number are distinguished, and names only up to a maximum length.
+A capture can have millions of requests, of few kinds. A hostile capture may have as many kinds as requests, so the
+number of kinds and the length of their names are limited.
 """
 
 from typing import Final, NamedTuple
@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its text in a list; not safe on a screen."""
+        """Its text in a list; unsanitised."""
         arrow = "← " if self.side == "server" else ""
         return f"{arrow}{self.method} {self.name}" if self.name is not None else arrow + self.method
 

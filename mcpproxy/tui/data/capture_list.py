@@ -1,4 +1,4 @@
-"""Capture list: every capture, newest first, and what is known of each so far; a thread reads on."""
+"""Capture list: every capture, newest first, with a summary of each that a thread computes."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,17 +17,17 @@ from captures.tail import STEP, Tail
 FIND_S: Final = 1.0
 """How long after a search for captures the next one starts."""
 FIND_SHARE: Final = 4
-"""The next search also waits this many times the duration of the last one: most of the time is for reading."""
+"""The next search also waits this many times the duration of the last, so that most of the time is left for reading."""
 
 
 class ListedCapture:
-    """One capture on the capture_list."""
+    """One capture of the list."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.is_live = is_live(segments(path)[-1])
         self.summary: Summary | None = None
-        """What is known so far; None at first."""
+        """The summary so far; None at first."""
         self.is_summed = False
         """Whether the summary covers the whole capture so far."""
         self.tally: Tally | None = None
@@ -39,7 +39,7 @@ class ListedCapture:
 
     @property
     def server(self) -> str:
-        """Its name: from the capture, else that of its folder."""
+        """Its name in the header, or else the name of its directory."""
         return (self.summary and self.summary.name) or self.path.parent.name
 
     def begin(self) -> None:
@@ -82,7 +82,7 @@ class ListedCapture:
         return bool(items)
 
     def close(self) -> None:
-        """Close its files; nothing more is read of it."""
+        """Close its files, and read no more of it."""
         self.is_summed = True
         if self._sum is not None:
             self._sum[0].close()
@@ -90,7 +90,7 @@ class ListedCapture:
 
 
 class CaptureList:
-    """Every capture, newest first, and what is known of it so far."""
+    """Every capture, newest first, with the summaries so far."""
 
     def __init__(self, find: Callable[[], list[Path]]) -> None:
         """Start without having searched.
@@ -102,7 +102,7 @@ class CaptureList:
         self.has_looked = False
         """Whether the first search is complete."""
         self.is_paused = False
-        """Whether the capture_list is hidden: the time is for the visible screen."""
+        """Whether the list is hidden; it then leaves the processor to the visible screen."""
         self.in_view: Sequence[ListedCapture] = ()
         """The visible captures, which are read before all others."""
         self._find = find
@@ -110,7 +110,7 @@ class CaptureList:
         self._next_look = 0.0
 
     def step(self) -> bool:
-        """Look for captures, and read a little of one; False if there is nothing to do at present."""
+        """Look for captures, or read a little of one; False if there is nothing to do at present."""
         if self.is_paused:
             return False
         began = time.monotonic()
@@ -174,5 +174,5 @@ class CaptureList:
 
 
 def short_name(path: Path) -> str:
-    """A capture's name from its folder and file name."""
+    """A capture's directory and file name, without the suffix."""
     return f"{path.parent.name}/{path.name.removesuffix(SUFFIX)}"

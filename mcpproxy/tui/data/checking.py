@@ -1,8 +1,8 @@
 """Checking: the worker process that runs the rules (`worker.py`), and its results for each capture.
 
-It is started for the first capture to be checked, and serves all captures. A thread receives its output. If it dies,
-the captures that it was checking say so, and nothing else happens: the next capture to be checked starts another
-worker. It dies with us, as its stdin ends.
+The first check starts the worker, which then checks all captures; a thread receives its output. If the worker dies, the
+captures that it was checking report this, and nothing else happens: the next check starts another worker. It ends with
+this process, because its stdin is then closed.
 """
 
 import json
@@ -20,7 +20,7 @@ from analysis.rules.finding import Finding, Level
 from mcpproxy.tui.data.findings import Findings
 
 LONGEST_LINE: Final = 1 << 20
-"""Bytes. The worker writes no longer lines."""
+"""Bytes. The worker never writes a longer line."""
 
 
 class _Job(NamedTuple):
@@ -64,12 +64,12 @@ class Checking:
             try:
                 if self._worker is None or not self._worker.is_alive:
                     self._worker = PythonChild("mcpproxy.tui.data.worker")
-                    # It blocks on the worker's output, so it is a thread of its own, not a step of a pulse.
+                    # It blocks on the worker's output, so it needs a thread of its own.
                     threading.Thread(target=self._receive, args=(self._worker,), name="findings", daemon=True).start()
                 self._jobs[self._number] = _Job(findings, self._worker)
                 self._worker.send(order)
             except BrokenPipeError:
-                # It has just died, and the thread that reads from it will report that.
+                # The worker has just died; the thread that reads its output will report that.
                 pass
             except OSError as error:
                 findings.trouble = f"the process that runs the rules cannot be started: {error.strerror}"
@@ -90,7 +90,7 @@ class Checking:
             self._jobs.clear()
         if worker is None:
             return
-        # Closing its stdin would end it just as abruptly, but only once it has started: quitting would wait for that.
+        # Closing its stdin would have the same effect, but only once it has started, and quitting would wait for that.
         worker.end()
 
     # ---- in the thread
@@ -100,7 +100,7 @@ class Checking:
         try:
             self._take_all(worker.lines(LONGEST_LINE))
         except (ValueError, TypeError, KeyError, OSError) as error:
-            why = f"it said what makes no sense ({type(error).__name__})"
+            why = f"its output makes no sense ({type(error).__name__})"
             worker.kill()
         status = worker.wait()
         with self._lock:
@@ -151,22 +151,22 @@ def _ending(status: int) -> str:
 
 
 class Counting:
-    """Counts the findings of captures that are not open: of one at a time, and of the live ones."""
+    """Counts the findings of captures that are not open, one at a time: the selected capture, then the live ones."""
 
     def __init__(self, checking: Checking) -> None:
         self._checking = checking
         self._under_way: dict[Path, Findings] = {}
 
     def findings(self, path: Path) -> Findings | None:
-        """The known findings of a capture that is or was counted here."""
+        """The findings of a capture that is or was counted here; None for any other."""
         return self._under_way.get(path)
 
     def want(self, live: list[Path], chosen: Path | None) -> None:
-        """Count the live captures, one after another, and one that is not live.
+        """Count the selected capture, then the live ones, one after another.
 
         Args:
             live: captures that are being recorded.
-            chosen: the selected capture, if nothing is known of it.
+            chosen: the selected capture, if its findings are unknown.
         """
         wanted = [*([chosen] if chosen is not None else []), *live]
         for path in [

@@ -1,8 +1,8 @@
-"""Finds which captures belong to one client process, and how far apart they began, from their headers alone.
+"""Client captures: the captures of one client process, and how far apart they began, from their headers alone.
 
 A header names the processes above the recorder. The client is the nearest that is not a shell or launcher; two captures
-are related if that is the same process: pid, start time and boot. Over HTTP clients come from anywhere, so an HTTP
-capture has no related captures.
+have the same client if pid, start time and boot of that process are equal. Over HTTP, any program can be a client, so
+an HTTP capture has no such process, and no other captures.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +39,7 @@ LAUNCHERS: Final = frozenset(
         *("uvx", "pipx", "poetry", "pdm", "hatch", "conda", "micromamba", "direnv", "mise", "asdf", "volta"),
     )
 )
-"""Processes that may stand between a client and the server it starts."""
+"""Programs through which a client may start a server."""
 _LONGEST: Final = 1 << 20
 """Bytes of a header."""
 _OF_LAUNCHERS: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
@@ -59,11 +59,11 @@ NO_CLIENTS: Final = frozenset(
         "crond",
     )
 )
-"""Processes that are never a client: a process started from one of these through shells only was started by hand."""
+"""Programs that are never a client: a recorder started from one of these, through shells only, was started by hand."""
 
 
 class Client(NamedTuple):
-    """A process for as long as it was alive."""
+    """A process, identified beyond the reuse of its pid."""
 
     boot: str
     pid: int
@@ -95,7 +95,7 @@ def _client(boot: str, parent: object) -> Client | None:
 
 
 def header_of(path: Path) -> Mapping[str, Any]:
-    """The members of a capture's header; if it is intact, nothing else is read.
+    """The members of a capture's header. Reads nothing else if the header is intact.
 
     Raises:
         NotACapture, NewerFormat, OSError: as `Capture`.
@@ -109,9 +109,9 @@ def header_of(path: Path) -> Mapping[str, Any]:
 
 
 def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
-    """How much later than `one` the capture with the header `other` began; None if no clock can tell.
+    """How much later the second of two captures began, by their headers; None if no clock can tell.
 
-    By the monotonic clock within one boot, as that cannot be set.
+    Within one boot, the monotonic clock decides, because it cannot be set.
     """
     boots = first.get("boot_id"), second.get("boot_id")
     for clock in ("mono_ns", "wall_ns"):
@@ -142,7 +142,7 @@ class ClientCaptures:
         self._unread: list[Path] = []
 
     def look(self) -> None:
-        """Collect the captures to examine: those listed, those beside it, and those below its directory."""
+        """Collect the captures to examine: those in the list, in the same directory, and below the same search root."""
         if self.client is None:
             return
         candidates = [*self._listed(), *self._path.parent.glob("*.mcpcap")]

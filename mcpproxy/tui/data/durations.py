@@ -1,4 +1,4 @@
-"""Durations: how they changed over time."""
+"""Durations over time: a histogram for each time slice."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """The findings of one capture so far, by row and by rule; a thread adds to them and the screen reads them.
 
-The texts of some thousand findings are kept. For all others only rule and place are kept: 4 bytes each, and one byte
-for each row up to the last with a finding.
+It keeps the texts of some thousand findings. Of all others it keeps only rule and row: 4 bytes each, and one byte for
+each row up to the last with a finding.
 """
 
 import re
@@ -16,13 +16,13 @@ from captures.index import Index
 from mcpproxy.report.text import Role
 
 MOST: Final = 25_000
-"""Findings that are kept with their text, whatever the worker reports."""
+"""The maximum number of findings kept with their text."""
 MARKS: Final = 4_000_000
-"""Findings whose rows are kept."""
+"""The maximum number of findings whose rows are kept."""
 WAITING: Final = 10_000
-"""Findings in rows that are not yet in the index."""
+"""The maximum number of findings kept for rows that are not yet in the index."""
 COUNTED: Final = 63
-"""Findings in a row that are counted."""
+"""The number up to which the findings in a row are counted."""
 LEVELS: Final[dict[Level, Role]] = {Level.NOTE: "dim", Level.WARNING: "plain", Level.ERROR: "bad"}
 """How each level is drawn."""
 SIGNS: Final = {Level.NOTE: "·", Level.WARNING: "!", Level.ERROR: "✗"}
@@ -41,7 +41,7 @@ class Findings:
             index: of the capture: maps records to rows; None if findings are only counted.
         """
         self.kept: list[Finding] = []
-        """In the order in which they were found, at most `MOST`."""
+        """The first `MOST`, in the order in which the rules reported them."""
         self.counts: Counter[tuple[Level, str]] = Counter()
         """All of them, by level and rule."""
         self.tally = Tally()
@@ -49,17 +49,17 @@ class Findings:
         self.checked = 0
         """How many rows were checked."""
         self.has_caught_up = False
-        """Whether that was everything at the checker's last look."""
+        """Whether those were all rows when the worker last looked."""
         self.has_ended = False
         """Whether everything was checked, and no more will follow."""
         self.trouble = ""
         """Why checking stopped, if it did."""
         self.faults: tuple[str, ...] = ()
-        """Rules that failed, which is a bug of ours."""
+        """Rules that failed, which is a bug in mcpproxy."""
         self.forgotten: tuple[str, ...] = ()
-        """What the rules had to forget because too much was open at once: a sentence each."""
+        """What the rules had to forget because too much was open at once, as sentences."""
         self.late = array("I")
-        """Rows in which something was found after they had been checked, in the order of those findings."""
+        """Rows that got a finding after they had been checked, in the order of those findings."""
         self._index = index
         self._worst = bytearray()
         self._rows_of: dict[str, array[int]] = {}

@@ -1,8 +1,8 @@
-"""Latencies: how long each kind of request took to be answered, counted in a thread from a reading's columns.
+"""Latencies: how long the responses to each kind of request took; a thread counts them from the columns of a reading.
 
-It counts what the SQL views count: a response counts if the request was not cancelled before and it is not interim; an
-error is a JSON-RPC error, the error of a tool, or an HTTP exchange that failed. Counts are never redone, so a growing
-capture costs only what is new.
+It counts what the SQL views count: a response counts unless it is interim or its request was cancelled before; an error
+is a JSON-RPC error, a tool error, or a failed HTTP exchange. Nothing is counted twice, so a growing capture costs only
+what is new.
 """
 
 import time
@@ -49,7 +49,7 @@ class Figures(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """More about one kind."""
+    """The durations of one kind: how often each occurs, and how they change over time."""
 
     number: int
     octaves: dict[int, int]
@@ -62,14 +62,14 @@ class Distribution(NamedTuple):
 
 
 class Latencies:
-    """Counts latencies. One thread steps; others read `rows` and `chosen`."""
+    """Counts latencies. One thread steps; others read `rows` and `distribution`."""
 
     def __init__(self, reading: Reading) -> None:
         """Start without counts."""
         self.rows: list[Figures] = []
         """By the number of the kind."""
         self.distribution: Distribution | None = None
-        """The figures of the chosen kind."""
+        """More about the chosen kind."""
         self._reading = reading
         self._kind: int | None = None
         self._requests = self._settled = self._traced = 0
@@ -87,7 +87,7 @@ class Latencies:
         return self._settled
 
     def choose(self, number: int | None) -> None:
-        """Choose a kind to examine further."""
+        """Choose the kind whose distribution is computed."""
         self._kind = number
 
     def step(self) -> bool:

@@ -1,9 +1,9 @@
-"""Reading: one open capture, which a thread of its own reads and interprets step by step.
+"""Reading: one open capture, which a thread reads and interprets step by step.
 
-First the position of everything (`captures.index`), so that all rows can be shown after a few seconds per million; then
-what belongs together, by the fold, as everywhere. The fold's results are kept in arrays of some 25 bytes per frame: the
-request of a response, the response to a request, how long it took, and how it ended. The rest of a row is read from the
-file again when it is shown.
+It first indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
+million. Then the fold interprets them, as in all commands. Its results are kept in arrays of some 25 bytes per frame:
+the request of a response, the response to a request, how long it took, and how it ended. The rest of a row is read
+again from the file when it is shown.
 """
 
 from array import array
@@ -32,12 +32,12 @@ from mcpproxy.tui.data.findings import Findings
 NONE: Final = (1 << 32) - 1
 """No row, or no exchange."""
 INTRODUCED: Final = 500
-"""Rows that are understood at once: they identify the two sides."""
+"""Rows that are interpreted while the index is built: they identify the two sides."""
 STEP_UNDERSTOOD: Final = 64 << 10
-"""Bytes that are understood at a time: a few milliseconds."""
+"""Bytes that are interpreted per step: a few milliseconds."""
 OUTCOMES: Final = (*Outcome,)
 LOSSES: Final = 1000
-"""Stretches of missing records that are distinguished."""
+"""Ranges of missing records that are distinguished."""
 ROWS: Final = 1_250_000
 """The maximum number of rows, and of exchanges: with all columns some 75 bytes per pair. Anything after the last is
 only counted."""
@@ -80,15 +80,15 @@ class Exchanges:
         self.call = array("H")
         """Number of its kind among `Reading.calls`."""
         self.is_cancelled = array("B")
-        """Whether a cancellation has named it, whether answered since or not."""
+        """Whether it was cancelled, even if it was answered later."""
         self.abandoned_ns: dict[int, int] = {}
-        """How long abandoned requests had waited: those cancelled because a time limit expired, or that late."""
+        """How long abandoned requests had waited when they were cancelled."""
         self.probable_answers: dict[int, ProbableAnswer] = {}
-        """Responses that match no request, by the unanswered request that each was probably meant for."""
+        """Responses that match no request, by the unanswered request for which each was probably meant."""
         self.end = array("I")
-        """Row of what ended it, the response or else the cancellation, or NONE."""
+        """Row of the response or else the cancellation that ended it, or NONE."""
         self.settled = array("I")
-        """Numbers in the order in which they were answered or cancelled, or at the end turned out to have no response.
+        """Numbers in the order in which they were answered or cancelled; at the end, those without a response.
         Twice if a response came after the cancellation."""
         self.left_out = 0
         """Requests above the maximum."""
@@ -125,36 +125,36 @@ class Reading:
         self.calls = Calls()
         """The kinds of requests seen."""
         self.stderr = array("I")
-        """Rows of what the server wrote to stderr."""
+        """Rows of lines that the server wrote to stderr."""
         self.exchange_of = array("I")
-        """By row, for those that are understood: its exchange, or NONE."""
+        """By row, for all interpreted rows: its exchange, or NONE."""
         self.shown = array("I")
-        """The rows that are worth a line: all frames, and the informative records."""
+        """The rows that get a line: all frames, and records with a remark."""
         self.bad = array("I")
-        """Rows with something wrong: errors, and frames that are not messages."""
+        """Rows with errors, and frames that are not messages."""
         self._begun = array("I")
-        """Over HTTP: the rows with which sessions begin, rising."""
+        """Over HTTP: the rows with which sessions begin, ascending."""
         self.losses: list[Loss] = []
-        """Where records are missing; the last of very many counts for all that follow."""
+        """Where records are missing; beyond the maximum, the last range includes all that follow."""
         self.joined: dict[int, int] = {}
-        """Of messages that span lines: the first row and the last."""
+        """Messages that span lines: the last row, by the first."""
         self.continued: set[int] = set()
-        """The rows after those first ones."""
+        """The rows of these messages after the first."""
         self.has_ended = False
-        """Whether everything was read and understood, and no more will follow."""
+        """Whether everything was read and interpreted, and no more will follow."""
         self._was_live = is_live(segments(path)[-1])
         self._behind: Tail | None = Tail(path)
-        """The reader of what is to be understood, while that is behind the index."""
+        """The reader for the fold, while the fold is behind the index."""
         self._assembler = FrameAssembler()
         self._batched: Limited[tuple[int, int], int] = Limited(BATCHED)
         self._unnoted = 0
         """Requests whose abandonment or probable response was not noted."""
         self._unjoined = 0
-        """Messages that span lines and whose lines are shown separately."""
+        """Messages that span lines, but are shown as separate lines."""
         self._numbers = array("I")
         """The numbers of those sessions."""
         self._has_begun = bytearray(1)
-        """By the number of a session, whether it has."""
+        """By the number of a session, whether it has begun."""
         self._remarked: set[int] = set()
         self._ended = False
         self._reached = 0
@@ -171,7 +171,7 @@ class Reading:
 
     @property
     def understood(self) -> int:
-        """How many rows are understood."""
+        """How many rows are interpreted."""
         return len(self.exchange_of)
 
     @property
@@ -181,30 +181,32 @@ class Reading:
 
     @property
     def is_killed(self) -> bool:
-        """Whether everything was read and nothing says that its recorder ended normally."""
+        """Whether everything was read, and no record shows a normal end of its recorder."""
         return self.has_ended and self.fold.ending is None
 
     @property
     def forgotten(self) -> list[str]:
-        """What is not known because the capture is too large, in a sentence each."""
+        """What is unknown because the capture is too large, as sentences."""
         sentences = []
         if self.index.left_out:
             sentences.append(
-                f"{self.index.left_out:,} records behind the first {ROWS:,} are not here; "
+                f"{self.index.left_out:,} records after the first {ROWS:,} are not shown here; "
                 "`mcpproxy show` and `mcpproxy query` have them"
             )
         if self.exchanges.left_out:
-            sentences.append(f"{self.exchanges.left_out:,} requests behind the first {ROWS:,} have no exchange here")
+            sentences.append(f"{self.exchanges.left_out:,} requests after the first {ROWS:,} have no exchange here")
         if self._unnoted:
-            sentences.append(f"{self._unnoted:,} requests were abandoned or probably answered, and do not say so here")
+            sentences.append(
+                f"{self._unnoted:,} requests were abandoned or probably answered, but are not marked so here"
+            )
         if self._unjoined:
             sentences.append(
-                f"{self._unjoined:,} messages span lines and read as lines: there are more than {SPANNING:,}"
+                f"{self._unjoined:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"
             )
         return sentences + [loss.text for loss in self.fold.forgotten]
 
     def step(self) -> bool:
-        """Do some milliseconds of work; False if there was none at present, and the end was not reached."""
+        """Do some milliseconds of work; False if there was none and the end was not just reached."""
         had_ended = self.has_ended
         return self._step() or self.has_ended != had_ended
 
@@ -221,7 +223,7 @@ class Reading:
         ahead = self.index.tail
         has_caught_up = (self._behind.read_bytes, len(self._behind.segments)) == (ahead.read_bytes, len(ahead.segments))
         if has_caught_up and not (is_busy or self.has_ended):
-            # From here on both go together, and each record is decoded once.
+            # From here on, index and fold share a reader, and each record is decoded once.
             self._behind.close()
             self._behind = None
         return is_busy
@@ -266,12 +268,12 @@ class Reading:
         return None if code == OPEN else OUTCOMES[code]
 
     def session_at(self, row: int) -> int | None:
-        """The number of the session that begins in a row; of a pipe there is only one, and its process says so."""
+        """The number of the session that begins in a row; always None over stdio, where there is only one."""
         at = bisect_left(self._begun, row)
         return self._numbers[at] if at < len(self._numbers) and self._begun[at] == row else None
 
     def next_wrong(self, row: int, by: int) -> int | None:
-        """The nearest row after another, or before it, with an error or a rule's warning.
+        """The nearest row after another, or before it, with an error or with a finding that is a warning or error.
 
         Args:
             row: the row to start from; -1 to start before the first.
@@ -342,14 +344,14 @@ class Reading:
         self.exchange_of.append(number)
 
     def _note_loss(self, record: Frame | Record) -> None:
-        """Note which records are missing, from a gap record or from skipped numbers."""
+        """Note which records are missing, by a gap record or by skipped numbers."""
         first, last = record.seq - record.skipped, record.seq - 1
         if isinstance(record, Record) and record.rec == "gap":
             bounds = record.members.get("first"), record.members.get("last")
             if type(bounds[0]) is not int or type(bounds[1]) is not int or not 0 <= bounds[0] <= bounds[1]:
                 return
             first, last = bounds[0], bounds[1]
-            # It may come after records with later numbers, which revealed it first.
+            # Records with later numbers may come first, and have revealed the gap already.
             self.losses = [loss for loss in self.losses if not first <= loss.first <= loss.last <= last]
         if len(self.losses) < LOSSES:
             self.losses.append(Loss(first, last, last - first + 1))
@@ -358,7 +360,7 @@ class Reading:
             self.losses[-1] = Loss(previous.first, max(previous.last, last), previous.missing + last - first + 1)
 
     def _take_message(self, event: Seen, row: int, number: int) -> tuple[int, bool]:
-        """Process a message; returns the exchange of its row, and whether something is wrong with it."""
+        """Process a message; returns the exchange of its row, and whether it is an error or broken."""
         message, last, is_wrong = event.message, row, False
         if len(message.frames) > 1:
             first = self.index.of_seq(message.seq)
@@ -395,7 +397,7 @@ class Reading:
         self.continued.update(range(first + 1, last + 1))
 
     def _begin(self, session: int, row: int) -> None:
-        """Note a message of a session, of which only the first matters; one without messages has a number, too."""
+        """Note where a session begins: with its first message. A session without messages has a number, too."""
         self._has_begun.extend(bytes(max(0, session + 1 - len(self._has_begun))))
         if not self._has_begun[session]:
             self._has_begun[session] = 1
@@ -467,8 +469,8 @@ class Reading:
         unanswered = self.fold.finish()
         is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
         for table in self.fold.tables.values():
-            table.clear()  # it is no longer needed, and a filter needs as much memory for its own
-        # Responses may be among what is unanswered out, and the end of what was forgotten is unknown.
+            table.clear()  # no longer needed, and a filter needs as much memory for its own tables
+        # The records left out may contain responses; how a forgotten request ended is unknown.
         for exchange in unanswered if not self.index.left_out else ():
             number = self._number_of(exchange.request)
             if number != NONE and self.exchanges.outcome[number] == OPEN:

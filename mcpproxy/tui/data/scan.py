@@ -1,13 +1,13 @@
-"""Scan: the rows that a filter selects. A thread of its own finds them while the rows found so far are shown.
+"""Scan: the rows that a filter selects. A thread searches for them while the rows selected so far are shown.
 
-It evaluates the same facts as `show --filter` and `check --filter`, from a fold of its own, so the three select alike.
-A filter may also depend on a request's outcome. So a request is tested when it arrives, and again when its response
-does: then it may be selected after all, or no longer.
+It uses the same facts as `show --filter` and `check --filter`, from a fold of its own, so all three select the same
+rows. A filter may depend on the outcome of a request. So each request is tested when it arrives, and again when its
+response arrives: it may then be selected after all, or no longer.
 
-A filter on findings stays behind the process that runs the rules, which may find something late, in a row checked long
-ago. Such a row is read and tested again.
+A filter on findings waits for the process that runs the rules. Rules may report a finding late, in a row that was
+tested long ago. Such a row is read and tested again.
 
-Only messages and marked rows are tested: a filter on marks finds any row that has one.
+Only messages and marked rows are tested: a filter on marks selects any row that has one.
 """
 
 from array import array
@@ -34,7 +34,7 @@ LATE_AT_ONCE: Final = 200
 
 
 class RowFindings(TypedDict, total=False):
-    """The findings of rules in a row, as `facts_of` expects them."""
+    """The findings in a row, as arguments for `facts_of`."""
 
     rules: tuple[str, ...]
     level: str | None
@@ -62,7 +62,7 @@ class Scan:
         self._assembler, self._fold = FrameAssembler(), Fold()
         self._row = 0
         self._untested: deque[Frame | Record | Damage] = deque()
-        """What waits until the rules have checked it."""
+        """Entries that were read and wait for the rules, or for the index."""
         self._is_read = self._is_settled = False
         self._findings = reading.findings
         self._late = 0
@@ -74,7 +74,7 @@ class Scan:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it could go on, if the rules were further."""
+        """Whether it waits for the rules."""
         return bool(self._untested)
 
     def step(self) -> bool:
@@ -93,7 +93,7 @@ class Scan:
             self._take(self._untested.popleft())
             is_busy = True
         if self._is_read and not (self._untested or self._is_settled):
-            # After the last row there may be responses.
+            # The outcomes of open requests are known only now.
             for exchange in self._fold.finish() if self._row < ROWS else ():
                 self._retest(exchange.request.seq, exchange)
             self._is_settled = is_busy = True
@@ -154,21 +154,21 @@ class Scan:
         return {"rules": self._findings.rules_at(row), "level": None if level is None else str(level)}
 
     def _can_test(self) -> bool:
-        """Whether everything a filter needs about the next row is known, except for late findings."""
+        """Whether everything that the filter needs for the next row is known, except late findings."""
         if self._row >= len(self._reading.index):
-            # It reads a live file by itself, and the index does not have this row yet, or never will.
+            # The scan reads the file by itself; the index does not have this row yet, or never will.
             return self._row >= ROWS
         return not self.only.needs_findings or self._row < self._findings.checked or not self._may_be_late()
 
     def _may_be_late(self) -> bool:
-        """Whether more may be found in rows that were tested."""
+        """Whether rows that were tested may get more findings."""
         if not self.only.needs_findings:
             return False
         findings = self._findings
         return self._late < len(findings.late) or not (findings.has_ended or findings.trouble)
 
     def _retest_late(self) -> bool:
-        """Test rows again in which something was found after they had been tested."""
+        """Test rows again that got findings after they had been tested."""
         late, start = self._findings.late, self._late
         while self._late < min(len(late), start + LATE_AT_ONCE):
             row = late[self._late]
@@ -184,7 +184,7 @@ class Scan:
         return self._late > start
 
     def _is_marked(self, seq: int) -> bool:
-        """Whether a filter on marks finds one there."""
+        """Whether the filter is on marks, and this record is marked."""
         return self._marks is not None and seq in self._marks
 
     def _matches(self, facts: Facts, seq: int) -> bool:

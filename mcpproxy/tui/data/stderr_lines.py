@@ -1,4 +1,4 @@
-"""Log: the lines that a server wrote to stderr, searches in them, and the traffic around one of them."""
+"""Stderr lines: the lines that a server wrote to stderr, a search in them, and the traffic around a line."""
 
 from array import array
 from bisect import bisect_left
@@ -18,7 +18,7 @@ AT_ONCE: Final = 300
 BESIDE: Final = 150
 """Frames shown beside a line, before it and after it."""
 LOOKED_AT: Final = 5000
-"""Rows searched for them."""
+"""Rows that are searched for these frames, in each direction."""
 
 
 def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
@@ -62,18 +62,18 @@ class LogRows(TrafficRows):
 
 
 class LogSearch:
-    """The lines that contain all of some words, found step by step."""
+    """A search for the lines that contain all of some words, step by step."""
 
     def __init__(self, reading: Reading, words: str) -> None:
         """Start without results.
 
         Args:
             reading: the capture.
-            words: with blanks between them; upper and lower case are the same.
+            words: separated by blanks; case is ignored.
         """
         self.words = words
         self.rows = array("I")
-        """The rows found, ascending."""
+        """The matching rows so far, ascending."""
         self.looked = 0
         """How many lines it has searched."""
         self._reading = reading
@@ -91,7 +91,7 @@ class LogSearch:
 
 
 def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
-    """The rows of the traffic around a line of stderr, without others of its kind; the place of the first after it."""
+    """The rows of traffic around a line of stderr, other such lines left out; the place of the first after it."""
     rows = reading.shown
     at = bisect_left(rows, row)
     before = _others(reading, range(at - 1, max(-1, at - 1 - LOOKED_AT), -1))
@@ -101,6 +101,6 @@ def beside(reading: Reading, row: int) -> tuple[Sequence[int], int]:
 
 
 def _others(reading: Reading, places: range) -> list[int]:
-    """The first rows at places of the traffic that are not stderr lines."""
+    """The first `BESIDE` rows at places of the traffic that are not lines of stderr."""
     rows, index = reading.shown, reading.index
     return list(islice((rows[place] for place in places if index.sort(rows[place]) != "stderr"), BESIDE))

@@ -1,8 +1,8 @@
-"""Timelines: one client's captures on one clock: what ran when, how much of it, and how each server started.
+"""Timelines: the captures of one client on one clock, with their exchanges, and how each server started.
 
-The clock's 0 is the start of the open capture. Queries cost in proportion to what is shown, not to the captures' size:
-times are looked up by bisection, and of what began before a stretch only blocks in which something still ran are
-searched.
+The clock's 0 is the start of the open capture. The cost of a query depends on what is shown, not on the size of the
+captures: times are looked up by bisection, and of the exchanges that began before a stretch only blocks with one that
+was still running are searched.
 """
 
 import time
@@ -24,11 +24,11 @@ SETTLED_AT_ONCE: Final = 5000
 LOOKED_AT: Final = 5000
 """Rows at the beginning that are searched for the parts of a startup."""
 INSIDE: Final = 300
-"""Requests within an exchange that are examined to find how long it waited."""
+"""Requests after an exchange began that are examined to find how long it waited."""
 MOST_TIMELINES: Final = 24
-"""Captures of one client that are shown: those that began nearest to the open one."""
+"""The maximum number of captures shown: those that began nearest to the open capture."""
 MOST_ENTRIES: Final = ROWS
-"""Entries of all of them held in memory; above that, only the open capture is read further."""
+"""Entries of all captures together that are kept in memory; beyond that, only the open capture is read further."""
 FIND_S: Final = 2.0
 """Seconds between searches for more captures."""
 
@@ -50,7 +50,7 @@ class Bar(NamedTuple):
 
 
 class Startup(NamedTuple):
-    """How a server started; what did not happen, or was not seen, is None. Times are on the clock."""
+    """When a server started, on the clock; a time is None if that did not happen or was not recorded."""
 
     spawned_ns: int | None
     awake_ns: int | None
@@ -80,7 +80,7 @@ class Timeline:
         self.reading = reading
         self.offset_ns = offset_ns
         self.is_cut = False
-        """Whether it was not read to its end because it is too large."""
+        """Whether reading stopped before its end because the captures are too large."""
         self._ends = array("q")
         """By block, when the last of its exchanges ended."""
         self._open = array("I")
@@ -185,7 +185,7 @@ class Timeline:
         return running + list(range(low, high))
 
     def bar(self, number: int) -> Bar:
-        """One exchange."""
+        """An exchange on the clock."""
         exchanges, index = self.reading.exchanges, self.reading.index
         start, row = index.t_ns(exchanges.request[number]), exchanges.end[number]
         end = None if row == NONE else index.t_ns(row)
@@ -244,7 +244,7 @@ class Timelines:
 
     @property
     def left_out(self) -> int:
-        """How many captures of the client are left out because there are too many."""
+        """How many captures of the client are not shown because there are too many."""
         return len(self.captures.found) - self._opened
 
     def step(self) -> bool:
@@ -265,18 +265,18 @@ class Timelines:
         return is_busy
 
     def close(self) -> None:
-        """Close the files of the others."""
+        """Close the files of all but the open capture."""
         for timeline in self.all:
             if timeline is not self.own:
                 timeline.reading.close()
 
     def extent(self) -> tuple[int, int]:
-        """The stretch of the clock that all of them cover together."""
+        """The stretch of the clock that all captures cover together."""
         timelines = self.all
         return min(timeline.offset_ns for timeline in timelines), max(timeline.last_ns for timeline in timelines)
 
     def startup(self) -> tuple[int, int] | None:
-        """When the servers started up, from first to last; None if no start was seen."""
+        """The stretch in which the servers started; None if no start was recorded."""
         startups = [(startup.spawned_ns, startup.total_ns) for startup in (timeline.startup() for timeline in self.all)]
         parts = [
             (begin_ns, begin_ns + took_ns)

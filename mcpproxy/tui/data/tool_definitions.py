@@ -1,7 +1,7 @@
 """Tools: every tool definition in a capture, its cost, how often the tool was called, and whether it changed.
 
-Lists are read again from the file, one per step, when their responses arrive; of a definition only its size, its hash
-and its place are kept, and its text is read when it is to be shown.
+Each `tools/list` response is read again from the file, one per step. Of a definition only size, hash and place are
+kept; its text is read when it is shown.
 """
 
 import json
@@ -41,7 +41,7 @@ class Version(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """One tool. Its name is untrusted, and cut."""
+    """One tool. Its name is untrusted, and may be cut."""
 
     name: str
     versions: tuple[Version, ...] = ()
@@ -56,13 +56,13 @@ class Tool(NamedTuple):
 
 
 class ShownDefinition(NamedTuple):
-    """A definition to look at."""
+    """The definition that the screen shows."""
 
     name: str
     version: int
     """Its number, from 0."""
     tree: Tree | None
-    """None if it is gone."""
+    """None if it can no longer be read."""
     changed: tuple[str, ...]
     """The members in which it differs from the one before. Untrusted text."""
 

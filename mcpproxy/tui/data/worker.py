@@ -1,11 +1,10 @@
 """Worker: the process that runs the rules, so that the screen never waits for them.
 
-`checking.py` starts it and tells it by lines of JSON which captures to check; it follows those that grow, and reports
-its findings and its progress. It ends when its stdin does: whatever happens to the screen, kill -9 included, no process
-is left behind. It runs at low priority (nice), and writes no user file except the tally of a capture, in the cache.
+`checking.py` starts it and sends it the captures to check, as lines of JSON. It follows captures that grow, and reports
+findings and progress. It ends when its stdin is closed: whatever happens to the screen, even `kill -9`, no process is
+left behind. It runs at low priority (nice), and writes no file except the tally of a capture, in the cache.
 
-If a capture has more findings than a person can read, the texts of most stay here: only their rule and place are
-reported.
+If a capture has more findings than a person can read, it reports most of them without text: only rule and frame.
 """
 
 import gc
@@ -32,16 +31,16 @@ from captures.record import Record
 from captures.tail import Tail
 
 STEP: Final = 64 << 10
-"""Bytes checked at a time: some 20 ms."""
+"""Bytes checked per step: some 20 ms."""
 REPORT_S: Final = 0.25
-"""Seconds between progress reports of a check that lags; longer than a poll, so that single entries are reported once
-they have been checked, and not before."""
+"""Seconds between progress reports while a check lags behind; longer than a poll, so that a single new entry causes a
+report only once it has been checked."""
 POLL_S: Final = 0.1
 NICENESS: Final = 10
 WITH_TEXT: Final = 10_000
 """Findings of a capture that are reported with their text."""
 OWN: Final = 50
-"""Findings of each rule whose text is reported, however many others came before."""
+"""Findings of each rule whose text is always reported, however many came before."""
 LONGEST: Final = 1000
 """Characters of a text."""
 RELATED: Final = 20
@@ -49,7 +48,7 @@ RELATED: Final = 20
 
 
 class Task:
-    """One capture that is checked to its current end and followed."""
+    """One capture, which is checked to its current end and then followed."""
 
     def __init__(self, number: int, path: Path, *, in_full: bool) -> None:
         """Open it.
@@ -73,7 +72,7 @@ class Task:
         self._of_rule: Counter[str] = Counter()
         self._reported_s = 0.0
         self._reported = -1
-        """How many entries the last report gave as all of them; -1 if the check was not at the end."""
+        """The number of entries in the last report if the check had caught up; -1 if it had not."""
 
     def step(self) -> bool:
         """Check a little more; False if there is no more at present."""
@@ -147,7 +146,7 @@ class Task:
 
 
 def report(value: dict[str, Any]) -> None:
-    """Write a line. In ASCII: a lone surrogate in untrusted text is no reason to fail."""
+    """Write a line, in ASCII, because untrusted text may contain lone surrogates."""
     sys.stdout.write(json.dumps(value, separators=(",", ":")) + "\n")
 
 
@@ -158,7 +157,7 @@ def main() -> None:
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold traffic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # As `check`: of millions of objects nearly all die at once.
+    # As in `check`: nearly all of millions of objects die young.
     gc.set_threshold(50_000, 20, 50)
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
@@ -175,7 +174,7 @@ def main() -> None:
 def _listen(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
     for line in sys.stdin.buffer:
         orders.put(json.loads(line))
-    # The other end is closed, or gone: there is no recipient.
+    # The other end is closed or gone, so there is no recipient for a report.
     os._exit(0)
 
 

@@ -1,1 +1,1 @@
-"""The screens. Each module has an `ENTRY`, by which the app finds it (`mcpproxy.tui.app` says how to add one)."""
+"""The screens. The app finds them by the `ENTRY` of their modules; `mcpproxy.tui.app` explains how to add one."""

@@ -1,4 +1,4 @@
-"""The base of single-capture screens with a worker thread, which reports news or why it cannot go on."""
+"""The base of screens that show one capture, with a thread that computes what they show."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,7 +14,7 @@ from mcpproxy.tui.screens.list_screen import ListScreen
 
 
 class CaptureScreen(ListScreen):
-    """A screen that receives `Progressed` whenever its thread has found more."""
+    """A screen that receives `Progressed` whenever its thread has more results."""
 
     def __init__(self, reading: Reading) -> None:
         """The screen of a capture. No thread runs yet."""
@@ -39,7 +39,7 @@ class CaptureScreen(ListScreen):
         self._step_thread = StepThread(step, self._report_progress, self._report_failure, name)
 
     def end(self) -> None:
-        """Take no more steps."""
+        """Stop the thread."""
         if self._step_thread is not None:
             self._step_thread.stop()
             self._step_thread = None
@@ -55,7 +55,7 @@ class CaptureScreen(ListScreen):
         self.end()
 
     def on_screen_resume(self) -> None:
-        """Show what was found meanwhile."""
+        """Show the results that came in meanwhile."""
         self._is_on_top = True
         self.post_message(Progressed())
 
@@ -64,7 +64,7 @@ class CaptureScreen(ListScreen):
         self._is_on_top = False
 
     def draw_later(self, draw: Callable[[], None]) -> None:
-        """Draw after the next layout; a screen that was left meanwhile has nothing left to draw on."""
+        """Draw after the next layout, unless the screen is closed before."""
 
         def drawn() -> None:
             try:

@@ -54,7 +54,7 @@ class ToolRows(MemoryRows[Tool]):
 
 
 def note_on(tool: Tool) -> tuple[str, Role]:
-    """The note about an unusual tool."""
+    """The note on a tool: changed, never listed or never called."""
     if tool.last is None:
         return "never listed", "bad"
     if len(tool.versions) > 1:
@@ -94,7 +94,7 @@ class ToolsScreen(CaptureScreen):
         self.tools = Tools(opened.reading)
         self._rows = ToolRows()
         self._version: int | None = None
-        """Which definition to show; None for the latest."""
+        """The number of the definition to show; None for the latest."""
         self._asked: object = None
         self._shown: ShownDefinition | None = None
         bind_switches(self._bindings, "tools")
@@ -156,7 +156,7 @@ class ToolsScreen(CaptureScreen):
     # ---- the definition
 
     def _show(self) -> None:
-        """Show the definition at the cursor, if there is one; request it if it is not loaded."""
+        """Show the definition of the tool at the cursor; request it if it is not loaded."""
         tool = self.selected
         if not self.pane.display or tool is None:
             return
@@ -173,7 +173,7 @@ class ToolsScreen(CaptureScreen):
         spans = [Span(sanitise(tool.name, 60), "accent")]
         if count:
             seq = self.reading.index.entry(tool.versions[version].row).seq
-            spans.append(Span(f"  told in frame {seq:,}", "dim"))
+            spans.append(Span(f"  from frame {seq:,}", "dim"))
         if count > 1:
             spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
         if definition.changed:
@@ -185,7 +185,7 @@ class ToolsScreen(CaptureScreen):
         if definition.tree is not None:
             self.pane.show_tree(definition.tree)
         else:
-            word = "gone: its recorder has deleted this part of the capture" if count else "no list told of it"
+            word = "gone: its recorder has deleted this part of the capture" if count else "in no tools/list response"
             self.pane.show_lines([[Span(word, "bad")]])
 
     @on(Table.Moved)

@@ -1,4 +1,4 @@
-"""Findings: the violations in a capture, the worst first, by rule; one key leads from each to its frame."""
+"""Findings: the violations in a capture by level and rule, the worst first; Enter leads to the frame."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ COLUMNS: Final = (
     Column("text", "what is wrong", 24, stretch=True),
 )
 AT_FIRST: Final = 20
-"""Findings of a rule that are listed at first."""
+"""Findings listed for each rule until the user asks for the rest."""
 FEW: Final = 1000
 LATER_S: Final = 0.5
 NOTHING: Final = "nothing found"
@@ -52,7 +52,7 @@ class Item(NamedTuple):
     group: Group
     finding: Finding | None = None
     total: int = -1
-    """For a group, how many there are; for those not shown, their number."""
+    """The number of findings in the group, or of those not shown."""
     is_head: bool = False
 
 
@@ -92,7 +92,7 @@ def list_items(findings: Findings, folded: set[Group], unfolded: set[Group], wor
         findings: all findings.
         folded: groups that show only their head.
         unfolded: groups that show more than the first findings.
-        words: the search: words that occur in a finding, and patterns for its rule.
+        words: the filter: words that a finding contains, and patterns for its rule.
     """
     groups: dict[Group, list[Finding]] = {}
     terms = words.lower().split()
@@ -114,7 +114,7 @@ def list_items(findings: Findings, folded: set[Group], unfolded: set[Group], wor
 
 
 def has_all_words(finding: Finding, terms: Sequence[str]) -> bool:
-    """Whether a finding has all of some words; one with a `*` or `?` is a pattern for its rule."""
+    """Whether a finding contains all of some words; a word with a `*` or `?` is a pattern for its rule."""
     if not terms:
         return True
     text = f"{finding.level} {finding.rule} {finding.blames} {finding.method} {finding.message}".lower()
@@ -175,7 +175,7 @@ class FindingsScreen(WordFilterScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the findings so far, with the cursor on those of the row from which the screen was opened."""
+        """Show the findings so far, with the cursor on the first in the row from which the screen was opened."""
         self.table.show(self._rows)
         self.table.focus()
         here = self.findings.kept_at(self._row) if self._row is not None else []
@@ -210,7 +210,7 @@ class FindingsScreen(WordFilterScreen):
         """Show the findings so far that match the words."""
         findings = self.findings
         state = (id(findings), sum(findings.counts.values()), self.words)
-        # Sorting thousands takes some 20 ms: too long for ten times a second.
+        # Sorting thousands takes some 20 ms: too long to do it ten times a second.
         is_late = (
             findings.has_caught_up or self.words != self._listed[-1] or time.monotonic() - self._arranged_s >= LATER_S
         )
@@ -224,7 +224,7 @@ class FindingsScreen(WordFilterScreen):
         self.show_title()
 
     def _arrange(self) -> None:
-        """Rebuild the lines; the cursor stays on its line, once it was moved."""
+        """Rebuild the lines. Once the user has moved the cursor, it stays on its line."""
         selected, self._arranged_s = self.item, time.monotonic()
         self._rows.items = list(list_items(self.findings, self._rows.folded, self._unfolded, self.words))
         if selected is not None and self.has_moved:
@@ -233,7 +233,7 @@ class FindingsScreen(WordFilterScreen):
                 self.table.go(where)
         self.table.renew()
         if not self.has_moved and len(self._rows) > 1:
-            self.table.cursor = 1  # the first finding, and not its head: Enter goes to the frame
+            self.table.cursor = 1  # the first finding, not its head, so that Enter goes to its frame
         is_empty = not self._rows.items
         self.table.display = not is_empty
         self.pane.display = not is_empty
@@ -273,7 +273,7 @@ class FindingsScreen(WordFilterScreen):
 
     @on(Table.Chosen)
     def _choose(self) -> None:
-        """Go to the frame; fold a head; show the rest of a group."""
+        """Go to the frame of a finding; on a head, fold the group; on the line below, show the rest."""
         item = self.item
         if item is None:
             return
@@ -292,14 +292,14 @@ class FindingsScreen(WordFilterScreen):
     def _more(self, group: Group) -> None:
         kept = sum(Group(finding.level, finding.rule) == group for finding in self.findings.kept)
         if group in self._unfolded or kept <= AT_FIRST:
-            # Only the places of these are known.
+            # Only the rows of the others are known, not their texts.
             self.app.select(f"rule:{group.rule}")
             return
         self._unfolded.add(group)
         self._arrange()
 
     def action_fold(self, fold: bool) -> None:
-        """Show only the head of a rule, or its findings too."""
+        """Fold a rule, so that only its head is shown, or unfold it."""
         item = self.item
         if item is None:
             return

@@ -18,9 +18,9 @@ WIDTH: Final = 84
 SHARE: Final = 96
 """The maximum width, in percent of the terminal's."""
 BORDERS: Final = 6
-"""Cells of the frame, of the padding, and of the bar."""
+"""Cells of the border, the padding and the scroll bar."""
 MARGIN: Final = 22
-"""Cells before the texts."""
+"""Cells of the column with the keys."""
 LEAST: Final = 8
 """The least width of the texts, in cells."""
 
@@ -29,56 +29,56 @@ KEYS: Final = (
     ("↑ ↓  j k", "move"),
     ("PgUp PgDn  space", "a screenful"),
     ("g G  Home End", "first, last"),
-    ("/", "filter; Enter takes it, Esc leaves it, Tab completes, ↑ ↓ go through those before"),
+    ("/", "filter; Enter applies, Esc cancels, Tab completes, ↑ ↓ earlier filters"),
     ("?", "this page"),
     ("ctrl+p", "all commands, and light or dark"),
     ("Esc", "back"),
-    ("q", "quit; no session notices"),
+    ("q", "quit; sessions are not affected"),
     ("sessions", ""),
     ("Enter", "open"),
     ("s", "sort by the next column"),
     ("traffic", ""),
     ("Enter  →  l", "detail"),
-    ("←  h", "fold, and out of the detail"),
+    ("←  h", "fold; back to the list"),
     ("Tab", "list or detail"),
     ("1 2 3 4 5 6", "pretty, raw, hex, headers, exchange, findings"),
     ("[ ]", "pages of a long frame"),
-    ("p", "from a request to its answer, and back"),
+    ("p", "from a request to its response, and back"),
     ("f", "follow the end"),
     ("n N", "next and previous match of the filter; without one, errors and findings"),
     ("x", "frames or exchanges"),
     ("t", "times: since the start, since the row above (delta), wall clock"),
     ("m M '", "mark, note, next mark"),
     ("c", "copy as JSON, raw text, a line of JSON, or a command that sends it again"),
-    ("e", "export what is shown as JSON lines"),
+    ("e", "export the rows shown as JSON lines"),
     ("findings", ""),
-    ("Enter", "to the frame; of a rule: fold"),
+    ("Enter", "go to the frame; on a rule: fold"),
     ("← →  h l", "fold and unfold a rule"),
     ("r", "the page of the rule"),
-    ("c", "check again, where the process that runs the rules has died"),
+    ("c", "check again, if the process that runs the rules has died"),
     ("timeline", ""),
     ("+ -  ← →", "zoom around the cursor, pan"),
-    ("n N", "the next server, and the one before"),
-    ("o", "fold or unfold a server; a click on its row does that, too"),
-    ("z u 0", "what the cursor is on in full, the start-up, all"),
-    ("Enter", "to the exchange in the traffic of its capture"),
+    ("n N", "next and previous server"),
+    ("o", "fold or unfold a server; so does a click on its row"),
+    ("z u 0", "fit the item at the cursor, the start-up, everything"),
+    ("Enter", "go to the exchange in the traffic of its capture"),
     ("latency, tools", ""),
     ("s", "sort by the next column"),
-    ("Enter", "of latency: the traffic of that kind; of tools: the definition"),
-    ("[ ]  c", "of tools: the definition before and after, the calls"),
+    ("Enter", "in latency: the traffic of that kind; in tools: the definition"),
+    ("[ ]  c", "in tools: previous and next definition; the calls"),
     ("stderr", ""),
     ("Enter", "the traffic at that time"),
     ("f t", "follow the end; time"),
     ("sql", ""),
     ("Enter  Ctrl+J", "run; a new line"),
-    ("Tab", "complete; to the rows and back"),
-    ("← →  v", "in the rows: other columns, what there is to ask"),
-    ("Ctrl+R", "load anew what has grown, and ask again"),
+    ("Tab", "complete; then to the rows and back"),
+    ("← →  v", "in the rows: other columns; the tables and views"),
+    ("Ctrl+R", "load captures that have grown, and run the query again"),
     ("marks", ""),
     ("◆", "a marked row"),
     ("● ○ ✝ ▲", "live, ended, died, lost records"),
     ("✗ ! ·", "findings: errors, warnings, notes, and how many"),
-    ("→ ←", "to the server, to the client; ! breaks a rule, ✗ is no message"),
+    ("→ ←", "to the server, to the client; ! breaks a rule, ✗ is not a message"),
 )
 
 NAMED: Final = {
@@ -97,11 +97,11 @@ NAMED: Final = {
     "o": "fold-server",
     "z u 0": "fit startup whole",
 }
-"""The actions of the keys above, by their names in `keys.toml`."""
+"""The actions of these keys, by their names in `keys.toml`."""
 
 
 def in_force(keys: str, keymap: Mapping[str, str]) -> str:
-    """The keys now bound to what some keys do by default."""
+    """The current keys for the actions of some default keys."""
     names = NAMED.get(keys, "").split()
     if not any(name in keymap for name in names):
         return keys
@@ -135,9 +135,9 @@ class HelpScreen(ModalScreen[None]):
         own = [(keys, name) for name, keys in keymap.items()]
         rows = [
             *((in_force(keys, keymap) if text else keys, text) for keys, text in KEYS),
-            *([("of a capture, from each of its screens", "")] if more else []),
+            *([("screens of a capture", "")] if more else []),
             *more,
-            *([("yours, of keys.toml", "")] if own else []),
+            *([("your keys, from keys.toml", "")] if own else []),
             *own,
         ]
         room = min(WIDTH, event.size.width * SHARE // 100) - BORDERS

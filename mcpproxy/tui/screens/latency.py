@@ -1,4 +1,4 @@
-"""Latency: for each kind of request by method and name, its durations, their distribution, and change over time."""
+"""Latency: how long each kind of request takes, by method and name: percentiles, distribution, and change over time."""
 
 from typing import ClassVar, Final
 
@@ -33,10 +33,10 @@ COLUMNS: Final = (
     Column("shape", "shape", 10, drop=5),
 )
 NAME: Final = 200
-"""Characters of a kind that a row can show."""
+"""The maximum length of a method with its name, in characters."""
 LABEL: Final = 14
 WIDEST: Final = 64
-"""Cells of a bar."""
+"""The maximum width of a bar, in cells."""
 
 
 class LatencyRows(MemoryRows[Figures]):
@@ -91,7 +91,7 @@ class LatencyScreen(CaptureScreen):
         bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
-        """The kinds, and more about one of them."""
+        """The kinds, and the distribution of one."""
         yield Words(id="title")
         yield Table(COLUMNS, id="latency")
         yield Words(id="kind")
@@ -187,7 +187,7 @@ class LatencyScreen(CaptureScreen):
         figures = self.selected
         text = figures.call.filter if figures is not None else None
         if text is None:
-            notify(self.app, "these are too many kinds for one filter")
+            notify(self.app, "no filter can select all these kinds")
         else:
             self.app.select(text)
 

@@ -1,4 +1,4 @@
-"""The base of screens with a title, a list, and mostly a detail pane for the row at the cursor.
+"""The base of screens with a title and a list; most have a detail pane for the row at the cursor.
 
 A screen composes `Words` with the id `title` and a `Table`, and may compose a `FilterBox`, and a `Pane` for the detail.
 """
@@ -34,7 +34,7 @@ TO_SORT: Final = Binding("s", "sort", "sort", id="sort")
 
 
 class ListScreen(Screen[None]):
-    """A list, and mostly the detail of one of its rows."""
+    """A list, and on most screens the detail of the row at the cursor."""
 
     app: "TuiApp"
 
@@ -57,7 +57,7 @@ class ListScreen(Screen[None]):
         super().__init__()
         self.order = self.SORTS[0]
         self.has_moved = False
-        """Whether the user has moved the cursor: until then it stays on its line, whatever row comes there."""
+        """Whether the user has moved the cursor: until then it stays on its line, whichever row gets there."""
 
     @property
     def table(self) -> Table:
@@ -101,7 +101,7 @@ class ListScreen(Screen[None]):
         self.renew()
 
     def action_follow(self) -> None:
-        """Go to the end and stay there, or stop that."""
+        """Follow the end, or stop following it."""
         table = self.table
         table.following = not table.following
         if table.following:

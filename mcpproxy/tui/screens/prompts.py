@@ -17,7 +17,7 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 
 
 class LineScreen(ModalScreen[str | None]):
-    """Prompts for one line; returns None if cancelled."""
+    """Prompts for a line of text; returns None if cancelled."""
 
     DEFAULT_CSS = """
     LineScreen { align: center bottom; background: $background 30%; }
@@ -44,7 +44,7 @@ class LineScreen(ModalScreen[str | None]):
     def on_mount(self) -> None:
         """Offer the initial text."""
         self.query_one("#label", Words).show(
-            [Span(f" {self._label}", "accent"), Span("   Enter takes it, Esc leaves it", "dim")]
+            [Span(f" {self._label}", "accent"), Span("   Enter accepts, Esc cancels", "dim")]
         )
         self.query_one(FilterBox).open(self._text)
 
@@ -77,7 +77,7 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
 
     def on_mount(self) -> None:
         """Show them."""
-        rows: list[list[Span]] = [[Span(self._label, "accent"), Span("   Esc leaves it", "dim")]]
+        rows: list[list[Span]] = [[Span(self._label, "accent"), Span("   Esc cancels", "dim")]]
         for form in self._forms:
             key = Span(f"  {form.key or ' '}  ", "accent" if form.text else "dim")
             rows.append([key, Span(form.word), Span(f"   {form.remark}" if form.remark else "", "dim")])

@@ -62,7 +62,7 @@ class RowActionsScreen(CaptureScreen):
         self._mark_by(self.marks.look)
 
     def on_unmount(self) -> None:
-        """Cancel what is in progress; leave nothing half done."""
+        """Cancel work in progress; an incomplete export is deleted."""
         self._files.shutdown(wait=False, cancel_futures=True)
         if self._export is not None:
             export, step_thread = self._export
@@ -87,7 +87,7 @@ class RowActionsScreen(CaptureScreen):
             return None
         row = self.reading.index.entry(entry)
         if row.sort == "damage":
-            notify(self.app, "damage has no number by which it could be marked")
+            notify(self.app, "damage has no record number, so it cannot be marked")
             return None
         return row.seq
 
@@ -105,11 +105,11 @@ class RowActionsScreen(CaptureScreen):
         self._files.submit(work)
 
     def action_mark(self) -> None:
-        """Mark the row, or remove its mark; a note is removed only on purpose."""
+        """Mark the row, or remove its mark; a row with a note keeps both."""
         seq = self._seq()
         if seq is not None:
             if self.marks.notes.get(seq):
-                notify(self.app, "this row has a note: M with an empty text takes both away")
+                notify(self.app, "this row has a note: M with an empty text removes note and mark")
             self._mark_by(lambda: self.marks.toggle(seq))
 
     def action_note(self) -> None:
@@ -196,11 +196,11 @@ class RowActionsScreen(CaptureScreen):
             return
         place = Path(name.strip())
         try:
-            # RuntimeError: there is no such user.
+            # RuntimeError: the user in ~user does not exist.
             place = place.expanduser()
             export = Export(self.reading.path, list(self.rows_shown()), place)
         except FileExistsError:
-            notify(self.app, f"{place.name} exists; name another file", bad=True)
+            notify(self.app, f"{place.name} already exists; choose another name", bad=True)
         except (OSError, CaptureError, ValueError, RuntimeError) as error:
             notify(self.app, f"cannot write {place}: {getattr(error, 'strerror', None) or error}", bad=True)
         else:

@@ -12,7 +12,7 @@ from mcpproxy.tui.widgets.pane import Pane
 
 
 class RuleScreen(ModalScreen[None]):
-    """What a rule is, why it matters, how it looks on the wire, what to do instead."""
+    """The page of a rule: what it requires, why, how a violation looks on the wire, and what to do instead."""
 
     DEFAULT_CSS = """
     RuleScreen { align: center middle; }

@@ -1,4 +1,4 @@
-"""Sessions: every capture of every server, live ones on top; values not yet known show `…` until they are."""
+"""Sessions: every capture of every server, live ones on top; a value that is not known yet shows `…`."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -45,12 +45,12 @@ COLUMNS: Final = (
     Column("capture", "capture", 30, drop=10),
 )
 COUNT_S: Final = 0.3
-"""How long a session must be selected before its findings are counted, so that moving past it costs nothing."""
+"""How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
 class SessionRows(MemoryRows[ListedCapture]):
-    """The rows of the list: captures of the capture_list, sorted and filtered."""
+    """The rows: captures, sorted and filtered."""
 
     def __init__(self, capture_list: CaptureList, findings: Callable[[Path], Findings | None]) -> None:
         """Start without rows.
@@ -64,7 +64,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         self._findings = findings
 
     def want(self, first: int, last: int) -> None:
-        """Read these before all others."""
+        """Have these captures read before all others."""
         self._shelf.in_view = self.items[first:last]
 
     def line(self, row: int) -> Line:
@@ -84,7 +84,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         return Line({**cells, **self._summary_cells(capture, summary)})
 
     def _findings_cell(self, capture: ListedCapture) -> Sequence[Span]:
-        """Errors and warnings of the rules; `…` if not checked, or not to the end."""
+        """The number of errors and warnings; with `…` unless the capture is checked to its end."""
         findings = self._findings(capture.path)
         if findings is not None and findings.trouble and not findings.has_caught_up:
             return (Span("–", "dim"),)
@@ -126,7 +126,7 @@ def mark(capture: ListedCapture) -> str:
 
 
 def trouble(summary: Summary) -> Sequence[Span]:
-    """What is wrong with it first: how it ended, that a request hangs, or that some were abandoned."""
+    """The most important problem: how it ended, a request that hangs, or abandoned requests."""
     if summary.ending:
         return (Span(summary.ending, "bad"),)
     waited_ns = 0 if summary.waiting_since_ns is None else clock.since_ns(summary.wall_ns) - summary.waiting_since_ns
@@ -149,7 +149,7 @@ def age(summary: Summary, *, live: bool) -> str:
 
 
 def sparkline(traffic: Sequence[int], width: int) -> str:
-    """Counts as bars; any traffic at all shows."""
+    """Counts as bars; a bar is never empty if there was traffic."""
     if not traffic:
         return ""
     cuts = [len(traffic) * number // width for number in range(width + 1)]
@@ -176,7 +176,7 @@ class SessionsScreen(WordFilterScreen):
 
         Args:
             capture_list: the captures.
-            nothing: what to say if there are none.
+            nothing: the text to show if there are none.
         """
         super().__init__()
         self.capture_list = capture_list
@@ -220,7 +220,7 @@ class SessionsScreen(WordFilterScreen):
         self.renew()
 
     def on_screen_suspend(self) -> None:
-        """The list is hidden; the time is for the screen on top."""
+        """The list is hidden; leave the processor to the screen on top."""
         self.capture_list.is_paused = True
         for timer in self._ticks:
             timer.pause()
@@ -242,7 +242,7 @@ class SessionsScreen(WordFilterScreen):
         return self._rows.items
 
     def _findings(self, path: Path) -> Findings | None:
-        """The findings of a capture: the open one was checked, others are counted."""
+        """The findings of a capture: the open capture is checked in full, others are only counted."""
         findings = self.app.findings(path)
         return self._counting.findings(path) if findings is None and self._counting is not None else findings
 

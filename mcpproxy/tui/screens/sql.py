@@ -1,7 +1,7 @@
-"""SQL: any query on the open capture, or on all that are listed, in the sandbox of `mcpproxy query`.
+"""SQL: queries on the open capture, or on all listed captures, in the same sandbox as `mcpproxy query`.
 
-Until the first query, it lists the tables and views, with what a row of each represents. A separate process does the
-loading and runs the queries; the screen only shows its output.
+Until the first query, it lists the tables and views, and what a row of each represents. A separate process loads
+captures and runs queries; the screen only shows its output.
 """
 
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 WIDEST: Final = 48
 """Cells of a column; Enter shows a row in full."""
 NARROWEST: Final = 20
-"""Cells of a value in the full row: long names leave it at least this many."""
+"""The least width of a value in the full row, in cells, however long the names are."""
 PROBE: Final = 500
 """Rows that decide how wide the columns are."""
 AT_ONCE: Final = 500
-"""Columns that are laid out: more than fit on a terminal, but few if a result has thousands."""
+"""Columns that are laid out: more than fit on a terminal, but not all if a result has thousands."""
 NAMES: Final = 400
 """The maximum width of completion suggestions, in cells."""
 
@@ -106,7 +106,7 @@ class SqlScreen(Screen[None]):
         Binding("enter", "run", "run"),
         Binding("ctrl+j", "new_line", "new line"),
         Binding("tab", "turn", "complete, rows"),
-        Binding("ctrl+r", "anew", "load anew", id="anew"),
+        Binding("ctrl+r", "anew", "reload", id="anew"),
         Binding("left,h", "shift(-1)", "columns", show=False, id="earlier-columns"),
         Binding("right,l", "shift(1)", "columns", show=False, id="later-columns"),
         Binding("v", "views", "views", show=False, id="views"),
@@ -128,7 +128,7 @@ class SqlScreen(Screen[None]):
         self._shown: object = None
         self._sql = ""
         self._options: tuple[str, ...] = ()
-        """The names offered; another Tab moves on to the rows."""
+        """The suggested names; another Tab moves on to the rows."""
 
     def compose(self) -> ComposeResult:
         """The box, and the result below."""
@@ -168,7 +168,7 @@ class SqlScreen(Screen[None]):
         self.post_message(Replied())
 
     def _names(self, text: str) -> Sequence[str]:
-        """The names that Tab may complete: columns of relations in the text come before all others."""
+        """The names that Tab can complete; columns of relations that the text names come first."""
         relations = self._client.relations
         words = set(text.lower().split())
         likely = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
@@ -205,7 +205,7 @@ class SqlScreen(Screen[None]):
         elif client.is_busy:
             spans.append(Span("  …", "accent"))
         elif answer is not None and client.error:
-            spans.append(Span("  below is the answer before", "accent"))
+            spans.append(Span("  the previous answer is below", "accent"))
         elif answer is not None:
             result, columns = answer.answer, answer.answer.columns
             more = "the first " if result.is_cut else ""
@@ -254,7 +254,7 @@ class SqlScreen(Screen[None]):
 
     @on(Table.Chosen)
     def _chosen(self) -> None:
-        """Offer a view's example to try, or show a row in full."""
+        """Put the example of a view into the box, or show a row in full."""
         row = self.table.cursor
         if self._answer is not None:
             pane = self.query_one("#row", Pane)
@@ -347,4 +347,4 @@ def _of_all(paths: Sequence[Path]) -> SqlScreen:
     return SqlScreen(paths, count_text(len(paths), "capture"))
 
 
-ENTRY = ScreenEntry("Q", "sql", _of_one, help="ask anything in SQL, as `mcpproxy query` does", of_all=_of_all)
+ENTRY = ScreenEntry("Q", "sql", _of_one, help="queries in SQL, as with `mcpproxy query`", of_all=_of_all)

@@ -1,4 +1,4 @@
-"""Stderr: the server's log, line by line as it was written, and beside each line the traffic of that moment."""
+"""Stderr: the lines that the server wrote to stderr, and the traffic around the line at the cursor."""
 
 from bisect import bisect_left
 from typing import ClassVar, Final
@@ -31,11 +31,11 @@ FRAMES: Final = (
     Column("status", "status", 12, drop=1),
 )
 LONGEST: Final = 1000
-"""Characters of a line that are shown in full."""
+"""The number of characters up to which a cut line is shown in full."""
 
 
 class StderrScreen(CaptureScreen):
-    """The log of one server."""
+    """What one server wrote to stderr."""
 
     DEFAULT_CSS = """
     StderrScreen {
@@ -74,7 +74,7 @@ class StderrScreen(CaptureScreen):
             yield Table(LINES, id="log")
             yield Table(FRAMES, id="meanwhile")
         yield Words(id="full")
-        yield FilterBox("words that must stand in a line", of="stderr", id="filter")
+        yield FilterBox("words that a line must contain", of="stderr", id="filter")
         yield Foot()
 
     def on_mount(self) -> None:
@@ -131,7 +131,7 @@ class StderrScreen(CaptureScreen):
         is_fruitless = self._search is not None and not (self.is_working or len(self._rows))
         nothing.display = is_fruitless or (is_empty and (http or self.reading.index.has_ended))
         if is_fruitless and not (is_empty and http):
-            nothing.show("nothing fits; Esc shows all")
+            nothing.show("no line contains all of these words; Esc shows all")
         elif nothing.display:
             nothing.show("over HTTP the server's stderr is not seen" if http else "the server wrote nothing to stderr")
         self.show_title()
@@ -251,4 +251,4 @@ class StderrScreen(CaptureScreen):
         self.renew()
 
 
-ENTRY: Final = ScreenEntry("E", "stderr", StderrScreen, help="the server's stderr beside what crossed at that time")
+ENTRY: Final = ScreenEntry("E", "stderr", StderrScreen, help="the server's stderr, and the traffic at that time")

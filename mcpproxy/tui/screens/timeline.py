@@ -25,14 +25,14 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 
 MOST_BARS: Final = 200
-"""Exchanges of a timeline that get a row each; more are drawn as density."""
+"""The maximum number of exchanges of a server that get a row each; more are drawn as density."""
 SHORTEST_NS: Final = 10_000
 """The shortest stretch that is drawn."""
 LEGIBLE: Final = 14
-"""The terminal height from which the signs are explained."""
+"""The terminal height from which a legend is shown."""
 HEAD: Final = -1
 MANY: Final = -2
-"""Rows other than exchanges: the row of a capture, and the row for too many exchanges to draw."""
+"""Numbers for the other rows: the row of a server, and the row that replaces too many exchanges."""
 
 _WORDS: Final = {
     Outcome.UNANSWERED: "no answer",
@@ -74,7 +74,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         if number == HEAD:
             return self._head(timeline)
         if number == MANY:
-            text = f"  {count_text(timeline.count(*self.window), 'exchange')} begin here: + shows fewer, and each"
+            text = f"  {count_text(timeline.count(*self.window), 'exchange')} begin here: zoom in with + to see each"
             return Line({"what": (Span(text, "dim"),)}, wide="what")
         bar = timeline.bar(number)
         return Line(
@@ -182,7 +182,7 @@ class TimelineScreen(CaptureScreen):
 
     @property
     def selected(self) -> tuple[Timeline, int] | None:
-        """The timeline at the cursor, and the exchange, or a number below 0."""
+        """The timeline at the cursor, and the number of the exchange, HEAD or MANY."""
         return self._rows.at(self.table.cursor)
 
     # ---- updates
@@ -245,7 +245,7 @@ class TimelineScreen(CaptureScreen):
         self.renew()
 
     def _middle(self) -> int:
-        """The fixed point of zooming: the middle of the item at the cursor, if visible."""
+        """The fixed point of zooming: the middle of the item at the cursor, or else of the window."""
         low, high = self.window
         place = self.selected
         if place is not None and place[1] >= 0:
@@ -287,7 +287,7 @@ class TimelineScreen(CaptureScreen):
         """Show how the servers started."""
         startup = self.timelines.startup()
         if startup is None:
-            notify(self.app, "no start of a server was seen")
+            notify(self.app, "no capture contains the start of a server")
             return
         margin = max(1, (startup[1] - startup[0]) // 10)
         self._show(startup[0] - margin, startup[1] + margin)
@@ -316,7 +316,7 @@ class TimelineScreen(CaptureScreen):
             self.table.go(self._rows.items.index((timeline, HEAD)))
 
     def on_click(self, event: events.Click) -> None:
-        """On a server's row: fold it; the second click of two, which opens it, unfolds it again."""
+        """Fold the server whose row is clicked. The second click of a double click unfolds it again, and opens it."""
         offset = event.get_content_offset(self.table)
         at = int(self.table.scroll_y) + offset.y - 1 if offset is not None and offset.y > 0 else -1
         if 0 <= at < len(self._rows) and self._rows.items[at][1] == HEAD:
@@ -328,7 +328,7 @@ class TimelineScreen(CaptureScreen):
         self.renew()
 
     def action_follow(self) -> None:
-        """Keep the end in sight, or stop that."""
+        """Follow the end, or stop following it."""
         self._follows = not self._follows
         if self._window is None:
             self._window = self.window

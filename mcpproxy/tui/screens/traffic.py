@@ -1,4 +1,4 @@
-"""Traffic: every message of one capture as it arrives, with search and filters, and the detail of one row below."""
+"""Traffic: every frame of one capture as it arrives, with filters, and the detail of one row below."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ SUGGESTIONS: Final = 300
 
 
 class TrafficScreen(RowActionsScreen):
-    """The messages of one capture."""
+    """The frames or exchanges of one capture."""
 
     DEFAULT_CSS = """
     TrafficScreen {
@@ -78,9 +78,9 @@ class TrafficScreen(RowActionsScreen):
         self._scan: Scan | None = None
         self._filtered, self._suggested = False, ""
         self._finding_count = 0
-        """How many findings are drawn."""
+        """The number of findings when the rows were last drawn."""
         self._near: tuple[int, int] | None = None
-        """The entry at the cursor before the filter, and the nearest row so far."""
+        """The entry at the cursor before the filter, and the row nearest to it so far."""
         bind(self._bindings, "traffic")
 
     def compose(self) -> ComposeResult:
@@ -94,7 +94,7 @@ class TrafficScreen(RowActionsScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the messages so far."""
+        """Show the rows so far."""
         self.table.show(self._rows)
         self.table.focus()
         self.table.following = self.reading.is_live and self._first is None
@@ -165,7 +165,7 @@ class TrafficScreen(RowActionsScreen):
         self._show_place()
 
     def _go_near(self) -> None:
-        """Keep the cursor near its position before the filter, until it is moved or the nearest row is found."""
+        """Keep the cursor near its entry before the filter, until the user moves it or the nearest row is known."""
         if self._near is None or self._scan is None:
             return
         (entry, placed), rows = self._near, self._scan.rows
@@ -225,7 +225,9 @@ class TrafficScreen(RowActionsScreen):
         entry = self.entry
         partner = self.reading.partner(entry) if entry is not None else None
         if partner is None:
-            notify(self.app, "this row has no other half" if entry is not None else "nothing is selected")
+            notify(
+                self.app, "this row has no request or response to go to" if entry is not None else "nothing is selected"
+            )
             return
         if self._rows.is_exchanges:
             self.action_exchanges()
@@ -254,7 +256,7 @@ class TrafficScreen(RowActionsScreen):
         self.show_title()
 
     def action_match(self, by: int) -> None:
-        """Go to the next row that the last filter selects or, without one, the next with something wrong."""
+        """Go to the next row that the last filter selects or, without a filter, to the next error or finding."""
         entry = self.entry
         if self._scan is None:
             self._go_wrong(entry, by)
@@ -277,12 +279,12 @@ class TrafficScreen(RowActionsScreen):
         notify(self.app, f"no error {'below' if by > 0 else 'above'}")
 
     def _go_on_to(self, row: int, entry: int | None, by: int) -> bool:
-        """Go to a row, or to its exchange; False if no line beyond the current one shows it."""
+        """Go to a row, or to its exchange; False if no line beyond the current line shows it."""
         row = self._line_of(row)
         return (entry is None or (row - entry) * by > 0) and self.go_to(row)
 
     def _line_of(self, row: int) -> int:
-        """The row whose line shows it: among exchanges, that of its request."""
+        """The row whose line shows another row: among exchanges, the row of its request."""
         number = self.reading.exchange(row) if self._rows.is_exchanges else None
         return row if number is None else self.reading.exchanges.request[number]
 
@@ -378,7 +380,7 @@ class TrafficScreen(RowActionsScreen):
 
     @property
     def _is_as_opened(self) -> bool:
-        """Whether the filter is the one the screen was opened with: then there is no earlier view to go back to."""
+        """Whether the screen was opened with this filter: then there is no earlier view to go back to."""
         return self._scan is not None and self._scan.only.text == self._only
 
     def _end_scan(self) -> None:
@@ -406,7 +408,7 @@ class TrafficScreen(RowActionsScreen):
     @on(Table.Chosen)
     def action_into(self) -> None:
         """Show the detail, and move the focus to it."""
-        # A message that is being read must not be replaced by the next one.
+        # New rows must not replace the row that is being read.
         self.table.following = False
         self.detail.display = True
         self._show_place()

@@ -14,7 +14,7 @@ FOLLOWING: Final = "● following"
 LIVE: Final = "● live"
 KILLED: Final = "✝ killed"
 BEHIND: Final = 1000
-"""The number of rows that are not understood yet from which the title says so."""
+"""The number of rows not interpreted yet from which the title shows the progress."""
 _ROLES: Final[dict[str, Role]] = {FOLLOWING: "accent", KILLED: "bad"}
 
 
@@ -61,7 +61,7 @@ def _counts(reading: Reading) -> list[Span]:
 
 
 def _peers(reading: Reading) -> list[Span]:
-    """The two sides, and the revision that they speak."""
+    """The two sides, and their revision."""
     fold, spans = reading.fold, []
     if fold.client is not None or fold.server is not None:
         client, server = (fit(peer_text(peer), NAME) if peer else "?" for peer in (fold.client, fold.server))

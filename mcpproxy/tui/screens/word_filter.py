@@ -1,4 +1,4 @@
-"""The base of screens that filter rows by words: typing filters at once, Esc in the box shows all rows again."""
+"""The base of screens that filter rows by words: typing filters at once; Esc in the box shows all rows again."""
 
 from textual import on
 from textual.widgets import Input

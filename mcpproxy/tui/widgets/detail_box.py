@@ -1,6 +1,6 @@
-"""Detail box: tabs, one view of a row, and beside it, on a wide terminal, the row's exchange and findings.
+"""Detail box: tabs, one view of a row and, on a wide terminal, the row's exchange and findings beside it.
 
-A thread reads what is shown from the file.
+A thread reads the content from the file.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ SIDE_BY_SIDE: Final = 110
 BESIDE: Final = 41
 """Cells of a line beside the detail."""
 MARGIN: Final = 4
-"""Cells of a line of the terminal that the detail cannot use."""
+"""Cells of a terminal line that the detail cannot use."""
 MARGIN_BESIDE: Final = 50
 """The same if the exchange is shown beside it."""
 NARROWEST: Final = 10
@@ -33,7 +33,7 @@ NARROWEST: Final = 10
 
 
 class DetailBox(Vertical):
-    """The detail of the row at the cursor; hidden until it is asked for."""
+    """The detail of the row at the cursor; hidden at first."""
 
     DEFAULT_CSS = """
     DetailBox {
@@ -64,9 +64,9 @@ class DetailBox(Vertical):
         self.view, self.page, self.pages = VIEWS[0], 0, 1
         self._reading, self._marks, self._entry = reading, marks, entry
         self._shown: tuple[object, ...] = ()
-        """What the detail depends on, as it was when it was last read."""
+        """Everything that determines the detail, as of the last reading."""
         self._silence: tuple[int, str] = -1, ""
-        """The entry whose response was examined, and what is empty in it."""
+        """The entry whose response was examined, and which content of it is empty."""
         self._thread = ThreadPoolExecutor(1, "detail")
 
     def compose(self) -> ComposeResult:
@@ -152,7 +152,7 @@ class DetailBox(Vertical):
         self.query_one("#tabs", Words).show(tabs)
 
     def show_beside(self) -> str | None:
-        """Show what else is known of the row at the cursor; returns the user's own note."""
+        """Show the exchange and the findings of the row at the cursor; returns the user's note on it."""
         entry = self._entry()
         if entry is None:
             return None

@@ -1,7 +1,7 @@
 """Editor: a few lines of SQL. Enter runs them, Ctrl+J begins a new line, Tab completes, ↑ and ↓ go through the history.
 
-Textual's text area draws its content unchanged, so everything that enters this one is sanitised: typed characters are
-printable by themselves, and pasted and remembered text goes through `sanitise`, line by line.
+Textual's text area draws its content unchanged, so all text is sanitised before it enters this one: typed characters
+are always printable, and pasted text and the history go through `sanitise`, line by line.
 """
 
 import re
@@ -97,12 +97,12 @@ class Editor(TextArea):
         self.insert(_plain(event.text))
 
     def action_cursor_up(self, select: bool = False) -> None:
-        """One line up; from the first, to what was typed before."""
+        """Move one line up; on the first line, show the previous entry of the history."""
         if select or self.cursor_location[0] > 0 or not self._turn(1):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        """One line down; from the last, to what was typed after."""
+        """Move one line down; on the last line, show the next entry of the history."""
         if select or self.cursor_location[0] < self.document.line_count - 1 or not self._turn(-1):
             super().action_cursor_down(select)
 
@@ -129,6 +129,6 @@ class Editor(TextArea):
 
 
 def _plain(text: str) -> str:
-    """Text whose lines are plainly visible."""
+    """Text in which every character is visible, line by line."""
     lines = text[:LONGEST].expandtabs(4).splitlines()
     return "\n".join(sanitise(line, None) for line in lines)

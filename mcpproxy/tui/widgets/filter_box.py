@@ -1,4 +1,4 @@
-"""Bars: the title line, and the filter box."""
+"""Filter box: one line of input, with a history for each screen."""
 
 from collections import deque
 from typing import ClassVar, Final
@@ -16,7 +16,7 @@ REMEMBERED: Final = 50
 
 
 class FilterBox(Input):
-    """One line for an expression; up and down go through earlier ones, from previous runs too."""
+    """One line for an expression; ↑ and ↓ go through earlier expressions, also of previous runs."""
 
     DEFAULT_CSS = """
     FilterBox { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
@@ -35,7 +35,7 @@ class FilterBox(Input):
         """Create an empty box.
 
         Args:
-            placeholder: the text until something is typed.
+            placeholder: the text of the empty box.
             of: the name of its history; empty for none.
             id: of the widget.
         """
@@ -51,7 +51,7 @@ class FilterBox(Input):
             self.history.extend(text[:LONGEST] for text in reversed(filters_of(self._of)[-REMEMBERED:]))
 
     def open(self, text: str = "") -> None:
-        """Show it with a text, ready to be typed into."""
+        """Show the box with a text, and give it the focus."""
         self._at = -1
         self.value = sanitise(text, LONGEST)
         self.cursor_position = len(self.value)

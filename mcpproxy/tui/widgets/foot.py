@@ -1,4 +1,4 @@
-"""Foot: a screen's keys on one line, as many as fit; help comes first, so that the others can be found."""
+"""Foot: the keys of a screen on one line, as many as fit; help comes first, because it lists the others."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -35,11 +35,11 @@ class Foot(Footer):
         """The keys that fit."""
         self._keys = self._fitting()
         for key, display, description, action, is_disabled in self._keys:
-            # The class that Textual would add on mounting, which would compute its styles again.
+            # Textual would add this class on mounting, and compute the styles again.
             yield FooterKey(key, display, description, action, is_disabled, classes="-compact")
 
     async def recompose(self) -> None:
-        """Show other keys, if there are any: each is a new widget, and most moves of the focus change none."""
+        """Rebuild the keys only if they differ: each is a new widget, and most moves of the focus change none."""
         if self.is_attached and self._fitting() != self._keys:
             await super().recompose()
 

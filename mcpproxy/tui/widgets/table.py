@@ -250,7 +250,7 @@ class Table(ScrollView, can_focus=True):
             self.post_message(self.Moved(self, row))
 
     def go_amid(self, row: int) -> None:
-        """Put the cursor on a row with half a page above it, or with all rows before it if they fit."""
+        """Put the cursor on a row, in the middle of the page; near the beginning, show all rows before it."""
         half = self.page // 2
         begins = row + half // 2 < self.page
         self.go(0 if begins else row + half)
@@ -331,7 +331,7 @@ class Table(ScrollView, can_focus=True):
     # ---- drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of a region. The rows are announced together, so that they can be read together."""
+        """The lines of a region. All rows are announced first, so that they are read together."""
         self._want(int(self.scroll_y))
         base = self.rich_style
         cursor = "table--cursor" if self.has_focus else "table--blurred"

@@ -1,4 +1,4 @@
-"""JSON as foldable lines: exact digits, duplicate members kept, and no more lines than a person can read."""
+"""JSON as foldable lines: digits and duplicate members as written, and a limited number of lines."""
 
 import json
 from collections.abc import Iterator

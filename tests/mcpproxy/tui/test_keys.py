@@ -131,7 +131,7 @@ def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
     assert path is not None
     path.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(path)
-    assert read().wrong == f"{path} is no file"
+    assert read().wrong == f"{path} is not a regular file"
 
 
 def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
@@ -166,10 +166,10 @@ def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ('[keys]\nfly = "f"\npair = "P"', "keys.toml: nothing is called fly"),
-        ("[keys]\npair = 5", 'pair wants a key such as "P"'),
-        ('[keys]\npair = ["a b"]', "pair wants a key"),
-        ("[keys]\npair = []", "pair wants a key"),
+        ('[keys]\nfly = "f"\npair = "P"', "keys.toml: there is no action fly"),
+        ("[keys]\npair = 5", 'pair needs a key such as "P"'),
+        ('[keys]\npair = ["a b"]', "pair needs a key"),
+        ("[keys]\npair = []", "pair needs a key"),
         ("[keys\n", "keys.toml: "),
         ("keys = 5", "expected one table"),
         ("[other]", "expected one table"),
@@ -188,7 +188,9 @@ def test_what_every_screen_needs_keeps_its_key() -> None:
     write('[keys]\nquit = "j"\npair = "q"\nmark = "P"')
     found = read()
     assert found.keymap == {"mark": "P"}
-    assert found.wrong == ("keys.toml: quit keeps q, as j is the key of down; pair keeps p, as q is the key of quit")
+    assert found.wrong == (
+        "keys.toml: quit keeps q, because j is the key of down; pair keeps p, because q is the key of quit"
+    )
     write('[keys]\nquit = "Q"\npair = "q"')
     assert read() == ({"quit": "Q", "pair": "q"}, "")
     write("[keys]\nquit = 'escape'")
@@ -201,7 +203,7 @@ def test_it_is_told_on_the_screen(tmp_path: Path) -> None:
     write("[keys]\nfly = 'f'")
 
     async def act(stage: Stage) -> None:
-        await stage.see("nothing is called fly")
+        await stage.see("there is no action fly")
 
     play(act, captured(tmp_path))
 

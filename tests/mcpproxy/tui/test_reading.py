@@ -300,7 +300,7 @@ def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_th
     reading = read(path)
     assert (len(reading.index), reading.understood, reading.index.left_out) == (100, 100, count - 100)
     (told,) = reading.forgotten
-    assert told.startswith(f"{count - 100} records behind the first 100 are not here")
+    assert told.startswith(f"{count - 100} records after the first 100 are not shown here")
     assert not reading.is_killed
     assert all(reading.outcome(number) in (None, "result", "error") for number in range(len(reading.exchanges)))
     scan = Scan(reading, parse("method:tools/call"))
@@ -357,7 +357,7 @@ def test_the_screens_say_what_was_forgotten(tmp_path: Path, monkeypatch: pytest.
 
     async def act(stage: Stage) -> None:
         await stage.open()
-        await stage.see("records behind the first 15 are not here")
+        await stage.see("records after the first 15 are not shown here")
         await stage.until(lambda: stage.traffic.reading.findings.has_ended)
         stage.traffic.reading.findings.forgotten = (forgotten,)
         await stage.press("F")

@@ -192,7 +192,7 @@ async def pair_jumps_there_and_back(stage: Stage) -> None:
     assert stage.traffic.entry == 1
     await stage.press("down", "down", "p")
     assert stage.traffic.entry == 3
-    await stage.see("no other half")
+    await stage.see("no request or response to go to")
 
 
 async def errors_are_found_without_a_filter(stage: Stage) -> None:

@@ -181,7 +181,7 @@ class TestScreen:
             await stage.see("21 lines", "info call")
             assert screen.entry == screen.reading.stderr[10]
             await stage.press("slash", *"zzz", "enter")
-            await stage.see("zzz  0 of 21", "nothing fits")
+            await stage.see("zzz  0 of 21", "no line contains all of these words")
             await stage.press("slash", "escape")
             assert not screen.query_one(FilterBox).display
             await stage.press("enter", "escape")

@@ -446,7 +446,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("T")
-            await stage.see("many", "300 exchanges begin here: + shows fewer", "█")
+            await stage.see("many", "300 exchanges begin here: zoom in", "█")
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
             assert len(screen.table.rows) == 2
