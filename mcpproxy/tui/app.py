@@ -5,7 +5,7 @@ To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and a
     class FindingsScreen(Screen[None]):
         def __init__(self, capture: OpenCapture) -> None: ...
 
-    ENTRY = ScreenEntry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
+    ENTRY = ScreenEntry("F", "findings", FindingsScreen, help="violations of the protocol's rules")
 
 The key then appears in the footers, in `?` and in the palette. `capture.reading` has the `index` (the position of each
 entry), the `fold` (the sessions and their two sides) and the `exchanges` (latency and outcome, as columns). A thread
@@ -317,7 +317,7 @@ class TuiApp(App[None]):
         yield SystemCommand("Help", "every key", self.action_help)
         for entry in entries():
             yield SystemCommand(entry.word.capitalize(), entry.help, lambda key=entry.key: self.action_enter(key))
-        yield SystemCommand("Quit", "no session notices", self.exit)
+        yield SystemCommand("Quit", "sessions are not affected", self.exit)
 
     def _set_theme(self, theme: Theme) -> None:
         self.theme = theme.name

@@ -53,7 +53,7 @@ def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
         return [CopyForm("", "", "", f"{size(entry.size)}: too large for the clipboard; e exports to a file")]
     item, record = reading.index.item(row), reading.index.beginning(row)
     if record is None or not isinstance(item, Frame | Record):
-        return [CopyForm("", "", "", "it cannot be read")]
+        return [CopyForm("", "", "", "cannot be read")]
     line = CopyForm(
         "l", "a line of JSON, as show --json", harmless(row_of(record, item, wall_of(reading.index.header))), _NO_SHELL
     )
@@ -63,7 +63,7 @@ def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
     is_same = raw.encode() == item.raw
     candidates = [
         CopyForm("j", "JSON", pretty(item.raw), _NO_SHELL),
-        CopyForm("r", "raw text", raw, _NO_SHELL + ("" if is_same else "; what is not plainly visible as escapes")),
+        CopyForm("r", "raw text", raw, _NO_SHELL + ("" if is_same else "; invisible characters as escapes")),
         line,
         *_commands(reading, row, item),
     ]
@@ -114,7 +114,7 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
     header = reading.index.header.members
     if header.get("transport") != "http":
         argv = header.get("argv") if frame.dir == "c2s" else None
-        return [CopyForm("c", "a shell command that says it to the server", to_stdin(frame.raw, argv))]
+        return [CopyForm("c", "a shell command that sends it to the server", to_stdin(frame.raw, argv))]
     record = reading.index.beginning(row)
     number = record.members.get("exchange") if record is not None else None
     http = reading.fold.exchanges.known(number) if type(number) is int else None
@@ -125,7 +125,7 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
     except ValueError:
         # The upstream is not a URL.
         return []
-    return [CopyForm("c", "a curl command", line, "fill in what stands in <…>")]
+    return [CopyForm("c", "a curl command", line, "replace the placeholders in <…>")]
 
 
 def to_stdin(raw: bytes, argv: object) -> str:

@@ -173,17 +173,17 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     entry = index.entry(row)
     head = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
     if number is None:
-        return [*head, [Span("part of no exchange" if row < reading.understood else "not understood yet …", "dim")]]
+        return [*head, [Span("not part of an exchange" if row < reading.understood else "not understood yet …", "dim")]]
     exchanges = reading.exchanges
     request, response = exchanges.request[number], reading.partner(exchanges.request[number])
-    lines = [*head, _pair("asked", _at(reading, request))]
+    lines = [*head, _pair("sent", _at(reading, request))]
     if response is not None:
         lines += [_pair("answered", _at(reading, response)), _pair("took", ms_text(exchanges.latency_ns[number]))]
     waited_ns = exchanges.abandoned_ns.get(number)
     if waited_ns is not None:
         text = f"after {units.duration(waited_ns)}"
         if response is not None:
-            text += f", {units.duration(exchanges.latency_ns[number] - waited_ns)} before the answer"
+            text += f", {units.duration(exchanges.latency_ns[number] - waited_ns)} before the response"
         lines.append([Span(f"{'abandoned':<10}", "dim"), Span(text, "bad")])
     answer = exchanges.probable_answers.get(number)
     if answer is not None and response is None:
@@ -225,7 +225,7 @@ def _headers(reading: Reading, row: int) -> Lines:
         return [[Span("no headers: this came over stdio", "dim")]]
     http = reading.fold.exchanges.known(number)
     if http is None:
-        return [[Span(f"HTTP exchange {number}: no longer remembered, or not understood yet", "dim")]]
+        return [[Span(f"HTTP exchange {number}: forgotten, or not understood yet", "dim")]]
     lines: list[list[Span]] = [[Span(f"{http.method} {http.target}", "accent"), Span(f"   exchange {number}", "dim")]]
     lines += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.fields.items()]
     status = "no answer" if http.status is None else str(http.status)

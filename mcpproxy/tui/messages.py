@@ -7,7 +7,7 @@ from textual.message import Message
 
 
 class Grown(Message):
-    """An open capture has more entries, or more of them are interpreted. Only the newest counts."""
+    """An open capture has more entries, or more of them are understood. Only the newest counts."""
 
     bubble = True
 

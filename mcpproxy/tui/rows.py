@@ -64,14 +64,14 @@ FRAMES: Final = (
     Column("more", "content", 24, stretch=True, drop=9),
 )
 EXCHANGES: Final = (
-    Column("time", "asked", 12, right=True, drop=1),
+    Column("time", "sent", 12, right=True, drop=1),
     Column("way", "", 2),
     Column("findings", "find", 4, drop=3),
     Column("what", "method / name", 24, stretch=True),
     Column("id", "id", 6, drop=4),
     Column("status", "outcome", 14),
     Column("latency", "latency", 8, right=True, drop=3),
-    Column("size", "answer", 8, right=True, drop=5),
+    Column("size", "response", 8, right=True, drop=5),
     Column("more", "content", 24, stretch=True, drop=9),
 )
 
@@ -101,7 +101,7 @@ class RowText(NamedTuple):
     is_wide: bool = False
     """Whether `what` runs on to the end of the row."""
     is_final: bool = True
-    """Whether it stays the same as more rows are interpreted."""
+    """Whether it stays the same as more rows are understood."""
 
 
 _WAITING: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)
@@ -345,7 +345,7 @@ class TrafficRows:
         reading = self.reading
         is_final = row < reading.understood
         request = request_of(reading, row)
-        # Before the row is interpreted, only the content is known, and not the request.
+        # Before the row is understood, only the content is known, and not the request.
         known_request = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
         exchange = None
         if known_request is not None:

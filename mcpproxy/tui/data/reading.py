@@ -32,9 +32,9 @@ from mcpproxy.tui.data.findings import Findings
 NONE: Final = (1 << 32) - 1
 """No row, or no exchange."""
 INTRODUCED: Final = 500
-"""Rows that are interpreted while the index is built: they identify the two sides."""
+"""Rows that are understood while the index is built: they identify the two sides."""
 STEP_UNDERSTOOD: Final = 64 << 10
-"""Bytes that are interpreted per step: a few milliseconds."""
+"""Bytes that are understood per step: a few milliseconds."""
 OUTCOMES: Final = (*Outcome,)
 LOSSES: Final = 1000
 """Ranges of missing records that are distinguished."""
@@ -127,7 +127,7 @@ class Reading:
         self.stderr = array("I")
         """Rows of lines that the server wrote to stderr."""
         self.exchange_of = array("I")
-        """By row, for all interpreted rows: its exchange, or NONE."""
+        """By row, for all understood rows: its exchange, or NONE."""
         self.shown = array("I")
         """The rows that get a line: all frames, and records with a remark."""
         self.bad = array("I")
@@ -141,7 +141,7 @@ class Reading:
         self.continued: set[int] = set()
         """The rows of these messages after the first."""
         self.has_ended = False
-        """Whether everything was read and interpreted, and no more will follow."""
+        """Whether everything was read and understood, and no more will follow."""
         self._was_live = is_live(segments(path)[-1])
         self._behind: Tail | None = Tail(path)
         """The reader for the fold, while the fold is behind the index."""
@@ -171,7 +171,7 @@ class Reading:
 
     @property
     def understood(self) -> int:
-        """How many rows are interpreted."""
+        """How many rows are understood."""
         return len(self.exchange_of)
 
     @property

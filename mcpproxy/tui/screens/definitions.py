@@ -75,8 +75,8 @@ class ToolsScreen(CaptureScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "calls", "calls", id="calls"),
-        Binding("left_square_bracket", "turn(-1)", "before", key_display="[ ]", id="before"),
-        Binding("right_square_bracket", "turn(1)", "after", show=False, id="after"),
+        Binding("left_square_bracket", "turn(-1)", "versions", key_display="[ ]", id="before"),
+        Binding("right_square_bracket", "turn(1)", "next version", show=False, id="after"),
         TO_SORT,
         TO_DETAIL,
     ]
@@ -149,7 +149,7 @@ class ToolsScreen(CaptureScreen):
         never, changed = sum(not tool.calls for tool in listed), sum(len(tool.versions) > 1 for tool in listed)
         spans += [Span(f"  {changed:,} changed", "bad")] if changed else []
         spans += [Span(f"  {never:,} never called", "dim")] if never else []
-        spans += [Span(f"  {self.tools.left_out:,} too many", "bad")] if self.tools.left_out else []
+        spans += [Span(f"  {self.tools.left_out:,} more not listed", "bad")] if self.tools.left_out else []
         spans.append(Span(f"  by {self.order}", "dim"))
         self.set_title(spans)
 
@@ -217,7 +217,7 @@ class ToolsScreen(CaptureScreen):
         """Show the calls of a tool."""
         tool = self.selected
         if tool is None or tool.number is None:
-            notify(self.app, "it has not been called" if tool is not None else "nothing is selected")
+            notify(self.app, "this tool was never called" if tool is not None else "nothing is selected")
             return
         text = self.reading.calls.all[tool.number].filter
         if text is not None:

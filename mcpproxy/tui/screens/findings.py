@@ -30,7 +30,7 @@ COLUMNS: Final = (
     Column("frame", "frame", 8, right=True),
     Column("time", "time", 10, right=True, drop=1),
     Column("who", "who", 9, drop=2),
-    Column("text", "what is wrong", 24, stretch=True),
+    Column("text", "finding", 24, stretch=True),
 )
 AT_FIRST: Final = 20
 """Findings listed for each rule until the user asks for the rest."""
@@ -249,7 +249,7 @@ class FindingsScreen(WordFilterScreen):
         if self.words:
             spans.append(Span(f"  filter: {self.words}", "accent"))
         if findings.trouble:
-            spans = [*spans, Span(f"  {findings.trouble}", "bad"), Span("  c checks again", "dim")]
+            spans = [*spans, Span(f"  {findings.trouble}", "bad"), Span("  c: check again", "dim")]
         else:
             far = progress_text(findings, len(self.reading.index))
             spans.append(Span(f"  {far}", "dim"))
@@ -350,4 +350,4 @@ def sums(errors: int, warnings: int, notes: int) -> str:
     return " · ".join(count_text(count, noun) for count, noun in parts if count)
 
 
-ENTRY: Final = ScreenEntry("F", "findings", FindingsScreen, help="what breaks the rules of the protocol")
+ENTRY: Final = ScreenEntry("F", "findings", FindingsScreen, help="violations of the protocol's rules")

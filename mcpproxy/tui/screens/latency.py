@@ -140,7 +140,7 @@ class LatencyScreen(CaptureScreen):
         rows, reading = self._rows.items, self.reading
         answered = sum(figures.answered for figures in rows)
         spans = [Span("latency ", "accent"), Span(title_name(reading))]
-        spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'answer')}", "dim"))
+        spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'response')}", "dim"))
         spans.append(Span(f"  by {self.order}", "dim"))
         if reading.is_live and reading.index.tail.is_at_end:
             spans.append(Span("  ● live", "accent"))
@@ -175,7 +175,7 @@ class LatencyScreen(CaptureScreen):
             pane.show_lines(())
             return
         more = "" if distribution is not None and distribution.is_whole else " …"
-        text = f"  {count_text(figures.answered, 'answer')} to {count_text(figures.asked, 'request')}{more}"
+        text = f"  {count_text(figures.answered, 'response')} to {count_text(figures.asked, 'request')}{more}"
         kind.show([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
         pane.renew_lines(() if distribution is None else distribution_lines(distribution, max(10, self.size.width - 4)))
 
@@ -220,5 +220,5 @@ def distribution_lines(distribution: Distribution, width: int) -> list[list[Span
 
 
 ENTRY: Final = ScreenEntry(
-    "L", "latency", LatencyScreen, help="latency of each method and tool: percentiles, shape, course"
+    "L", "latency", LatencyScreen, help="latency of each method and tool: percentiles, distribution, trend"
 )

@@ -131,7 +131,9 @@ class RowActionsScreen(CaptureScreen):
         marked = self.marks.next(seq)
         row = self.reading.index.of_seq(marked) if marked is not None else None
         if row is None:
-            notify(self.app, "no row is marked; m marks one" if marked is None else "the marked row is gone")
+            notify(
+                self.app, "no row is marked; press m to mark this row" if marked is None else "the marked row is gone"
+            )
             return
         self.reach(row)
         note = self.marks.notes.get(marked or 0)

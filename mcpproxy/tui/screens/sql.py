@@ -44,7 +44,7 @@ class ViewRows(MemoryRows[Relation]):
     COLUMNS: ClassVar = (
         Column("name", "name", 18),
         Column("kind", "", 5, drop=1),
-        Column("row", "what a row is", 30, stretch=True),
+        Column("row", "each row is", 30, stretch=True),
     )
 
     def line(self, row: int) -> Line:

@@ -93,7 +93,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         startup, reading = timeline.startup(), timeline.reading
         mark = ("▸ " if timeline in self.folded else "▾ ") + ("● " if reading.is_live else "")
         more = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
-        more += " (not all read)" if timeline.is_cut else ""
+        more += " (incomplete)" if timeline.is_cut else ""
         name = sanitise(reading.name, 100)
         return Line(
             {
@@ -134,7 +134,7 @@ class TimelineScreen(CaptureScreen):
         Binding("u", "startup", "start-up", id="startup"),
         Binding("o", "fold", "fold", id="fold-server"),
         Binding("n", "server(1)", "server", id="next"),
-        Binding("N", "server(-1)", "server before", show=False, id="previous"),
+        Binding("N", "server(-1)", "previous server", show=False, id="previous"),
         Binding("0", "whole", "all", id="whole"),
         Binding("f", "follow", "follow", show=False, id="follow"),
     ]

@@ -58,7 +58,7 @@ class TrafficScreen(RowActionsScreen):
         Binding("4", "view(3)", "headers", show=False, id="view-4"),
         Binding("5", "view(4)", "exchange", show=False, id="view-5"),
         Binding("6", "view(5)", "findings", show=False, id="view-6"),
-        Binding("left_square_bracket", "turn(-1)", "page before", show=False, id="before"),
+        Binding("left_square_bracket", "turn(-1)", "previous page", show=False, id="before"),
         Binding("right_square_bracket", "turn(1)", "next page", show=False, id="after"),
         Binding("right,l", "into", "detail", show=False, id="detail"),
         Binding("left,h", "outof", "list", show=False, id="list"),

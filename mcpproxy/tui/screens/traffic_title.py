@@ -14,7 +14,7 @@ FOLLOWING: Final = "● following"
 LIVE: Final = "● live"
 KILLED: Final = "✝ killed"
 BEHIND: Final = 1000
-"""The number of rows not interpreted yet from which the title shows the progress."""
+"""The number of rows not understood yet from which the title shows the progress."""
 _ROLES: Final[dict[str, Role]] = {FOLLOWING: "accent", KILLED: "bad"}
 
 

@@ -221,7 +221,7 @@ class TestScreen:
             await stage.press("O")
             await stage.see("lend", "search", "hidden")
             await stage.press("c")
-            await stage.see("it has not been called")
+            await stage.see("this tool was never called")
             await stage.press("G", "c")
             await stage.see("method:tools/call name:hidden", "2 of ")
             assert stage.traffic.reading.has_ended

@@ -228,9 +228,9 @@ class TestScreen:
             await stage.open()
             await stage.press("L")
             await stage.see("latency library", "tools/call search", "1.0ms", "p95 by time", "█", "by n", "31")
-            await stage.see("30 answers to 31 requests", "524µs")
+            await stage.see("30 responses to 31 requests", "524µs")
             await stage.press("down")
-            await stage.see("1 answer to 1 request")
+            await stage.see("1 response to 1 request")
             await stage.press("escape")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
 
@@ -298,12 +298,12 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.see("● library")
             await stage.press("enter", "L")
-            await stage.see("2 answers to 3 requests", "● live")
+            await stage.see("2 responses to 3 requests", "● live")
             for number in range(200, 230):
                 made.append(seal(number * 2, number * 10**9, "frame", said("c2s", CALL % (number, 1))[1]))
                 answer = seal(number * 2 + 1, number * 10**9 + 410_000_000, "frame", said("s2c", FINE % (number, 1))[1])
                 made.append(answer)
-            await stage.see("32 answers to 33 requests", "410ms")
+            await stage.see("32 responses to 33 requests", "410ms")
 
         play(act, tmp_path / "x" / "live.mcpcap")
         made.close()

@@ -319,7 +319,7 @@ async def detail_in_five_views(stage: Stage) -> None:
     await stage.press("4")
     await stage.see("no headers")
     await stage.press("5")
-    await stage.see("asked", "took", "1.0 ms", "outcome", "result")
+    await stage.see("sent", "took", "1.0 ms", "outcome", "result")
     await stage.press("tab")
     assert stage.traffic.table.has_focus
     await stage.press("down")
@@ -470,7 +470,7 @@ class TestTraffic:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("enter")
-            await stage.see('"method": "initialize"', "asked", "took")
+            await stage.see('"method": "initialize"', "sent", "took")
 
         play(act, captured(tmp_path), size=(140, 40))
 

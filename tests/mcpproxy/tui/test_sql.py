@@ -42,7 +42,7 @@ async def enter(stage: Stage) -> None:
     """Open the screen from the list, and wait until there is something to ask."""
     await stage.listed()
     await stage.press("Q")
-    await stage.see("SQL", "what a row is", "latency")
+    await stage.see("SQL", "each row is", "latency")
 
 
 def test_it_shows_what_there_is_to_ask_and_takes_an_example(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_an_answer_its_rows_and_its_columns(tmp_path: Path) -> None:
         await stage.press("enter")
         await stage.see("p95_ms", "max_ms")
         await stage.press("escape", "v")
-        await stage.see("what a row is")
+        await stage.see("each row is")
 
     play(act, captured(tmp_path), size=(80, 30))
 
@@ -161,7 +161,7 @@ def test_an_answer_that_is_an_older_one_is_called_so(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await enter(stage)
         await ask(stage, "selct 1")
-        await stage.see("syntax error", "what a row is")
+        await stage.see("syntax error", "each row is")
         assert "answer before" not in stage.text()
         await ask(stage, "select 'good' as n")
         await stage.see("good", "1 row")
