@@ -109,7 +109,7 @@ class RowActionsScreen(CaptureScreen):
         seq = self._seq()
         if seq is not None:
             if self.marks.notes.get(seq):
-                notify(self.app, "this row has a note: M with an empty text removes note and mark")
+                notify(self.app, "this row has a note: M with an empty text removes both")
             self._mark_by(lambda: self.marks.toggle(seq))
 
     def action_note(self) -> None:

@@ -69,7 +69,7 @@ def test_help_is_to_be_read_to_the_end(tmp_path: Path, size: tuple[int, int]) ->
             read += " ".join(inside).split()
             await stage.press("pagedown")
         # The last words of the longest texts.
-        assert {"before", "died", "again", "message"} <= set(read)
+        assert {"everything", "died", "again", "message"} <= set(read)
 
     play(act, captured(tmp_path), size=size)
 
@@ -153,7 +153,7 @@ def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
         await stage.until(lambda: "◆" not in stage.text())
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
-        await stage.see("  Q                   quit; no session", "  P                   from a request")
+        await stage.see("  Q                   quit; sessions", "  P                   from a request")
         await stage.press("G")
         await stage.see("yours, of keys.toml", "ctrl+n,*")
         await stage.press("escape", "Q")

@@ -317,7 +317,7 @@ def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monke
     monkeypatch.setattr(reading_module, "ROWS", 15_000)
     reading = read(path)
     assert len(reading.exchanges) == 15_000
-    assert any(one.startswith(f"{reading.exchanges.left_out:,} requests behind") for one in reading.forgotten)
+    assert any(one.startswith(f"{reading.exchanges.left_out:,} requests after") for one in reading.forgotten)
     reading.close()
 
 
@@ -347,7 +347,7 @@ def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monke
     path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
     reading = read(path)
     assert len(reading.joined) == 2
-    assert reading.forgotten == ["3 messages span lines and read as lines: there are more than 2"]
+    assert reading.forgotten == ["3 messages that span lines are shown as lines: there are more than 2"]
     reading.close()
 
 

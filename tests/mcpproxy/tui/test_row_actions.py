@@ -68,7 +68,7 @@ class TestMarks:
             await stage.open()
             await stage.see("◆+0.004", "why now")
             await stage.press("down", "down", "down", "m")
-            await stage.see("M with an empty text removes note and mark", "◆+0.004")
+            await stage.see("M with an empty text removes both", "◆+0.004")
             await stage.press("M")
             await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
             await stage.press("ctrl+u", "enter")

@@ -88,7 +88,7 @@ def test_help_says_that_they_lead_to_each_other(tmp_path: Path) -> None:
         await stage.open()
         await stage.press("question_mark", "G")
         assert isinstance(stage.app.screen, HelpScreen)
-        await stage.see("from each of its screens", "  Q  ")
+        await stage.see("screens of a capture", "  Q  ")
 
     play(act, captured(tmp_path))
 
