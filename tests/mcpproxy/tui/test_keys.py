@@ -155,7 +155,7 @@ def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
         assert isinstance(stage.app.screen, HelpScreen)
         await stage.see("  Q                   quit; sessions", "  P                   from a request")
         await stage.press("G")
-        await stage.see("yours, of keys.toml", "ctrl+n,*")
+        await stage.see("your keys, from keys.toml", "ctrl+n,*")
         await stage.press("escape", "Q")
         assert SqlScreen not in map(type, stage.app.screen_stack)
         await stage.until(lambda: stage.app._exit)
