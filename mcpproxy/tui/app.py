@@ -156,11 +156,11 @@ class TuiApp(App[None]):
 
     def open(self, path: Path) -> None:
         """Show the traffic of a capture."""
-        opened = self.opened(path)
-        if opened is not None:
-            self.push_screen(TrafficScreen(opened))
+        capture = self.open_capture(path)
+        if capture is not None:
+            self.push_screen(TrafficScreen(capture))
 
-    def opened(self, path: Path) -> OpenCapture | None:
+    def open_capture(self, path: Path) -> OpenCapture | None:
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""
         if self._opened is not None and self._opened[0].path == path:
             return OpenCapture(self._opened[0])
@@ -182,10 +182,10 @@ class TuiApp(App[None]):
         if path is not None and (self._opened is None or self._opened[0].path != path):
             point = self._return_point()
             self._pop_to(SessionsScreen)
-            opened = self.opened(path)
-            if opened is not None:
+            capture = self.open_capture(path)
+            if capture is not None:
                 self._return_to = point
-                self.push_screen(TrafficScreen(OpenCapture(opened.reading, row)))
+                self.push_screen(TrafficScreen(OpenCapture(capture.reading, row)))
         elif self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], row))
 
@@ -200,15 +200,15 @@ class TuiApp(App[None]):
         if self._return_to is not None and isinstance(self.screen, SessionsScreen):
             path, make = self._return_to
             self._return_to = None
-            opened = self.opened(path)
-            if opened is not None:
-                self.push_screen(make(opened))
+            capture = self.open_capture(path)
+            if capture is not None:
+                self.push_screen(make(capture))
 
-    def _push_traffic(self, opened: OpenCapture) -> None:
+    def _push_traffic(self, capture: OpenCapture) -> None:
         """Show the traffic above the current screen, so that `Esc` leads back to it."""
         if len(self.screen_stack) >= DEEPEST:
             self._pop_to(SessionsScreen)
-        self.push_screen(TrafficScreen(opened))
+        self.push_screen(TrafficScreen(capture))
 
     def _return_point(self) -> tuple[Path, Callable[[OpenCapture], Screen[None]]] | None:
         """The capture and the screen to return to from another capture."""
@@ -284,24 +284,24 @@ class TuiApp(App[None]):
         if entry is not None and entry.of_all is not None and isinstance(self.screen, SessionsScreen):
             self.push_screen(entry.of_all([capture.path for capture in self.screen.captures]))
             return
-        opened = self._current()
-        if entry is not None and opened is not None:
-            self.push_screen(entry.make(opened))
+        current = self._current()
+        if entry is not None and current is not None:
+            self.push_screen(entry.make(current))
 
     def action_switch(self, key: str) -> None:
         """Show another screen of the open capture in place of this one."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
-        opened = self._current()
-        if entry is not None and opened is not None:
-            self.switch_screen(entry.make(opened))
+        capture = self._current()
+        if entry is not None and capture is not None:
+            self.switch_screen(entry.make(capture))
 
     def _current(self) -> OpenCapture | None:
         screen = self.screen
         if isinstance(screen, SessionsScreen):
             capture = screen.selected
-            return self.opened(capture.path) if capture is not None else None
+            return self.open_capture(capture.path) if capture is not None else None
         if isinstance(screen, TrafficScreen):
-            return screen.opened
+            return screen.capture
         row = getattr(screen, "entry", None)
         return OpenCapture(self._opened[0], row) if self._opened is not None else None
 

@@ -49,10 +49,10 @@ class ScreenEntry:
 @cache
 def entries() -> tuple[ScreenEntry, ...]:
     """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
-    return tuple(sorted(_found(), key=lambda entry: entry.key.lower()))
+    return tuple(sorted(_defined(), key=lambda entry: entry.key.lower()))
 
 
-def _found() -> Iterator[ScreenEntry]:
+def _defined() -> Iterator[ScreenEntry]:
     package = import_module("mcpproxy.tui.screens")
     for module in iter_modules(package.__path__):
         entry = getattr(import_module(f"{package.__name__}.{module.name}"), "ENTRY", None)
@@ -75,8 +75,8 @@ def bind_switches(bindings: BindingsMap, own: str) -> None:
     _bind(bindings, (entry for entry in entries_of("traffic") if entry.word != own), "switch")
 
 
-def _bind(bindings: BindingsMap, found: Iterable[ScreenEntry], action: str) -> None:
-    for entry in found:
+def _bind(bindings: BindingsMap, screen_entries: Iterable[ScreenEntry], action: str) -> None:
+    for entry in screen_entries:
         bindings.key_to_bindings[entry.key] = [
             Binding(entry.key, f"app.{action}('{entry.key}')", entry.word, id=entry.word)
         ]

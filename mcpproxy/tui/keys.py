@@ -68,26 +68,26 @@ def read() -> Keys:
     assigned = table.get("keys", {})
     if not isinstance(assigned, dict) or set(table) - {"keys"}:
         return Keys({}, f"{path}: expected one table, [keys]")
-    known, keymap, wrong = names(), {}, []
+    defaults, keymap, wrong = names(), {}, []
     for name, value in assigned.items():
         keys = value if isinstance(value, list) else [value]
-        if name not in known:
+        if name not in defaults:
             wrong.append(f"there is no action {name}")
         elif not keys or not all(isinstance(key, str) and _KEY.fullmatch(key) and key != "," for key in keys):
             wrong.append(f'{name} needs a key such as "P", or keys such as ["n", "ctrl+n"]')
         else:
             keymap[name] = ",".join(keys)
-    wrong += _refused(keymap, known)
+    wrong += _refused(keymap, defaults)
     return Keys(keymap, f"{path.name}: {'; '.join(wrong)}" if wrong else "")
 
 
-def _refused(keymap: dict[str, str], known: Mapping[str, str]) -> list[str]:
+def _refused(keymap: dict[str, str], defaults: Mapping[str, str]) -> list[str]:
     """Remove bindings that would leave a screen without a key that it needs; returns the reasons."""
     wrong: list[str] = []
     while True:
         # Bindings that the user did not set come last, and win.
         order = sorted(NEEDED, key=lambda name: (name not in keymap, name))
-        in_force = {name: keymap.get(name) or {**known, "back": "escape"}[name] for name in order}
+        in_force = {name: keymap.get(name) or {**defaults, "back": "escape"}[name] for name in order}
         owners = {_key(key): name for name, keys in in_force.items() for key in keys.split(",")}
         clashes = [
             (name, _key(key))
@@ -99,7 +99,7 @@ def _refused(keymap: dict[str, str], known: Mapping[str, str]) -> list[str]:
             return wrong
         name, key = clashes[0]
         del keymap[name]
-        wrong.append(f"{name} keeps {known[name]}, because {key} is the key of {owners[key]}")
+        wrong.append(f"{name} keeps {defaults[name]}, because {key} is the key of {owners[key]}")
 
 
 def _key(text: str) -> str:

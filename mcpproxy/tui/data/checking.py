@@ -155,11 +155,11 @@ class Counting:
 
     def __init__(self, checking: Checking) -> None:
         self._checking = checking
-        self._under_way: dict[Path, Findings] = {}
+        self._counted: dict[Path, Findings] = {}
 
     def findings(self, path: Path) -> Findings | None:
         """The findings of a capture that is or was counted here; None for any other."""
-        return self._under_way.get(path)
+        return self._counted.get(path)
 
     def want(self, live: list[Path], chosen: Path | None) -> None:
         """Count the selected capture, then the live ones, one after another.
@@ -168,20 +168,18 @@ class Counting:
             live: captures that are being recorded.
             chosen: the selected capture, if its findings are unknown.
         """
-        wanted = [*([chosen] if chosen is not None else []), *live]
-        for path in [
-            path for path, findings in self._under_way.items() if path not in wanted and not _is_done(findings)
-        ]:
-            self._checking.drop(self._under_way.pop(path))
-        for path in wanted:
-            findings = self._under_way.get(path)
+        paths = [*([chosen] if chosen is not None else []), *live]
+        for path in [path for path, findings in self._counted.items() if path not in paths and not _is_done(findings)]:
+            self._checking.drop(self._counted.pop(path))
+        for path in paths:
+            findings = self._counted.get(path)
             if findings is None:
                 self._begin(path)
             if findings is None or not (findings.has_caught_up or _is_done(findings)):
                 return
 
     def _begin(self, path: Path) -> None:
-        self._under_way[path] = findings = Findings()
+        self._counted[path] = findings = Findings()
         self._checking.check(path, findings, in_full=False)
 
 

@@ -146,9 +146,9 @@ class ClientCaptures:
         if self.client is None:
             return
         candidates = [*self._listed(), *self._path.parent.glob("*.mcpcap")]
-        here = real_path(self._path)
+        own = real_path(self._path)
         roots = [real_path(root) for root in search_roots()]
-        candidates += [path for root in roots if here.is_relative_to(root) for path in find_captures(root)]
+        candidates += [path for root in roots if own.is_relative_to(root) for path in find_captures(root)]
         for path in candidates:
             first = first_segment(real_path(path))
             if first not in self._seen:

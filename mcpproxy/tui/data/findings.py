@@ -125,18 +125,18 @@ class Findings:
         for arguments in waiting:
             self._mark(*arguments)
 
-    def _mark(self, rule: str, level: Level, frame: int, kept: Finding | None) -> None:
+    def _mark(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
         index = self._index
         row = index.of_seq(frame) if index is not None else None
         if index is None or row is None:
             if len(self._waiting) < WAITING and index is not None and not index.has_ended:
-                self._waiting.append((rule, level, frame, kept))
+                self._waiting.append((rule, level, frame, finding))
             return
         if self._marks >= MARKS:
             return
         self._marks += 1
-        if kept is not None:
-            self._kept_at.setdefault(row, []).append(kept)
+        if finding is not None:
+            self._kept_at.setdefault(row, []).append(finding)
         rows = self._rows_of.setdefault(rule, array("I"))
         if not rows or rows[-1] < row:
             rows.append(row)

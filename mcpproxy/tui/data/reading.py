@@ -259,8 +259,8 @@ class Reading:
         if number is None:
             return None
         request, response = self.exchanges.request[number], self.exchanges.response[number]
-        other = response if row == request else request
-        return None if other in (NONE, row) else other
+        partner = response if row == request else request
+        return None if partner in (NONE, row) else partner
 
     def outcome(self, number: int) -> Outcome | None:
         """How an exchange ended; None while that is unknown."""

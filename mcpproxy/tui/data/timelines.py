@@ -101,8 +101,8 @@ class Timeline:
         """Note what has ended; False if there is nothing new."""
         self._look()
         exchanges = self.reading.exchanges
-        grown = len(exchanges) - len(self._has_ended)
-        for number in range(len(self._has_ended), len(self._has_ended) + min(grown, SETTLED_AT_ONCE)):
+        unknown = len(exchanges) - len(self._has_ended)
+        for number in range(len(self._has_ended), len(self._has_ended) + min(unknown, SETTLED_AT_ONCE)):
             if number // BLOCK == len(self._ends):
                 self._ends.append(0)
                 self._open.append(0)
@@ -120,7 +120,7 @@ class Timeline:
             self._ends[block] = max(self._ends[block], self.reading.index.t_ns(row))
             self._open[block] -= not self._has_ended[number]
             self._has_ended[number] = 1
-        return bool(grown or settled)
+        return bool(unknown or settled)
 
     def _look(self) -> None:
         """Look for the parts of the startup."""
@@ -287,9 +287,9 @@ class Timelines:
 
     def _open(self) -> None:
         """Start reading the captures found, the nearest in time first."""
-        known = {timeline.reading.path for timeline in self.all}
-        captures = sorted((one for one in self.captures.found if one[0] not in known), key=lambda one: abs(one[1]))
-        for path, apart_ns in captures[: max(0, MOST_TIMELINES - len(known))]:
+        open_paths = {timeline.reading.path for timeline in self.all}
+        captures = sorted((one for one in self.captures.found if one[0] not in open_paths), key=lambda one: abs(one[1]))
+        for path, apart_ns in captures[: max(0, MOST_TIMELINES - len(open_paths))]:
             try:
                 timeline = Timeline(Reading(path), apart_ns)
             except CaptureError:

@@ -84,18 +84,18 @@ class ToolsScreen(CaptureScreen):
     DETAIL = "#definition"
     SORTS = ("size", "calls", "err", "p95", "name")
 
-    def __init__(self, opened: OpenCapture) -> None:
+    def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
-            opened: the capture.
+            capture: the capture.
         """
-        super().__init__(opened.reading)
-        self.tools = Tools(opened.reading)
+        super().__init__(capture.reading)
+        self.tools = Tools(capture.reading)
         self._rows = ToolRows()
         self._version: int | None = None
         """The number of the definition to show; None for the latest."""
-        self._asked: object = None
+        self._requested: object = None
         self._shown: ShownDefinition | None = None
         bind_switches(self._bindings, "tools")
 
@@ -163,8 +163,8 @@ class ToolsScreen(CaptureScreen):
         last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
         version = last if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
         wanted = tool.name, version
-        if wanted != self._asked:
-            self._asked = wanted
+        if wanted != self._requested:
+            self._requested = wanted
             self.tools.choose(*wanted)
         definition = self.tools.shown
         if definition is None or (definition.name, definition.version) != wanted:

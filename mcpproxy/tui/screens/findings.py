@@ -152,11 +152,11 @@ class FindingsScreen(WordFilterScreen):
     LIST = "#findings"
     DETAIL = "#detail"
 
-    def __init__(self, opened: OpenCapture) -> None:
+    def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture."""
         super().__init__()
-        self.reading = opened.reading
-        self._row = opened.row
+        self.reading = capture.reading
+        self._row = capture.row
         self._rows = FindingRows()
         self._unfolded: set[Group] = set()
         self._listed: tuple[object, ...] = (None,)
@@ -178,13 +178,13 @@ class FindingsScreen(WordFilterScreen):
         """Show the findings so far, with the cursor on the first in the row from which the screen was opened."""
         self.table.show(self._rows)
         self.table.focus()
-        here = self.findings.kept_at(self._row) if self._row is not None else []
-        self._unfolded.update(Group(finding.level, finding.rule) for finding in here)
+        row_findings = self.findings.kept_at(self._row) if self._row is not None else []
+        self._unfolded.update(Group(finding.level, finding.rule) for finding in row_findings)
         self.renew()
-        where = next((n for n, item in enumerate(self._rows.items) if item.finding in here), None)
-        if where is not None:
+        line = next((n for n, item in enumerate(self._rows.items) if item.finding in row_findings), None)
+        if line is not None:
             self.has_moved = True
-            self.table.go(where)
+            self.table.go(line)
 
     @property
     def findings(self) -> Findings:

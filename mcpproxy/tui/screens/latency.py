@@ -78,14 +78,14 @@ class LatencyScreen(CaptureScreen):
     DETAIL = "#course"
     SORTS = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
 
-    def __init__(self, opened: OpenCapture) -> None:
+    def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
-            opened: the capture.
+            capture: the capture.
         """
-        super().__init__(opened.reading)
-        self.latencies = Latencies(opened.reading)
+        super().__init__(capture.reading)
+        self.latencies = Latencies(capture.reading)
         self._rows = LatencyRows()
         self._shown: object = None
         bind_switches(self._bindings, "latency")

@@ -224,7 +224,7 @@ class RowActionsScreen(CaptureScreen):
             self._export = None
             step_thread.stop()
             export.abandon()
-            done = f"exported {count_text(export.written, 'row')} to {sanitise(str(export.place))}"
+            summary = f"exported {count_text(export.written, 'row')} to {sanitise(str(export.place))}"
             problem = event.problem and f"cannot write {export.place}: {event.problem}"
-            notify(self.app, problem or done, bad=bool(problem))
+            notify(self.app, problem or summary, bad=bool(problem))
         self.show_marks()

@@ -279,8 +279,8 @@ class SessionsScreen(WordFilterScreen):
     def _text(self, capture: ListedCapture) -> str:
         summary = capture.summary or Summary()
         state = "live" if capture.is_live else summary.state if capture.is_summed else ""
-        known = (summary.client, summary.server, summary.revision, summary.transport, summary.ending)
-        return " ".join(filter(None, (capture.server, state, short_name(capture.path), *known))).lower()
+        fields = (summary.client, summary.server, summary.revision, summary.transport, summary.ending)
+        return " ".join(filter(None, (capture.server, state, short_name(capture.path), *fields))).lower()
 
     def _order(self, capture: ListedCapture) -> tuple[bool, float | str]:
         summary = capture.summary or Summary()

@@ -115,15 +115,15 @@ class SqlScreen(Screen[None]):
         Binding("question_mark", "app.help", "help", show=False, id="help"),
     ]
 
-    def __init__(self, paths: Sequence[Path], what: str) -> None:
+    def __init__(self, paths: Sequence[Path], name: str) -> None:
         """The screen.
 
         Args:
             paths: the captures to query.
-            what: their name in the title.
+            name: their name in the title.
         """
         super().__init__()
-        self._paths, self._what = list(paths), what
+        self._paths, self._subject = list(paths), name
         self._answer: AnswerRows | None = None
         self._shown: object = None
         self._sql = ""
@@ -198,10 +198,10 @@ class SqlScreen(Screen[None]):
         if not self.query("#title"):
             return  # the screen has been left
         client, answer = self._client, self._answer
-        spans = [Span("SQL", "accent"), Span(f"  {self._what}")]
+        spans = [Span("SQL", "accent"), Span(f"  {self._subject}")]
         if client.is_busy and client.progress is not None:
-            done, total = client.progress
-            spans.append(Span(f"  loading {min(100, 100 * done // max(1, total))}% of {units.size(total)}", "accent"))
+            loaded, total = client.progress
+            spans.append(Span(f"  loading {min(100, 100 * loaded // max(1, total))}% of {units.size(total)}", "accent"))
         elif client.is_busy:
             spans.append(Span("  …", "accent"))
         elif answer is not None and client.error:
@@ -240,7 +240,7 @@ class SqlScreen(Screen[None]):
 
     @on(Editor.Tabbed)
     def _tabbed(self, event: Editor.Tabbed) -> None:
-        messages, completion = self.query_one("#messages", Words), event.found
+        messages, completion = self.query_one("#messages", Words), event.completion
         options = completion.options if completion is not None else ()
         is_run = self.query_one(Editor).text.strip() == self._sql and self._answer is not None
         if completion is None or is_run or (options and options == self._options):
@@ -336,8 +336,8 @@ def sql_client_of(app: App[object]) -> SqlClient:
     return client
 
 
-def _of_one(opened: OpenCapture) -> SqlScreen:
-    reading = opened.reading
+def _of_one(capture: OpenCapture) -> SqlScreen:
+    reading = capture.reading
     screen = SqlScreen([reading.path], sanitise(reading.name, 40))
     bind_switches(screen._bindings, "sql")
     return screen

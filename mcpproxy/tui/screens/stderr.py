@@ -52,14 +52,14 @@ class StderrScreen(CaptureScreen):
     ]
     LIST = "#log"
 
-    def __init__(self, opened: OpenCapture) -> None:
+    def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
-            opened: the capture; the line at its row is shown first.
+            capture: the capture; the line at its row is shown first.
         """
-        super().__init__(opened.reading)
-        self._first = opened.row
+        super().__init__(capture.reading)
+        self._first = capture.row
         self._rows = LogRows(self.reading, self._report_rows)
         self._frames = TrafficRows(self.reading, self._report_rows)
         self._search: LogSearch | None = None

@@ -140,14 +140,14 @@ class TimelineScreen(CaptureScreen):
     ]
     LIST = "#timeline"
 
-    def __init__(self, opened: OpenCapture) -> None:
+    def __init__(self, capture: OpenCapture) -> None:
         """The screen of the client of a capture.
 
         Args:
-            opened: the capture.
+            capture: the capture.
         """
-        super().__init__(opened.reading)
-        self.timelines = Timelines(opened.reading, lambda: [capture.path for capture in self.app.capture_list.captures])
+        super().__init__(capture.reading)
+        self.timelines = Timelines(capture.reading, lambda: [known.path for known in self.app.capture_list.captures])
         self._rows = TimelineRows(self.timelines)
         self._window: Window | None = None
         """The stretch the user has chosen; None for everything."""

@@ -66,14 +66,14 @@ class TrafficScreen(RowActionsScreen):
     LIST = "#traffic"
     DETAIL = "#text"
 
-    def __init__(self, opened: OpenCapture) -> None:
+    def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
-            opened: the capture; if it names a row, that row is shown first.
+            capture: the capture; if it names a row, that row is shown first.
         """
-        super().__init__(opened.reading)
-        self._first, self._only = opened.row, opened.only
+        super().__init__(capture.reading)
+        self._first, self._only = capture.row, capture.only
         self._rows = TrafficRows(self.reading, self._report_rows)
         self._scan: Scan | None = None
         self._filtered, self._suggested = False, ""
@@ -119,7 +119,7 @@ class TrafficScreen(RowActionsScreen):
         return self._rows.entry(self.table.cursor)
 
     @property
-    def opened(self) -> OpenCapture:
+    def capture(self) -> OpenCapture:
         """The capture, and where the cursor is."""
         return OpenCapture(self.reading, self.entry)
 

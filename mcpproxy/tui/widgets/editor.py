@@ -39,9 +39,9 @@ class Editor(TextArea):
     class Tabbed(Message):
         """Tab: the matches, or None if there is nothing to complete."""
 
-        def __init__(self, found: Completion | None) -> None:
+        def __init__(self, completion: Completion | None) -> None:
             super().__init__()
-            self.found = found
+            self.completion = completion
 
     def __init__(self, names: Callable[[str], Sequence[str]], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         """Create an empty editor.
