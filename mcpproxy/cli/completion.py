@@ -66,6 +66,10 @@ _mcpproxy_names() {
     done
 }
 
+_mcpproxy_servers() {
+    _mcpproxy_names "$1"
+}
+
 _mcpproxy_captures() {
     _mcpproxy_paths "$1"
     _mcpproxy_names "$1"
@@ -263,6 +267,7 @@ def _zsh_option(option: Option) -> str:
         "words": f"({' '.join(option.words)})",
         "folders": "_files -/",
         "files": "_files",
+        "servers": "_mcpproxy_names",
         "text": " ",
     }
     value = (
@@ -366,6 +371,7 @@ def _fish_option(option: Option) -> str:
         "none": "",
         "words": f" -x -a '{' '.join(option.words)}'",
         "captures": f" -x -a {_FISH_CAPTURES}",
+        "servers": " -x -a '(__mcpproxy_names)'",
         "paths": f" -x -a '({_FISH_PATHS})'",
         "rules": " -x -a '(__mcpproxy_rules)'",
         "views": " -x -a '(__mcpproxy_views)'",

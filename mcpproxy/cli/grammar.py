@@ -11,13 +11,14 @@ from typing import Final, Literal, NamedTuple
 
 from analysis.rules.registry import rules
 from mcpproxy.cli import COMMANDS, module_of
+from mcpproxy.clients.catalogue import CLIENTS
 
 Operands = Literal["captures", "files", "server", "words", "nothing"]
 """What stands beside the options: captures and folders, a file, a server's command after `--`, a few words, nothing."""
 
-Values = Literal["none", "words", "captures", "paths", "folders", "files", "rules", "views", "text"]
-"""What an option takes: nothing, one of a few words, what names a capture, a path for one, a folder, a file, a rule or
-a pattern of rules, a view or table of SQL, or anything.
+Values = Literal["none", "words", "captures", "servers", "paths", "folders", "files", "rules", "views", "text"]
+"""What an option takes: nothing, one of a few words, what names a capture, the name of a server, a path for a capture,
+a folder, a file, a rule or a pattern of rules, a view or table of SQL, or anything.
 """
 
 _VALUES: Final[dict[str, Values]] = {
@@ -25,6 +26,7 @@ _VALUES: Final[dict[str, Values]] = {
     "FILE|DIR/": "paths",
     "CAPTURE": "captures",
     "DIR": "folders",
+    "SERVER": "servers",
     "F": "files",
     "G": "rules",
     "VIEW": "views",
@@ -88,6 +90,7 @@ def _of_parser(name: str, summary: str) -> Grammar:
         if not action.option_strings:
             words += map(str, action.choices or ())
             words += rules() if action.metavar == "RULE" else ()
+            words += [client.id for client in CLIENTS] if action.metavar == "CLIENT" else []
             operands = "words" if words else "files" if action.metavar == "FILE" else "captures"
     return Grammar(name, summary, options, operands, tuple(words))
 

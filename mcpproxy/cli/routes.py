@@ -34,7 +34,7 @@ def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument(
         "client", nargs="*", metavar="CLIENT", help="clients by name, such as claude-code or cursor (default: ask)"
     )
-    parser.add_argument("--server", action="append", metavar="NAME", help=f"{verb} only this server; may be repeated")
+    parser.add_argument("--server", action="append", metavar="SERVER", help=f"{verb} only this server; may be repeated")
     parser.add_argument(
         "--scope",
         choices=("user", "project"),

@@ -8,15 +8,18 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from captures.listing import find_captures
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import NOTHING_YET, Scope, add_captures, present, scope_of, wait_for
 from mcpproxy.sanitise import sanitise
+
+if TYPE_CHECKING:
+    from mcpproxy.clients.overview import RoutedServer
 
 END_S: Final = 30
 """How long the demo may take to end: it waits for its server."""
@@ -79,10 +82,19 @@ def _show(arguments: list[str], scope: Scope) -> int:
         named = ", ".join(sanitise(one) for one in arguments)
         return _look(meant_now, f"There is no capture of {named} yet. The first will be listed here when it begins.\n")
     nothing = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
-    return _look(meant_now, nothing, begun[0] if arguments and len(begun) == 1 else None)
+    if arguments:
+        return _look(meant_now, nothing, begun[0] if len(begun) == 1 else None)
+    from mcpproxy.clients.overview import routed_servers
+
+    return _look(meant_now, nothing, routed=routed_servers)
 
 
-def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> int:
+def _look(
+    find: Callable[[], list[Path]],
+    nothing: str,
+    first: Path | None = None,
+    routed: "Callable[[], Sequence[RoutedServer]] | None" = None,
+) -> int:
     # Textual takes a quarter of a second to load: only those pay that look.
     import asyncio
 
@@ -91,7 +103,7 @@ def _look(find: Callable[[], list[Path]], nothing: str, first: Path | None = Non
     from mcpproxy.tui.app import TuiApp
     from mcpproxy.tui.shutdown import CODES, exit_on_signals
 
-    app = TuiApp(find, nothing, first)
+    app = TuiApp(find, nothing, first, routed)
 
     async def look() -> None:
         with exit_on_signals(lambda code: app.exit(return_code=code)):

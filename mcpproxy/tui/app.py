@@ -19,7 +19,7 @@ which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources f
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -31,6 +31,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from captures.errors import CaptureError
+from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui import keys
 from mcpproxy.tui.data.capture_list import CaptureList
@@ -108,17 +109,24 @@ class TuiApp(App[None]):
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
     ]
 
-    def __init__(self, find: Callable[[], list[Path]], nothing: str, first: Path | None = None) -> None:
+    def __init__(
+        self,
+        find: Callable[[], list[Path]],
+        nothing: str,
+        first: Path | None = None,
+        routed: Callable[[], Sequence[RoutedServer]] | None = None,
+    ) -> None:
         """The app.
 
         Args:
             find: returns the captures to list, newest first.
             nothing: the text to show if there are none.
             first: a capture to open at once.
+            routed: returns the servers that clients lead through mcpproxy; None if they are not of interest.
         """
         # If colours are off, Textual would draw in greys on a background of its own.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
-        self.capture_list = CaptureList(find)
+        self.capture_list = CaptureList(find, routed)
         self.sql = SqlClient()
         self.keys = keys.Keys({})
         self.key_queue = KeyQueue(self, super().on_event)

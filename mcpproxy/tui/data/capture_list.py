@@ -13,9 +13,12 @@ from captures.file import is_live
 from captures.listing import segments
 from captures.places import SUFFIX
 from captures.tail import STEP, Tail
+from mcpproxy.clients.overview import RoutedServer
 
 FIND_S: Final = 1.0
 """How long after a search for captures the next one starts."""
+CLIENTS_S: Final = 3.0
+"""How long after a look at the clients' configuration the next one comes."""
 FIND_SHARE: Final = 4
 """The next search also waits this many times the duration of the last, so that most of the time is left for reading."""
 
@@ -92,11 +95,14 @@ class ListedCapture:
 class CaptureList:
     """Every capture, newest first, with the summaries so far."""
 
-    def __init__(self, find: Callable[[], list[Path]]) -> None:
+    def __init__(
+        self, find: Callable[[], list[Path]], routed: Callable[[], Sequence[RoutedServer]] | None = None
+    ) -> None:
         """Start without having searched.
 
         Args:
             find: returns the captures, newest first.
+            routed: returns the servers that clients lead through mcpproxy; None if they are not of interest.
         """
         self.captures: list[ListedCapture] = []
         self.has_looked = False
@@ -105,7 +111,11 @@ class CaptureList:
         """Whether the list is hidden; it then leaves the processor to the visible screen."""
         self.in_view: Sequence[ListedCapture] = ()
         """The visible captures, which are read before all others."""
+        self.unheard: Sequence[RoutedServer] = ()
+        """The routed servers of which there is no capture yet."""
         self._find = find
+        self._routed = routed
+        self._next_routed = 0.0
         self._known: dict[Path, ListedCapture] = {}
         self._next_look = 0.0
 
@@ -170,7 +180,17 @@ class CaptureList:
         if is_new:
             self.captures = [self._known[path] for path in paths]
         self.has_looked = True
-        return is_new
+        return self._look_at_clients() or is_new
+
+    def _look_at_clients(self) -> bool:
+        """Ask which routed servers have not been heard; whether that changed."""
+        now = time.monotonic()
+        if self._routed is None or now < self._next_routed:
+            return False
+        self._next_routed = now + CLIENTS_S
+        heard = {capture.server for capture in self.captures} | {capture.path.parent.name for capture in self.captures}
+        before, self.unheard = self.unheard, [server for server in self._routed() if server.name not in heard]
+        return list(before) != self.unheard
 
 
 def short_name(path: Path) -> str:

@@ -162,6 +162,7 @@ class SessionsScreen(WordFilterScreen):
 
     DEFAULT_CSS = """
     SessionsScreen #nothing { padding: 1 2; display: none; height: 1fr; }
+    SessionsScreen #unheard { padding: 0 1; display: none; height: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
@@ -192,6 +193,7 @@ class SessionsScreen(WordFilterScreen):
         yield Words(id="title")
         yield Table(COLUMNS, id="sessions")
         yield Words(id="nothing")
+        yield Words(id="unheard")
         yield FilterBox("words in server, client, revision, …", of="sessions", id="filter")
         yield Foot()
 
@@ -274,7 +276,15 @@ class SessionsScreen(WordFilterScreen):
         is_empty = self.capture_list.has_looked and not self.capture_list.captures
         self.query_one("#nothing", Words).display = is_empty
         self.table.display = not is_empty
+        self._show_unheard()
         self.show_title()
+
+    def _show_unheard(self) -> None:
+        """Name the routed servers of which nothing was recorded yet."""
+        line = self.query_one("#unheard", Words)
+        line.display = bool(self.capture_list.unheard)
+        names = ", ".join(f"{server.name} ({server.client})" for server in self.capture_list.unheard)
+        line.show([Span("routed, not heard yet: ", "dim"), Span(names)])
 
     def _text(self, capture: ListedCapture) -> str:
         summary = capture.summary or Summary()

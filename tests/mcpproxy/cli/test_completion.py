@@ -39,6 +39,8 @@ COMPLETED = [
         {"--follow", "--tail", "--limit", "--time", "--color", "--format", "--json", "--help"},
         {"--keep"},
     ),
+    ("mcpproxy install cur", {"cursor"}, {"codex", "a.mcpcap"}),
+    ("mcpproxy install --server file", {"filesystem"}, {"a.mcpcap", "weather"}),
     ("mcpproxy show --time ", {"rel", "delta", "abs"}, {"a.mcpcap"}),
     ("mcpproxy show --tail ", set(), {"a.mcpcap", "folder/"}),
     ("mcpproxy verify a.mcpcap ", {"a.mcpcap", "folder/"}, {"note.txt"}),

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from captures.frame import Direction
 from captures.record import members, stderr_members
+from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
@@ -206,11 +207,12 @@ def play(
     size: tuple[int, int] = (100, 30),
     find: Callable[[], list[Path]] | None = None,
     first: Path | None = None,
+    routed: Callable[[], Sequence[RoutedServer]] | None = None,
 ) -> None:
     """Run the app on some captures while something is done with it."""
 
     async def go() -> None:
-        app = TuiApp(find or (lambda: list(captures)), NOTHING, first)
+        app = TuiApp(find or (lambda: list(captures)), NOTHING, first, routed)
         async with app.run_test(size=size, notifications=True) as pilot:
             await act(Stage(app, pilot))
         assert app.return_code in (0, None)

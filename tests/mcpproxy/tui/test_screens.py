@@ -8,6 +8,7 @@ from captures.file import CaptureFile
 from captures.listing import find_captures
 from captures.record import members, seal
 from mcpproxy.cli.selection import all_captures
+from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.tui.data import capture_list as list_module
 from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.reading import Reading
@@ -144,6 +145,17 @@ class TestSessions:
 
         play(act, tmp_path / "live.mcpcap")
         made.close()
+
+
+def test_routed_servers_without_a_capture_are_named(tmp_path: Path) -> None:
+    routed = [RoutedServer("Cursor", "library"), RoutedServer("Claude Code", "weather\x1b[2J")]
+
+    async def act(stage: Stage) -> None:
+        await stage.see("1 recorded", "routed, not heard yet: weather\\x1b[2J (Claude Code)")
+        assert "library (Cursor)" not in stage.text()
+
+    play(act, captured(tmp_path), size=(80, 24), routed=lambda: routed)
+    play(lambda stage: stage.see("routed, not heard yet: library (Cursor)"), routed=lambda: routed[:1])
 
 
 class TestShelf:

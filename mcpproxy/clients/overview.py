@@ -1,0 +1,35 @@
+"""All routed servers of this machine, in a list: what the screens expect to hear from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from captures.places import safe_name
+from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.clients.installer import is_routed
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.servers import find
+from mcpproxy.clients.state import State, state_folder
+
+
+class RoutedServer(NamedTuple):
+    """A server whose client leads it through mcpproxy."""
+
+    client: str
+    """The title of the client."""
+    name: str
+    """Under which it is recorded."""
+
+
+def routed_servers() -> list[RoutedServer]:
+    """Every routed server that its client does not leave alone; empty if no home directory is known."""
+    try:
+        machine, state = Machine.here(), State(state_folder())
+    except OSError:
+        return []
+    servers = [server for client in CLIENTS for server in find(client, machine).servers]
+    return [
+        RoutedServer(server.client.title, safe_name((server.routed and server.routed.name) or server.name))
+        for server in servers
+        if is_routed(server, state) and not server.is_off
+    ]
