@@ -10,6 +10,7 @@ import sys
 COMMANDS = {
     "install": "route the servers of your MCP clients through mcpproxy",
     "uninstall": "take mcpproxy out of the configuration of your clients",
+    "up": "record the servers with a URL that install has routed",
     "status": "show which servers are routed, and when each was last heard",
     "run": "wrap a stdio server: record everything, change nothing",
     "serve": "record an HTTP server: stand in front of it, change nothing",

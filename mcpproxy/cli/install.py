@@ -24,6 +24,7 @@ from mcpproxy.cli.routes import (
     say_broken,
     say_shared,
     write_all,
+    write_service,
 )
 from mcpproxy.clients.installer import Plan, plans, routing
 from mcpproxy.clients.machine import Machine
@@ -56,6 +57,11 @@ def parser() -> argparse.ArgumentParser:
         action="append_const",
         const="oauth-resource",
         help="in Codex, record servers that need OAuth by naming the resource in `oauth_resource`",
+    )
+    parser.add_argument(
+        "--service",
+        action="store_true",
+        help="write a unit that starts `mcpproxy up` with your session, for servers with a URL",
     )
     add_json(parser)
     return parser
@@ -98,6 +104,8 @@ def run(arguments: list[str]) -> int:
     if options.format != "json":
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(found))
         _say_what_next(written, machine, state)
+    if options.service:
+        code = max(code, write_service(machine, wrapper.program))
     say_shared(written, machine)
     return max(code, written_code)
 
@@ -139,12 +147,26 @@ def _say_the_rest(options: argparse.Namespace, machine: Machine) -> None:
                 )
 
 
+def _say_of_proxy(written: list[Plan]) -> None:
+    """Warn if a client would send requests for our listeners to the proxy."""
+    variables = {name.lower(): value for name, value in os.environ.items()}
+    named = any(variables.get(name) for name in ("https_proxy", "http_proxy", "all_proxy"))
+    kept = variables.get("no_proxy", "").replace(" ", "").split(",")
+    titles = dict.fromkeys(plan.client.title for plan in written if plan.client.proxies_loopback)
+    if named and titles and not {"*", "127.0.0.1"} & {*kept}:
+        say(
+            f"{', '.join(titles)} may send requests for 127.0.0.1 to your proxy; "
+            "start it with NO_PROXY=127.0.0.1,localhost,::1"
+        )
+
+
 def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
     if not written:
         return
     sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
     if any(change.listener is not None for plan in written for change in plan.changes):
         sys.stdout.write("Keep this running for the servers with a URL: mcpproxy up\n")
+        _say_of_proxy(written)
     for client in dict.fromkeys(plan.client for plan in written):
         sys.stdout.write(f"Next, in {client.title}: {client.after}\n")
     sys.stdout.write("Then: mcpproxy status --wait\n")

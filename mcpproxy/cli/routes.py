@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Decide, Plan, Refused, carry_out
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Found, Server, find
+from mcpproxy.clients.service import NoService, write_unit
 from mcpproxy.clients.state import State
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import cells, count_text, fit
@@ -215,3 +216,13 @@ def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
 def counted(changes: Iterable[Change]) -> str:
     """`3 servers`."""
     return count_text(sum(bool(change.edits) for change in changes), "server")
+
+
+def write_service(machine: Machine, program: Sequence[str]) -> int:
+    """Write the unit and say how to start it; returns the exit code."""
+    try:
+        unit = write_unit(machine, program)
+    except (OSError, NoService) as error:
+        return fail(f"the unit cannot be written: {error}")
+    sys.stdout.write(f"Wrote {machine.shown(unit.path)}\nStart it now, and with every session: {unit.start}\n")
+    return int(Exit.FINE)

@@ -23,7 +23,8 @@ from mcpproxy.cli.routes import (
 )
 from mcpproxy.clients.installer import is_routed, plans, unrouting
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.state import locked
+from mcpproxy.clients.service import unit_path
+from mcpproxy.clients.state import State, locked
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,6 +65,15 @@ def run(arguments: list[str]) -> int:
                 return code
         written, written_code = write_all(todo, decide, state, listing)
     if options.format != "json":
+        _say_of_unit(machine, state)
         for client in dict.fromkeys(plan.client for plan in written):
             sys.stdout.write(f"Next, in {client.title}: {client.after}\n")
     return max(code, written_code)
+
+
+def _say_of_unit(machine: Machine, state: State) -> None:
+    """Name the unit of `mcpproxy up`, if nothing needs it any more."""
+    unit = unit_path(machine)
+    if unit.exists() and not state.listeners:
+        how = "systemctl --user disable --now mcpproxy" if machine.system == "linux" else f"launchctl unload {unit}"
+        sys.stdout.write(f"{machine.shown(unit)} is not needed any more: {how}, then delete it\n")

@@ -65,13 +65,16 @@ FORKED = [
     ["prune", "--keep", "0", "--dry-run", "."],
     ["import", "--from", "trace", "-o", "out/", "conversations"],
     ["completion", "bash"],
+    ["install", "--dry-run"],
+    ["uninstall", "--all"],
+    ["status"],
     ["nonsense"],
 ]
 
 
 def test_a_command_that_is_forked_does_what_it_does_for_a_user(tmp_path: Path) -> None:
     """Nearly all other tests fork commands, which shows nothing of how they load what they need."""
-    assert {words[0] for words in FORKED} == {*COMMANDS, "nonsense"} - {"run", "serve", "tui", "demo"}
+    assert {words[0] for words in FORKED} == {*COMMANDS, "nonsense"} - {"run", "serve", "up", "tui", "demo"}
     for words in FORKED:
         told = []
         for way in (mcpproxy, cold):

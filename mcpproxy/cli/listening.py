@@ -1,0 +1,237 @@
+"""What `serve` and `up` share: the upstream of a URL, the socket to listen on, the loop, and lines on stderr."""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import queue
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from mcpproxy.cli.diagnostics import say
+from mcpproxy.relay.admission import Admission
+from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, connections
+from mcpproxy.relay.upstream import Upstream
+from mcpproxy.report.text import count_text
+
+SAID_LINES: Final = 1000
+"""Lines for stderr that may wait."""
+SAID_S: Final = 1.0
+"""How long they may hold up the end."""
+TELL_S: Final = 10.0
+"""How long the same line is not said again: a client may try an upstream that is away a hundred times a second."""
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class UsageError(Exception):
+    """The arguments make no sense; the text says which and what to do."""
+
+
+def checked_url(text: str) -> SplitResult:
+    """The address of an upstream.
+
+    Raises:
+        UsageError: it is not one that can be served.
+    """
+    # Neither the text nor the error, which quotes it, is shown: any part of it may be a credential.
+    try:
+        url = urlsplit(text)
+        (url.hostname or "").encode("idna")
+    except ValueError as error:
+        raise UsageError("URL is malformed; write http://HOST:PORT/PATH or https://HOST/PATH") from error
+    try:
+        port = url.port
+    except ValueError as error:
+        raise UsageError("the port in URL is not a number from 1 to 65535; write http://HOST:PORT/PATH") from error
+    if url.scheme not in _PORTS or not url.hostname:
+        raise UsageError("URL is not an http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
+    if url.username is not None or url.password is not None:
+        bare = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"
+        raise UsageError(
+            f"other users of this machine can see credentials in a URL: write {bare} and let the client send its own"
+        )
+    if url.fragment or port == 0 or any(char.isspace() or not char.isprintable() for char in text):
+        raise UsageError("the address must have no fragment, no white space and no port 0")
+    return url
+
+
+def upstream_of(url: SplitResult, ca_file: str | None = None, *, insecure: bool = False) -> Upstream:
+    """What a checked address leads to.
+
+    Args:
+        url: the address.
+        ca_file: certificates to trust beside the system's, in PEM.
+        insecure: whether to trust any certificate.
+
+    Raises:
+        UsageError: the certificates cannot be read, or HTTPS_PROXY is not an address.
+    """
+    host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+    name = host.encode("idna").decode()
+    authority = (f"[{name}]" if ":" in name else name).encode() + (f":{url.port}".encode() if url.port else b"")
+    if url.scheme == "http":
+        if ca_file or insecure:
+            raise UsageError("--ca-file and --insecure are for https addresses")
+        return Upstream(host, port, None, authority)
+    try:
+        tls = ssl.create_default_context()
+        if ca_file:
+            tls.load_verify_locations(ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"cannot read certificates from {ca_file}: {error}; name a file in PEM") from error
+    tls.set_alpn_protocols(["http/1.1"])
+    if insecure:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    return Upstream(host, port, tls, authority, _proxy(host))
+
+
+def _proxy(host: str) -> tuple[str, int] | None:
+    """The HTTP proxy that the environment names for https, if one is to be used for this host."""
+    from urllib.request import getproxies, proxy_bypass
+
+    named = getproxies().get("https")
+    if not named or proxy_bypass(host):
+        return None
+    try:
+        proxy = urlsplit(named if "://" in named else f"http://{named}")
+        found = (proxy.hostname or "", proxy.port or _PORTS.get(proxy.scheme, 80))
+    except ValueError as error:
+        raise UsageError(f"HTTPS_PROXY is no address: {error}") from error
+    if proxy.scheme != "http" or not proxy.hostname or proxy.username is not None:
+        raise UsageError("HTTPS_PROXY must be http://HOST:PORT, without credentials; or unset it")
+    return found
+
+
+def bound_socket(text: str, *, beyond: bool) -> socket.socket:
+    """A socket bound to HOST:PORT, or to a port of the loopback address, not listening yet.
+
+    Raises:
+        UsageError: it cannot be bound, or other machines could reach it and `beyond` does not allow that.
+    """
+    host, colon, port = (f"127.0.0.1:{text}" if text.isdecimal() else text).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
+        raise UsageError(f"--listen {text!r} is not a port or HOST:PORT; write 9000, 127.0.0.1:9000, or [::1]:9000")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None,
+            int(port),
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )[0]
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "that is no host's name"
+        raise UsageError(f"cannot listen on {text}: {why}; name another address") from error
+    if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback and not beyond:
+        raise UsageError(
+            f"--listen {text} can be reached by other machines, which could use the server as if they were you; "
+            "if you want that, add --dangerously-listen-beyond-loopback"
+        )
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(512)
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"cannot listen on {text}: {os.strerror(error.errno or 0)}; name another port") from error
+    return bound
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether a host stands for all addresses of this machine."""
+    return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
+
+
+def connection_limit(wanted: int | None) -> int:
+    """How many connections clients may have at a time.
+
+    Raises:
+        UsageError: the system does not allow as many.
+    """
+    if wanted == 0:
+        raise UsageError("--max-connections 0 would serve no client; use 1 or more")
+    try:
+        most = connections(wanted)
+    except TooFewDescriptors as error:
+        raise UsageError(
+            f"--max-connections {wanted} needs {error.needed} open files, but the system allows {error.allowed}: "
+            f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.connections} or fewer"
+        ) from error
+    if wanted is None and most < USUAL:
+        say(f"the limit of open files allows {count_text(most, 'connection')} at a time; to serve more, raise it")
+    return most
+
+
+def admission_of(names: list[str]) -> Admission:
+    """Which host names a request may name.
+
+    Raises:
+        UsageError: one is not a host name.
+    """
+    try:
+        return Admission(names)
+    except UnicodeError as error:
+        raise UsageError(f"--allow-host {' '.join(names)!r} is no host's name: {error}") from error
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """That of uvloop where it is installed: half the time of a round trip."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+class StderrLines:
+    """Lines on their way to stderr, which may have no reader any more: traffic never waits for it."""
+
+    def __init__(self) -> None:
+        self._lines: queue.Queue[str] = queue.Queue(SAID_LINES)
+        self._thread: threading.Thread | None = None
+
+    def put(self, line: str) -> None:
+        """Say a line soon; it is lost where too many wait already."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._say, name="stderr", daemon=True)
+            self._thread.start()
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(line)
+
+    def _say(self) -> None:
+        while True:
+            say(self._lines.get())
+            self._lines.task_done()
+
+    def flush(self) -> None:
+        """Wait until all lines are written, but at most `SAID_S`."""
+        until = time.monotonic() + SAID_S
+        with self._lines.all_tasks_done:
+            while self._lines.unfinished_tasks and (left := until - time.monotonic()) > 0:
+                self._lines.all_tasks_done.wait(left)
+
+
+stderr_lines = StderrLines()
+
+
+def seldom(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """The same line at most once in ten seconds."""
+    said: dict[str, float] = {}
+
+    def tell_seldom(message: str) -> None:
+        now = time.monotonic()
+        if now - said.get(message, -TELL_S) >= TELL_S:
+            if len(said) > 100:
+                said.clear()
+            said[message] = now
+            tell(message)
+
+    return tell_seldom

@@ -1,0 +1,137 @@
+"""Record the servers with a URL that `mcpproxy install` has routed: one listener for each, all in this process.
+
+It follows `install` and `uninstall` while it runs: listeners come and go with the entries that use them. It ends with
+Ctrl-C or SIGTERM. --service writes a unit that starts it with your session, for systemd or launchd.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+from typing import Final
+
+from captures.errors import CaptureError
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.listening import (
+    UsageError,
+    admission_of,
+    bound_socket,
+    checked_url,
+    connection_limit,
+    seldom,
+    stderr_lines,
+    upstream_of,
+)
+from mcpproxy.cli.routes import write_service
+from mcpproxy.clients.listeners import HOST, Listener
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.state import State, state_folder
+from mcpproxy.clients.wrapper import NoProgram, program_words
+from mcpproxy.recorder.http import HttpRecorder
+from mcpproxy.relay.http import HttpRelay
+
+LOOK_S: Final = 1.0
+"""How often the listeners are compared with what `install` has written."""
+SWITCH_S: Final = 0.0002
+_LEAST: Final = 32
+"""Connections that each listener may have at least."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `up`."""
+    parser = Parser("up", __doc__)
+    parser.add_argument(
+        "--service", action="store_true", help="write a unit that starts `mcpproxy up` with your session, and end"
+    )
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Listen until a signal ends it; the process ends here."""
+    options = parser().parse_args(arguments)
+    try:
+        folder = state_folder()
+        if options.service:
+            return write_service(Machine.here(), program_words())
+    except (OSError, NoProgram) as error:
+        return fail(str(error))
+    if not State(folder).listeners:
+        say("no server with a URL is routed yet; waiting for mcpproxy install")
+    asyncio.run(_serve())
+    stderr_lines.flush()
+    # All is closed. Leaving in the usual way would wait for threads that look for a host's name.
+    os._exit(Exit.FINE)
+
+
+async def _serve() -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signum, stopped.set)
+    sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
+    running: dict[tuple[str, int, str], _Running] = {}
+    tell = seldom(stderr_lines.put)
+    while not stopped.is_set():
+        wanted = {(one.name, one.port, one.upstream): one for one in State(state_folder()).listeners}
+        for key in running.keys() - wanted.keys():
+            await running.pop(key).stop()
+        for key in wanted.keys() - running.keys():
+            try:
+                running[key] = await _Running.start(wanted[key], _share(len(wanted)))
+            except (UsageError, CaptureError, OSError) as error:
+                tell(f"{wanted[key].name} is not recorded: {error}")
+        try:
+            await asyncio.wait_for(stopped.wait(), LOOK_S)
+        except TimeoutError:
+            continue
+    await asyncio.gather(*(one.stop() for one in running.values()))
+
+
+def _share(listeners: int) -> int:
+    return max(_LEAST, connection_limit(None) // listeners)
+
+
+class _Running:
+    """One listener with its recorder."""
+
+    def __init__(self, relay: HttpRelay, recorder: HttpRecorder) -> None:
+        self._relay = relay
+        self._recorder = recorder
+
+    @classmethod
+    async def start(cls, listener: Listener, most: int) -> "_Running":
+        """Begin a capture and listen.
+
+        Raises:
+            UsageError: the port is taken, or the upstream's address is wrong.
+            CaptureError: the capture cannot be created.
+        """
+        upstream = upstream_of(checked_url(listener.upstream))
+        place = f"{HOST}:{listener.port}"
+        bound = bound_socket(place, beyond=False)
+        try:
+            recorder = HttpRecorder(
+                listener.upstream,
+                seldom(stderr_lines.put),
+                name=listener.name,
+                capture=os.path.join(listener.capture, listener.name, "") if listener.capture else None,
+                listen=place,
+                via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
+            )
+        except BaseException:
+            bound.close()
+            raise
+        relay = HttpRelay(upstream, admission_of([]), recorder, recorder.tell, None, most=most)
+        recorder.start()
+        await relay.listen(bound)
+        stderr_lines.put(f"recording {listener.name} on {place} to {recorder.path}")
+        return cls(relay, recorder)
+
+    async def stop(self) -> None:
+        """Close all connections and the capture."""
+        await self._relay.close()
+        await self._recorder.finish("signal")

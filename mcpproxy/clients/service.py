@@ -1,0 +1,83 @@
+"""The unit that starts `mcpproxy up` with the user's session: for systemd on Linux, for launchd on macOS.
+
+It holds the program's path and nothing else: addresses and ports are read from our state when it runs.
+"""
+
+from __future__ import annotations
+
+import plistlib
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.replace import create
+
+LABEL: Final = "io.github.mcpproxy.up"
+SYSTEMD: Final = "~/.config/systemd/user/mcpproxy.service"
+LAUNCHD: Final = f"~/Library/LaunchAgents/{LABEL}.plist"
+
+
+class NoService(Exception):
+    """This system has no service manager that we know."""
+
+
+class Unit(NamedTuple):
+    """A unit as it was written."""
+
+    path: Path
+    start: str
+    """The command that starts it, now and with every session."""
+
+
+def write_unit(machine: Machine, program: Sequence[str]) -> Unit:
+    """Write the unit, over an older one if there is one.
+
+    Raises:
+        NoService: there is neither systemd nor launchd on this system.
+        OSError: it cannot be written.
+    """
+    path = unit_path(machine)
+    if machine.system == "linux":
+        create(path, _systemd(program).encode())
+        return Unit(path, "systemctl --user daemon-reload && systemctl --user enable --now mcpproxy")
+    create(path, plistlib.dumps(_launchd(program)))
+    return Unit(path, f"launchctl bootstrap gui/$(id -u) {shlex.quote(str(path))}")
+
+
+def unit_path(machine: Machine) -> Path:
+    """Where the unit is.
+
+    Raises:
+        NoService: there is neither systemd nor launchd on this system.
+    """
+    if machine.system == "windows":
+        raise NoService("mcpproxy cannot record on Windows yet, so there is no service to write")
+    (path,) = machine.resolve(LAUNCHD if machine.system == "macos" else SYSTEMD, (("XDG_CONFIG_HOME", "~/.config"),))
+    return path
+
+
+def _systemd(program: Sequence[str]) -> str:
+    # systemd reads quotes as a shell does, but `%` and `$` mean something else to it.
+    words = " ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in (*program, "up"))
+    return f"""\
+[Unit]
+Description=Recorder of MCP servers with a URL
+
+[Service]
+ExecStart={words.replace("%", "%%").replace("$", "$$")}
+Restart=on-failure
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _launchd(program: Sequence[str]) -> dict[str, object]:
+    return {
+        "Label": LABEL,
+        "ProgramArguments": [*program, "up"],
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+    }

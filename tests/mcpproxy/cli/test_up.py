@@ -1,0 +1,155 @@
+"""`mcpproxy up`: every routed server with a URL is recorded, and nothing of it is changed."""
+
+import configparser
+import json
+import plistlib
+import shlex
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.service import write_unit
+from tests.harness import frames, wait_until
+from tests.mcpproxy.cli.typed import mcpproxy, started
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+class Upstream(ThreadingHTTPServer):
+    """Answers every request, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[tuple[str, str | None]] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Upstream
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((self.path, self.headers["Authorization"]))
+        body = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def upstream() -> Iterator[Upstream]:
+    with Upstream() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def install(home: Path, servers: dict[str, str], client: str = "cursor") -> dict[str, str]:
+    """Route servers of a client; returns their URLs as the client has them then."""
+    file = home / {"cursor": ".cursor/mcp.json", "kiro": ".kiro/settings/mcp.json"}[client]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"mcpServers": {name: {"url": url} for name, url in servers.items()}}))
+    done = mcpproxy("install", client, cwd=home, HOME=str(home), NO_PROXY="127.0.0.1")
+    assert done.returncode == 0, done.stderr
+    return {name: entry["url"] for name, entry in json.loads(file.read_text())["mcpServers"].items()}
+
+
+def post(url: str) -> bytes | None:
+    """What a client gets; None while no listener is there."""
+    request = urllib.request.Request(url, PING, {"Authorization": "Bearer x", "Content-Type": "application/json"})
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+            return bytes(answer.read())
+    except urllib.error.URLError:
+        return None
+
+
+def captures(home: Path, name: str) -> list[Path]:
+    return sorted((home / ".local/share/mcpproxy/captures" / name).glob("*.mcpcap"))
+
+
+def test_each_server_is_recorded_and_gets_what_the_client_sends(tmp_path: Path) -> None:
+    with upstream() as one, upstream() as other:
+        servers = {
+            "one": f"http://127.0.0.1:{one.server_port}/mcp?key=v",
+            "other": f"http://127.0.0.1:{other.server_port}/",
+        }
+        urls = install(tmp_path, servers)
+        one.asked.clear()
+        with started("up", HOME=str(tmp_path)) as up:
+            assert wait_until(lambda: post(urls["one"])) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
+            assert wait_until(lambda: post(urls["other"]))
+            assert one.asked == [("/mcp?key=v", "Bearer x")]
+            up.terminate()
+            wait_until(lambda: up.poll() is not None)
+            assert up.returncode == 0
+        for name in ("one", "other"):
+            (capture,) = captures(tmp_path, name)
+            assert len(frames(capture)) == 2
+            assert mcpproxy("verify", capture, HOME=str(tmp_path)).returncode == 0
+        status = mcpproxy("status", "--json", cwd=tmp_path, HOME=str(tmp_path))
+        assert all(json.loads(line)["last_frame"] for line in status.stdout.splitlines())
+
+
+def test_listeners_come_and_go_with_the_entries_that_use_them(tmp_path: Path) -> None:
+    with upstream() as server, started("up", HOME=str(tmp_path)) as up:
+        assert up.stderr is not None
+        assert b"waiting for mcpproxy install" in up.stderr.readline()
+        (url,) = install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"}).values()
+        assert wait_until(lambda: post(url))
+        assert mcpproxy("uninstall", "--all", cwd=tmp_path, HOME=str(tmp_path)).returncode == 0
+        wait_until(lambda: post(url) is None)
+        assert mcpproxy("verify", captures(tmp_path, "far")[-1], HOME=str(tmp_path)).returncode == 0
+
+
+def test_a_port_that_is_taken_stops_no_other_listener(tmp_path: Path) -> None:
+    with upstream() as server:
+        urls = install(tmp_path, {name: f"http://127.0.0.1:{server.server_port}/{name}" for name in ("a", "b")})
+        port = int(urls["a"].split(":")[2].split("/")[0])
+        with socket.create_server(("127.0.0.1", port)), started("up", HOME=str(tmp_path)) as up:
+            assert wait_until(lambda: post(urls["b"]))
+            assert up.stderr is not None
+            said = up.stderr.readline() + up.stderr.readline()
+            assert f"a is not recorded: cannot listen on 127.0.0.1:{port}".encode() in said
+
+
+def test_secrets_of_a_url_are_in_no_file_of_ours_and_in_no_list_of_processes(tmp_path: Path) -> None:
+    with upstream() as server:
+        install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/hunter2?token=hunter2"})
+        assert mcpproxy("up", "--service", HOME=str(tmp_path)).returncode == 0
+        state = (tmp_path / ".local/state/mcpproxy/install.json").read_text()
+        unit = (tmp_path / ".config/systemd/user/mcpproxy.service").read_text()
+        assert "hunter2" not in state + unit
+        with started("up", HOME=str(tmp_path)) as up:
+            assert b"hunter2" not in Path(f"/proc/{up.pid}/cmdline").read_bytes()
+
+
+@pytest.mark.parametrize("program", [("/opt/bin/mcpproxy",), ("/my home/50%$x/python", "-P", "-m", "mcpproxy")])
+def test_units_start_the_program_as_it_is(tmp_path: Path, program: tuple[str, ...]) -> None:
+    linux = write_unit(Machine("linux", tmp_path), program)
+    parsed = configparser.ConfigParser(interpolation=None)
+    parsed.read(linux.path)
+    words = shlex.split(parsed["Service"]["ExecStart"].replace("%%", "%").replace("$$", "$"))
+    assert words == [*program, "up"]
+    mac = write_unit(Machine("macos", tmp_path), program)
+    assert plistlib.loads(mac.path.read_bytes())["ProgramArguments"] == [*program, "up"]
+    assert subprocess.run(["bash", "-n", "-c", linux.start], check=False).returncode == 0
+    assert shlex.split(mac.start)[-1] == str(mac.path)
