@@ -95,7 +95,10 @@ def test_modules_are_named_for_what_they_hold() -> None:
 
 # ---- what none of them may do
 
-FORBIDDEN_MODULES = {"dill", "marshal", "pickle", "shelve", "yaml"}
+FORBIDDEN_MODULES = {"dill", "marshal", "pickle", "shelve"}
+SAFE_YAML = {"compose", "safe_load", "SafeLoader", "YAMLError", "MarkedYAMLError"}
+SAFE_YAML |= {"Node", "CollectionNode", "MappingNode", "ScalarNode", "SequenceNode"}
+"""What may be used of PyYAML: nothing that makes objects of what a file names."""
 FORBIDDEN_CALLS = {"__import__", "compile", "eval", "exec", "print"}
 """The first four run what they are given; bare `print` hides whether it is data or talk."""
 
@@ -106,6 +109,10 @@ def faults(tree: ast.AST) -> Iterator[str]:
             yield from (
                 f"imports {name.name}" for name in node.names if name.name.partition(".")[0] in FORBIDDEN_MODULES
             )
+        elif isinstance(node, ast.ImportFrom) and node.module == "yaml":
+            yield "imports from yaml: write yaml.NAME, so that this test sees it"
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "yaml" and node.attr not in SAFE_YAML:
+            yield f"uses yaml.{node.attr}"
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in FORBIDDEN_MODULES:
             yield f"imports {node.module}"
         elif isinstance(node, ast.Call):
@@ -127,6 +134,8 @@ def test_no_module_runs_text_or_unpacks_objects() -> None:
     [
         "import pickle",
         "from yaml import load",
+        "yaml.load(x)",
+        "yaml.compose(x, Loader=yaml.FullLoader)",
         "eval('1')",
         "print()",
         "run(x, shell=True)",
