@@ -165,6 +165,8 @@ class TimelineScreen(CaptureScreen):
         """Start looking for the other captures."""
         self.table.show(self._rows)
         self.table.focus()
+        # A scroll bar takes a cell of the chart.
+        self.watch(self.table, "show_vertical_scrollbar", lambda: self.draw_later(self.renew), init=False)
         legend = [Span(f"{sign} {text}   ", "dim") for sign, text in LEGEND]
         self.query_one("#legend", Words).show(legend)
         self.renew()

@@ -18,6 +18,7 @@ from mcpproxy.tui.data.timelines import BLOCK, MOST_TIMELINES, Bar, Startup, Tim
 from mcpproxy.tui.screens.timeline import HEAD, MOST_BARS, TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.waterfall import axis, bar_cells, moment, server_cells
+from mcpproxy.tui.widgets.table import layout
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, Stage, play, record, said
 from tests.mcpproxy.tui.test_latency import hostile
@@ -403,6 +404,30 @@ class TestScreen:
             assert not screen._rows.folded
 
         play(act, *paths, size=(120, 30))
+
+    def test_the_chart_makes_room_for_a_scroll_bar(self, tmp_path: Path) -> None:
+        made = []
+        for number in range(30):
+            made += [at(number * 10, "c2s", CALL % (number, 1)), at(number * 10 + 5, "s2c", FINE % (number, 1))]
+        path = timed(tmp_path / "many" / "x.mcpcap", served("many"), made)
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("T")
+            await stage.see("many", "5.0ms")
+            screen = stage.app.screen
+            assert isinstance(screen, TimelineScreen)
+            rows, table = screen._rows, screen.table
+
+            def chart() -> int:
+                return next(size for column, size in layout(table.columns, table.room.width) if column.name == "chart")
+
+            await stage.press("o")
+            await stage.until(lambda: len(rows) == 1 and not table.show_vertical_scrollbar and rows.cells == chart())
+            await stage.press("o")
+            await stage.until(lambda: len(rows) == 31 and table.show_vertical_scrollbar and rows.cells == chart())
+
+        play(act, path, size=(100, 20))
 
     def test_enter_opens_another_capture(self, tmp_path: Path) -> None:
         paths = [session(tmp_path, "library", 0, "a"), session(tmp_path, "second", 200, "b")]
