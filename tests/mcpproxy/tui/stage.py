@@ -1,4 +1,4 @@
-"""What the tests of the screens share: captures to look at, an app to look with, and what stands on its screen."""
+"""Stage: captures, a running app, and the text on its screen, for the tests of the screens."""
 
 import asyncio
 import time
@@ -20,11 +20,11 @@ from tests.captures.samples import frame, header, lines
 
 DEADLINE_S = 400.0
 PRESSED_S = 0.2
-"""How long a key is waited for that itself waits for something."""
+"""How long to wait for a key that itself waits for something."""
 POLL_S = 0.02
 LOOK_S = 0.03
 LOOKS = 10
-"""How many of them, one after the other, must see the same for a screen to be still."""
+"""A screen is still if so many looks in a row see the same."""
 NOTHING = "Nothing recorded yet. Put this in front\n\n    mcpproxy run --\n"
 
 INITIALIZE = (
@@ -48,7 +48,7 @@ def said(direction: Direction, raw: bytes) -> tuple[str, bytes]:
 
 
 def conversation(calls: int = 6, name: str = "library") -> Middles:
-    """A handshake, calls of which every third fails, one that nobody answers, stderr, and an end."""
+    """A handshake, calls of which every third fails, a line of stderr, and a call without a response."""
     made = [("header", header(name=name)), said("c2s", INITIALIZE), said("s2c", INITIALIZED)]
     made.append(said("c2s", b'{"jsonrpc":"2.0","method":"notifications/initialized"}'))
     for n in range(1, calls + 1):
@@ -62,7 +62,7 @@ END = ("close", members(ending="server", status=0, totals={}))
 
 
 def record(path: Path, middles: Sequence[tuple[str, bytes]]) -> Path:
-    """A capture that is closed."""
+    """Write a capture from records."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(lines(middles)))
     return path
@@ -74,7 +74,7 @@ def captured(folder: Path, name: str = "library", calls: int = 6, stamp: str = "
 
 
 def _pressed(key: str) -> events.Key:
-    """A key, as the terminal would tell of it."""
+    """The event for a key, as Textual makes it of terminal input."""
     name = _character_to_key(key) if len(key) == 1 and not key.isalnum() else key
     try:
         character = unicodedata.lookup(_get_unicode_name_from_key(REPLACED_KEYS.get(name, name)))
@@ -84,18 +84,18 @@ def _pressed(key: str) -> events.Key:
 
 
 class Stage:
-    """An app that is being looked at."""
+    """A running app, and ways to press its keys and read its screen."""
 
     def __init__(self, app: TuiApp, pilot: Pilot[None]) -> None:
         self.app, self.pilot = app, pilot
 
     def text(self) -> str:
-        """All that stands on the screen."""
+        """The text on the screen."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
     async def until(self, condition: Callable[[], object], what: str = "") -> None:
-        """Wait for it; fails where it does not come."""
+        """Wait for a condition; fails at the deadline, with the text on the screen."""
         end = time.monotonic() + DEADLINE_S
         while not condition():
             assert self.app._exception is None, f"the app has failed: {self.app._exception!r}"
@@ -104,11 +104,11 @@ class Stage:
         await self.drawn()
 
     async def see(self, *texts: str) -> None:
-        """Wait until all of some texts stand on the screen."""
+        """Wait until all of some texts are on the screen."""
         await self.until(lambda: all(text in self.text() for text in texts), f"{texts}")
 
     async def listed(self) -> None:
-        """Wait until the list of the sessions shows what is on the capture_list, which a thread looks for."""
+        """Wait until the list of sessions shows all captures that its thread has found."""
 
         def is_shown() -> bool:
             known = self.app.capture_list
@@ -118,18 +118,18 @@ class Stage:
         await self.until(is_shown, "the list of the sessions")
 
     async def worker(self) -> int:
-        """The process that runs the rules, once it runs."""
+        """The pid of the process that runs the rules; waits until it runs."""
         await self.until(lambda: self.app.checking.pid is not None, "the process that runs the rules")
         assert self.app.checking.pid is not None
         return self.app.checking.pid
 
     async def drawn(self) -> None:
-        """Wait until all messages that are on their way have come, and what they have led to."""
+        """Wait until all pending messages, and those that they cause, are handled."""
         for _ in range(2):
             await self.pilot.pause(0)
 
     async def still(self) -> None:
-        """Wait until nothing is read, checked or asked any more, and all of it is drawn."""
+        """Wait until all reading, checking and querying is done and drawn."""
         end, looks, before = time.monotonic() + DEADLINE_S, 0, ""
         while looks < LOOKS:
             assert self.app._exception is None, f"the app has failed: {self.app._exception!r}"
@@ -140,7 +140,7 @@ class Stage:
             before = now
 
     def _is_busy(self) -> bool:
-        """Whether a thread or a process is still at something that this screen shows."""
+        """Whether a thread or process still works on what this screen shows."""
         step_threads = [getattr(self.app.screen, "_step_thread", None)]
         if self.app._opened is not None:
             reading, step_thread = self.app._opened
@@ -152,7 +152,7 @@ class Stage:
         )
 
     async def press(self, *keys: str) -> None:
-        """Press keys, each when all is done that the one before has led to."""
+        """Press keys, each after everything that the previous key caused is done."""
         for key in keys:
             self.app.post_message(_pressed(key))
             end = time.monotonic() + PRESSED_S
@@ -162,7 +162,7 @@ class Stage:
             await self.drawn()
 
     async def back(self) -> None:
-        """Leave all screens but the list of the sessions."""
+        """Leave all screens except the list of sessions."""
         end = time.monotonic() + DEADLINE_S
         while not isinstance(self.app.screen, SessionsScreen):
             assert time.monotonic() < end, f"escape leads nowhere; the screen:\n{self.text()}"
@@ -175,7 +175,7 @@ class Stage:
         return self.app.screen
 
     async def open(self) -> None:
-        """From the list into the first capture, and wait until all of it is understood."""
+        """Open the first capture of the list, and wait until all of it is understood."""
         await self.listed()
         await self.press("enter")
         await self.until(lambda: isinstance(self.app.screen, TrafficScreen))
@@ -187,7 +187,7 @@ Act = Callable[[Stage], Awaitable[None]]
 
 
 def play_each(acts: Sequence[Act], *captures: Path, size: tuple[int, int] = (100, 30)) -> None:
-    """Do several things in one run of the app, each from the list of the sessions; a failure names the one."""
+    """Run several acts in one run of the app, each from the list of sessions; a failure names the act."""
 
     async def all_of_them(stage: Stage) -> None:
         for act in acts:
@@ -209,7 +209,7 @@ def play(
     first: Path | None = None,
     routed: Callable[[], Sequence[RoutedServer]] | None = None,
 ) -> None:
-    """Run the app on some captures while something is done with it."""
+    """Run an act in an app on some captures."""
 
     async def go() -> None:
         app = TuiApp(find or (lambda: list(captures)), NOTHING, first, routed)
