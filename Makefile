@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo golden pictures rules-docs sql-docs clients-docs declarations clean
+.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo golden pictures rules-docs sql-docs clients-docs doctor-docs declarations clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -73,6 +73,10 @@ sql-docs: $(VENV)/.check
 # The page of the clients in docs/clients.md, made anew from the catalogue.
 clients-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.clients.page docs/clients.md
+
+# The pages of the verdicts in docs/doctor, made anew from the verdicts.
+doctor-docs: $(VENV)/.check
+	$(BIN)/python -m mcpproxy.doctor.pages docs/doctor
 
 # The table of what mcp-types declares, made anew from the version that is installed.
 declarations: $(VENV)/.check

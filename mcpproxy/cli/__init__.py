@@ -11,6 +11,7 @@ COMMANDS = {
     "install": "route the servers of your MCP clients through mcpproxy",
     "uninstall": "take mcpproxy out of the configuration of your clients",
     "up": "record the servers with a URL that install has routed",
+    "doctor": "find out why a server does not come up in a client",
     "status": "show which servers are routed, and when each was last heard",
     "run": "wrap a stdio server: record everything, change nothing",
     "serve": "record an HTTP server: stand in front of it, change nothing",

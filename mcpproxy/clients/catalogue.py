@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from mcpproxy.clients.client import STDIO, URLS, Client, ConfigFile, Elsewhere, StdioForm, everywhere
+from mcpproxy.clients.client import SDK, STDIO, URLS, Client, ConfigFile, Elsewhere, Environment, StdioForm, everywhere
 
 SERVERS: Final = (("mcpServers",),)
 
 _SHARED_PROJECT_FILE: Final = ConfigFile("project", "json", SERVERS, everywhere("./.mcp.json"), shared=True)
+
+_SHELL: Final = r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"
+_BARE: Final = r"\$(?P<name>[A-Za-z_]\w*)"
+_ENV: Final = r"\$\{env:(?P<name>\w+)\}"
 
 CLIENTS: Final = (
     Client(
@@ -26,6 +30,8 @@ CLIENTS: Final = (
         source="code.claude.com/docs/en/mcp; seen with 2.1.330",
         after="start a new session (approve project servers again)",
         overrides=(("CLAUDE_CONFIG_DIR", "~/.claude"), ("CLAUDE_CONFIG_DIR", "~")),
+        variables=(_SHELL,),
+        misplaced=("~/.claude/mcp.json", "~/.claude/settings.json", "./.claude/settings.json", "./.claude/mcp.json"),
         elsewhere=(Elsewhere("plugin", "~/.claude/plugins/marketplaces/*/plugins/*/.mcp.json"),),
         speaks_as=("claude-code",),
     ),
@@ -46,6 +52,7 @@ CLIENTS: Final = (
         ),
         source="modelcontextprotocol.io/docs/develop/connect-local-servers; neon-solutions/add-mcp#114 for MSIX",
         after="quit it and start it again",
+        environment=SDK,
         elsewhere=(Elsewhere("extension", "~/Library/Application Support/Claude/Claude Extensions/*"),),
         speaks_as=("claude-ai",),
     ),
@@ -57,6 +64,7 @@ CLIENTS: Final = (
             ConfigFile("project", "jsonc", SERVERS, everywhere("./.cursor/mcp.json")),
         ),
         source="cursor.com/docs/mcp",
+        variables=(_ENV,),
         after="switch the server off and on in Settings > MCP, or restart it",
         speaks_as=("cursor",),
     ),
@@ -84,6 +92,7 @@ CLIENTS: Final = (
                 ConfigFile("project", "jsonc", (("servers",),), everywhere("./.vscode/mcp.json")),
                 *((_SHARED_PROJECT_FILE,) if name == "vscode" else ()),
             ),
+            variables=(_ENV,),
             source="code.visualstudio.com/docs/agents/reference/mcp-configuration",
             after="run `MCP: List Servers` and restart the server",
             speaks_as=("Visual Studio Code - Insiders",) if name == "vscode-insiders" else ("Visual Studio Code",),
@@ -106,6 +115,23 @@ CLIENTS: Final = (
         after="start a new session",
         overrides=(("CODEX_HOME", "~/.codex"),),
         names_resource=True,
+        environment=Environment(
+            (
+                "HOME",
+                "LANG",
+                "LC_ALL",
+                "LOGNAME",
+                "NODE_EXTRA_CA_CERTS",
+                "PATH",
+                "SHELL",
+                "SSL_CERT_FILE",
+                "TERM",
+                "TMPDIR",
+                "TZ",
+                "USER",
+            )
+        ),
+        misplaced=("~/.codex/mcp.json", "~/.codex/config.json"),
         speaks_as=("codex",),
     ),
     Client(
@@ -118,6 +144,7 @@ CLIENTS: Final = (
         source="docs.github.com/copilot/how-tos/copilot-cli/add-mcp-servers; file read with 1.0.102",
         after="start a new session",
         overrides=(("COPILOT_HOME", "~/.copilot"),),
+        environment=Environment(("PATH",)),
         speaks_as=("github-copilot", "copilot"),
     ),
     Client(
@@ -132,6 +159,12 @@ CLIENTS: Final = (
         urls=(("httpUrl",), ("url",)),
         elsewhere=(Elsewhere("extension", "~/.gemini/extensions/*"),),
         speaks_as=("gemini-cli", "mcp-test-client"),
+        environment=Environment(
+            drops=("TOKEN", "SECRET", "PASSWORD", "KEY", "AUTH", "CREDENTIAL", "PRIVATE", "CERT"),
+        ),
+        start_s=600.0,
+        variables=(_SHELL, _BARE),
+        misplaced=("~/.gemini/mcp.json", "./.gemini/mcp.json"),
     ),
     Client(
         "qwen",
@@ -145,6 +178,8 @@ CLIENTS: Final = (
         urls=(("httpUrl",), ("url",)),
         elsewhere=(Elsewhere("extension", "~/.qwen/extensions/*"),),
         speaks_as=("qwen-code", "qwen-cli", "mcp-test-client"),
+        start_s=600.0,
+        variables=(_SHELL, _BARE),
     ),
     Client(
         "opencode",
@@ -162,6 +197,7 @@ CLIENTS: Final = (
         after="start it again",
         stdio=(StdioForm(("command",), None),),
         stdio_type="local",
+        variables=(r"\{env:(?P<name>\w+)\}",),
         overrides=(
             ("OPENCODE_CONFIG", "~/.config/opencode/opencode.json"),
             ("OPENCODE_CONFIG_DIR", "~/.config/opencode"),
@@ -232,6 +268,7 @@ CLIENTS: Final = (
         after="start a new session",
         speaks_as=("augment-mcp-client",),
         joins_words=True,
+        environment=SDK,
     ),
     Client(
         "mcporter",
@@ -244,6 +281,8 @@ CLIENTS: Final = (
         after="nothing: it reads the file at each call",
         urls=(("baseUrl",), ("url",)),
         proxies_loopback=False,
+        variables=(_SHELL,),
+        starts_in_file_folder=True,
         speaks_as=("mcporter",),
     ),
     Client(
@@ -273,6 +312,7 @@ CLIENTS: Final = (
             ),
         ),
         source="docs.windsurf.com/windsurf/cascade/mcp",
+        variables=(_ENV,),
         after="refresh the servers in its MCP panel",
         urls=(("serverUrl",), ("url",)),
         speaks_as=("windsurf",),

@@ -51,6 +51,29 @@ class Elsewhere:
     """For `Machine.resolve`; each match is one of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Which variables of its own a client gives to the servers that it starts."""
+
+    keeps: tuple[str, ...] = ()
+    """The only names that are passed on; empty for all of them."""
+    drops: tuple[str, ...] = ()
+    """Names that contain one of these are not passed on."""
+
+    def given(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """What a server gets of the client's variables."""
+        return {
+            name: value
+            for name, value in variables.items()
+            if (not self.keeps or name in self.keeps) and not any(part in name.upper() for part in self.drops)
+        }
+
+
+ALL: Final = Environment()
+SDK: Final = Environment(("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"))
+"""What the official SDKs for TypeScript and Python pass on, unless a client says otherwise."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
     """One MCP client; each is one object, in the catalogue."""
@@ -77,6 +100,15 @@ class Client:
     """Whether `oauth_resource` in an entry says which resource its OAuth is for."""
     proxies_loopback: bool = True
     """Whether HTTPS_PROXY leads its requests to 127.0.0.1 to the proxy, too, unless NO_PROXY names that address."""
+    environment: Environment = ALL
+    start_s: float = 30.0
+    """How long a server may take to start before the client gives up, in seconds."""
+    variables: tuple[str, ...] = ()
+    """Regular expressions for variables in entries: `name` is the variable, `default` what stands for it if unset."""
+    misplaced: tuple[str, ...] = ()
+    """Files that are taken for this client's configuration, and that it does not read; for `Machine.resolve`."""
+    starts_in_file_folder: bool = False
+    """Whether servers start in the folder of their configuration file, and not where the client was started."""
     joins_words: bool = False
     """Whether it joins command and arguments with blanks for a shell."""
 

@@ -68,6 +68,7 @@ FORKED = [
     ["install", "--dry-run"],
     ["uninstall", "--all"],
     ["status"],
+    ["doctor", "--explain", "start/exits"],
     ["nonsense"],
 ]
 

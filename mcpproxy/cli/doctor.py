@@ -1,0 +1,230 @@
+"""Find out why a server does not come up in a client: start each as its client would, and name what fails first.
+
+  mcpproxy doctor [CLIENT [SERVER]]     the servers in the configuration of your clients
+  mcpproxy doctor -- COMMAND [ARG ...]  a command
+  mcpproxy doctor URL                   a server with a URL
+
+It changes nothing. Exit code: 0 if every server works, 1 if one does not, 2 for wrong usage.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from difflib import get_close_matches
+from typing import Any, Final
+
+from captures.redact import server_name
+from mcpproxy.cli.arguments import Parser, add_json
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.routes import find_all
+from mcpproxy.clients.catalogue import CLIENTS, by_id
+from mcpproxy.clients.listeners import listener_of, split_origin
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.servers import Found, Server
+from mcpproxy.clients.state import State, state_folder
+from mcpproxy.doctor import config_checks, process_attempt
+from mcpproxy.doctor.examination import LONGEST_S, Result, examine, of_command, of_url
+from mcpproxy.doctor.pages import text_page
+from mcpproxy.doctor.verdict import Diagnosis
+from mcpproxy.doctor.verdicts import VERDICTS
+from mcpproxy.report.output import json_line, width_of_stdout
+from mcpproxy.report.text import count_text, fit
+from mcpproxy.report.wrapping import wrapped
+from mcpproxy.sanitise import sanitise
+
+AT_ONCE: Final = 4
+"""Servers that are started at the same time."""
+_RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
+Examination = Callable[[], Result]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `doctor`."""
+    parser = Parser("doctor", __doc__)
+    parser.add_argument("client", nargs="?", metavar="CLIENT", help="a client by name, or a URL (default: all clients)")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="one server of the client")
+    parser.add_argument("--explain", metavar="VERDICT", help="print what a verdict means and what to do, and end")
+    add_json(parser)
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Examine the servers; 1 if one does not work."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    command = arguments[at + 1 :]
+    options = parser().parse_args(arguments[:at])
+    if options.explain is not None:
+        return _explain(options.explain)
+    if at < len(arguments) and (not command or options.client):
+        return fail("doctor takes a command after `--`, and nothing before it; see mcpproxy doctor --help")
+    try:
+        machine = Machine.here()
+        of_files, todo = _todo(options, command, machine)
+    except (ValueError, OSError) as error:
+        return fail(str(error))
+    results = _examined(todo)
+    if options.format == "json":
+        sys.stdout.writelines(json_line(_file_as_json(client, one)) for client, one in of_files)
+        sys.stdout.writelines(json_line(_as_json(result)) for result in results)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _text(of_files, results))
+    fails = any(one.verdict.fails for _, one in of_files) or any(result.fails for result in results)
+    return int(Exit.FINDINGS if fails else Exit.FINE)
+
+
+def _explain(verdict: str) -> int:
+    for one in VERDICTS:
+        if one.id == verdict:
+            sys.stdout.write(text_page(one))
+            return int(Exit.FINE)
+    near = get_close_matches(verdict, [one.id for one in VERDICTS], 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return fail(f"there is no verdict {sanitise(verdict, 64)}{hint} docs/doctor lists them")
+
+
+def _todo(
+    options: argparse.Namespace, command: Sequence[str], machine: Machine
+) -> tuple[list[tuple[str, Diagnosis]], list[Examination]]:
+    """What is wrong with files, and what is to be examined.
+
+    Raises:
+        ValueError: there is no such client or server; the text is for the user.
+    """
+    if command:
+        name = server_name([os.fsencode(word) for word in command])
+        variables = dict(machine.environment)
+        return [], [lambda: of_command(name, command, variables, machine.directory, machine, _RECORDER, LONGEST_S)]
+    if options.client and "://" in options.client:
+        if not options.client.startswith(("http://", "https://")):
+            raise ValueError("the URL is not an http or https address")
+        return [], [lambda: of_url(_host(options.client), options.client, {}, is_sse=False)]
+    found = find_all(_clients(options.client), machine)
+    if not found:
+        where = f" {options.client}" if options.client else ""
+        raise ValueError(
+            f"no configuration file of a client{where} is on this machine; docs/clients.md lists the files"
+        )
+    servers = [server for one in found for server in one.servers if not server.is_off]
+    if options.server:
+        servers = [server for server in servers if server.name == options.server]
+        if not servers:
+            raise ValueError(f"{options.client} has no server {sanitise(options.server, 64)} that is switched on")
+        return [], [_examination(server, machine) for server in servers]
+    return list(_of_files(found, machine)), [_examination(server, machine) for server in servers]
+
+
+def _clients(name: str | None) -> list[Any]:
+    if name is None:
+        return list(CLIENTS)
+    client = by_id(name)
+    if client is None:
+        near = get_close_matches(name, [known.id for known in CLIENTS], 1)
+        raise ValueError(f"there is no client {sanitise(name, 64)}{f'; did you mean {near[0]}?' if near else ''}")
+    return [client]
+
+
+def _of_files(found: list[Found], machine: Machine) -> Iterator[tuple[str, Diagnosis]]:
+    for one in found:
+        for _, diagnosis in config_checks.of_files(one, machine):
+            yield one.client.id, diagnosis
+
+
+def _examination(server: Server, machine: Machine) -> Examination:
+    listener = None if server.url is None else listener_of(server.url[1], State(state_folder()).listeners)
+    own = None
+    if listener is not None and server.url is not None:
+        own = listener.upstream + split_origin(server.url[1])[1]
+    return lambda: examine(server, machine, _RECORDER, own)
+
+
+def _examined(todo: list[Examination]) -> list[Result]:
+    """Examine several servers side by side; their results in order."""
+    shows = sys.stderr is not None and sys.stderr.isatty() and len(todo) > 1
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            futures: list[Future[Result]] = [pool.submit(one) for one in todo]
+            waiting = {*futures}
+            while waiting:
+                _, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                if shows and waiting:
+                    say(f"{len(todo) - len(waiting)} of {len(todo)} servers examined")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            process_attempt.end_all()
+            raise
+    return [future.result() for future in futures]
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+
+
+def _as_json(result: Result) -> dict[str, Any]:
+    return {
+        "client": result.client,
+        "server": result.name,
+        "works": not result.fails,
+        "verdicts": [_diagnosis_as_json(one) for one in result.diagnoses],
+        **{f"{name}_ms": round(value, 1) for name, value in result.timings_ms.items()},
+        "tools": result.tools,
+    }
+
+
+def _file_as_json(client: str, diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "client": client,
+        "server": None,
+        "works": not diagnosis.verdict.fails,
+        "verdicts": [_diagnosis_as_json(diagnosis)],
+    }
+
+
+def _diagnosis_as_json(one: Diagnosis) -> dict[str, Any]:
+    return {
+        "verdict": one.verdict.id,
+        "fails": one.verdict.fails,
+        "evidence": one.evidence,
+        "advice": one.advice or None,
+    }
+
+
+def _text(of_files: list[tuple[str, Diagnosis]], results: list[Result]) -> Iterator[str]:
+    width = min(width_of_stdout(), 100)
+    for client, diagnosis in of_files:
+        yield fit(f"{_sign(diagnosis)} {client}", width)
+        yield from _details(diagnosis, width)
+    for result in results:
+        name = sanitise(result.name, 40)
+        head = f"{result.client}  {name}" if result.client else name
+        yield fit(f"{'✗' if result.fails else '✓'} {head}  {_figures(result)}".rstrip(), width)
+        for diagnosis in result.diagnoses:
+            yield from _details(diagnosis, width)
+    bad = sum(result.fails for result in results)
+    yield ""
+    yield f"{count_text(len(results), 'server')} examined, {bad} {'does' if bad == 1 else 'do'} not work"
+
+
+def _sign(diagnosis: Diagnosis) -> str:
+    return "✗" if diagnosis.verdict.fails else "·"
+
+
+def _details(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    yield f"  {_sign(diagnosis)} {diagnosis.verdict.id}: {diagnosis.verdict.title()}"
+    texts = [diagnosis.evidence, *([f"→ {diagnosis.advice}"] if diagnosis.advice else [])]
+    if diagnosis.verdict.fails and not diagnosis.advice:
+        texts.append(f"→ mcpproxy doctor --explain {diagnosis.verdict.id}")
+    for text in texts:
+        yield from (f"    {line}" for line in wrapped(sanitise(text, 1000), width - 4))
+
+
+def _figures(result: Result) -> str:
+    figures = [f"{name.replace('_', ' ')} {_duration(value)}" for name, value in result.timings_ms.items()]
+    if result.tools is not None:
+        figures.append(count_text(result.tools, "tool"))
+    return ", ".join(figures)
+
+
+def _duration(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"

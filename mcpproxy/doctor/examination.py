@@ -1,0 +1,185 @@
+"""Examines one server: the checks of its entry, then the attempt, then what was slow or odd about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.servers import Server
+from mcpproxy.doctor import config_checks, http_attempt, process_attempt, programs
+from mcpproxy.doctor.process_attempt import Attempt
+from mcpproxy.doctor.variables import expanded
+from mcpproxy.doctor.verdict import Diagnosis
+from mcpproxy.doctor.verdicts import Exits, LogOnStdout, NoAnswer, Refused, Slow, TooSlow
+
+LONGEST_S: Final = 60.0
+"""How long an attempt takes at most, whatever the client allows."""
+PATIENCE_S: Final = 10.0
+"""How long it takes at least before a server is given up: one that answers late is told from one that never does."""
+HTTP_S: Final = 20.0
+
+
+class Result(NamedTuple):
+    """What was found about one server."""
+
+    name: str
+    client: str | None
+    """The name of its client; None for a command or URL that was named."""
+    diagnoses: tuple[Diagnosis, ...]
+    """What fails first, if anything does; the rest are remarks."""
+    timings_ms: Mapping[str, float]
+    """Of an answered attempt: `first_byte`, `initialize`, `tools_list`, from the start."""
+    tools: int | None = None
+
+    @property
+    def fails(self) -> bool:
+        """Whether the client cannot use the server."""
+        return any(diagnosis.verdict.fails for diagnosis in self.diagnoses)
+
+
+def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str | None = None) -> Result:
+    """Examine a server as its client would start it.
+
+    Args:
+        server: the entry.
+        machine: where the client runs.
+        recorder: the command of mcpproxy.
+        url: of a server that is routed to a listener of ours: its own; else that of the entry is used.
+    """
+    found = list(config_checks.of_entry(server, machine))
+    if any(diagnosis.verdict.fails for diagnosis in found):
+        return Result(server.name, server.client.id, tuple(found), {})
+    variables = dict(machine.environment)
+    if server.kind == "http" and server.url is not None:
+        address = expanded(url or server.url[1], server.client, variables)
+        remarks = [*found, *config_checks.of_proxy(server.client, server.url[1], variables)]
+        return of_url(
+            server.name,
+            address,
+            _headers(server, variables),
+            is_sse=_is_sse(server),
+            client=server.client.id,
+            remarks=remarks,
+        )
+    words = server.routed.inner if server.routed is not None else server.words
+    if not words:
+        return Result(server.name, server.client.id, tuple(found), {})
+    given = server.client.environment.given(variables) | config_checks.entry_environment(server, variables)
+    found += config_checks.of_environment(server, variables, given)
+    plain = [expanded(word, server.client, variables) for word in words]
+    folder = _folder(server, machine)
+    return of_command(
+        server.name, plain, given, folder, machine, recorder, server.client.start_s, server.client.id, found
+    )
+
+
+def of_command(
+    name: str,
+    words: Sequence[str],
+    given: dict[str, str],
+    folder: Path,
+    machine: Machine,
+    recorder: Sequence[str],
+    start_s: float,
+    client: str | None = None,
+    remarks: Sequence[Diagnosis] = (),
+) -> Result:
+    """Examine a command.
+
+    Args:
+        name: of the server.
+        words: the command.
+        given: its environment.
+        folder: where it starts.
+        machine: where it runs.
+        recorder: the command of mcpproxy.
+        start_s: how long the client waits, in seconds.
+        client: the name of the client.
+        remarks: what is known already.
+    """
+    missing = programs.diagnose(words[0], given, folder, machine.home)
+    if missing is not None:
+        return Result(name, client, (missing, *remarks), {})
+    limit_s = min(max(2 * start_s, PATIENCE_S), LONGEST_S)
+    seen = process_attempt.attempt(recorder, words, given, folder, limit_s)
+    failure = _failure(seen, limit_s)
+    slow = slowness(seen.list_s, start_s)
+    times = {"first_byte": seen.first_byte_s, "initialize": seen.initialize_s, "tools_list": seen.list_s}
+    timings = {key: value * 1000 for key, value in times.items() if value is not None}
+    more = list(remarks)
+    if seen.noise:
+        more.insert(0, Diagnosis(LogOnStdout, f"{seen.noise[0][:200]!r}"))
+    if failure is None and slow is not None:
+        more.insert(0, slow)
+    return Result(name, client, (*([failure] if failure else []), *more), timings, seen.tools)
+
+
+def slowness(took_s: float | None, allowed_s: float) -> Diagnosis | None:
+    """What to say of the time that a server took, in seconds, until it had answered; None if it was quick."""
+    if took_s is None or took_s <= allowed_s / 2:
+        return None
+    evidence = f"it took {took_s:.1f} s, and the client allows {allowed_s:g} s"
+    return Diagnosis(TooSlow if took_s > allowed_s else Slow, evidence)
+
+
+def of_url(
+    name: str,
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    is_sse: bool,
+    client: str | None = None,
+    remarks: Sequence[Diagnosis] = (),
+) -> Result:
+    """Examine a URL."""
+    seen = http_attempt.attempt(url, headers, is_sse=is_sse, limit_s=HTTP_S)
+    timings = {} if seen.initialize_s is None else {"initialize": seen.initialize_s * 1000}
+    return Result(name, client, (*([seen.diagnosis] if seen.diagnosis else []), *remarks), timings, seen.tools)
+
+
+def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:
+    said = "; ".join(seen.stderr)
+    if seen.launch_error:
+        return Diagnosis(Exits, f"the recorder could not be started: {seen.launch_error}")
+    if seen.error:
+        return Diagnosis(Refused, seen.error)
+    if seen.result is not None:
+        return None
+    if seen.status is not None:
+        how = f"signal {-seen.status}" if seen.status < 0 else f"status {seen.status}"
+        return Diagnosis(Exits, f"{how}: {said}" if said else f"{how}, and nothing on stderr")
+    return Diagnosis(NoAnswer, f"no answer within {limit_s:.0f} s{f'; stderr: {said}' if said else ''}")
+
+
+def _folder(server: Server, machine: Machine) -> Path:
+    named = server.entry.get("cwd") or server.entry.get("working_directory")
+    if isinstance(named, str) and named:
+        return machine.directory / os.path.expanduser(expanded(named, server.client, machine.environment))
+    return server.file.parent if server.client.starts_in_file_folder else machine.directory
+
+
+def _headers(server: Server, variables: Mapping[str, str]) -> dict[str, str]:
+    """The headers that the entry makes the client send."""
+    client, entry = server.client, server.entry
+    headers = {
+        str(name): expanded(str(value), client, variables)
+        for member in ("headers", "http_headers")
+        for name, value in _map(entry.get(member)).items()
+    }
+    headers |= {str(name): variables.get(str(value), "") for name, value in _map(entry.get("env_http_headers")).items()}
+    token = variables.get(str(entry.get("bearer_token_env_var", "")))
+    return headers | ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def _map(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _is_sse(server: Server) -> bool:
+    kind = server.entry.get("type", server.entry.get("transport"))
+    if isinstance(kind, str):
+        return kind == "sse"
+    return server.url is not None and server.url[0] == ("url",) and ("httpUrl",) in server.client.urls

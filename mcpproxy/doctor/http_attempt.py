@@ -1,0 +1,216 @@
+"""Speaks to a server with a URL as a client would, with the headers of its entry; names the first thing that fails."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from mcpproxy.doctor.process_attempt import HELLO
+from mcpproxy.doctor.verdict import Diagnosis
+from mcpproxy.doctor.verdicts import (
+    HttpNoAnswer,
+    NotMcp,
+    PortClosed,
+    Redirected,
+    Refused,
+    Unauthorized,
+    Unreachable,
+    UntrustedCertificate,
+    WrongTransport,
+)
+
+_BODY: Final = 1 << 20
+_ACCEPT: Final = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+class HttpAttempt(NamedTuple):
+    """What came of one conversation."""
+
+    diagnosis: Diagnosis | None
+    initialize_s: float | None = None
+    """Seconds until `initialize` was answered."""
+    tools: int | None = None
+
+
+class _Reply(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def message(self) -> dict[str, Any] | None:
+        """The first message of a JSON or an event-stream body."""
+        for part in (self.body, *(line[5:] for line in self.body.splitlines() if line.startswith(b"data:"))):
+            try:
+                value = json.loads(part)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                return value
+        return None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_args: Any, **_more: Any) -> None:
+        return None
+
+
+def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: float) -> HttpAttempt:
+    """Speak to a server: initialize, tools/list, and the end of the session.
+
+    Args:
+        url: of the server.
+        headers: of its entry.
+        is_sse: whether the entry names the older transport, HTTP+SSE.
+        limit_s: how long each request may take, in seconds.
+    """
+    began = time.monotonic()
+    try:
+        if is_sse:
+            return _sse(url, headers, limit_s, began)
+        reply = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return HttpAttempt(_failure(error, limit_s))
+    diagnosis = _of_status(reply)
+    if diagnosis is not None:
+        return HttpAttempt(_other_transport(diagnosis, url, headers, limit_s) or diagnosis)
+    answer = reply.message
+    if answer is None:
+        return HttpAttempt(Diagnosis(NotMcp, f"{reply.headers.get('Content-Type', 'no media type')}: not a message"))
+    if "result" not in answer:
+        return HttpAttempt(Diagnosis(Refused, f"initialize: {_error_text(answer)}"))
+    initialize_s = time.monotonic() - began
+    session = {"Mcp-Session-Id": reply.headers["Mcp-Session-Id"]} if "Mcp-Session-Id" in reply.headers else {}
+    more = {**headers, **session, "MCP-Protocol-Version": str(answer["result"].get("protocolVersion", ""))}
+    try:
+        return HttpAttempt(*_tools(url, more, limit_s, initialize_s))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return HttpAttempt(_failure(error, limit_s), initialize_s)
+
+
+def _tools(
+    url: str, headers: Mapping[str, str], limit_s: float, initialize_s: float
+) -> tuple[Diagnosis | None, float, int | None]:
+    note = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+    _ask("POST", url, headers, note, limit_s)
+    reply = _ask("POST", url, headers, _request(2, "tools/list", {}), limit_s)
+    answer = reply.message or {}
+    result = answer.get("result")
+    tools = result.get("tools") if isinstance(result, dict) else None
+    if "Mcp-Session-Id" in headers:
+        _ask("DELETE", url, headers, None, limit_s)
+    if isinstance(tools, list):
+        return None, initialize_s, len(tools)
+    error = answer.get("error")
+    if isinstance(error, dict) and error.get("code") == -32601:
+        return None, initialize_s, 0
+    return Diagnosis(Refused, f"tools/list: {_error_text(answer)}"), initialize_s, None
+
+
+def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float) -> HttpAttempt:
+    """Whether the older transport's stream begins."""
+    reply = _ask("GET", url, headers, None, limit_s)
+    if reply.status == 200 and b"event: endpoint" in reply.body.replace(b"event:endpoint", b"event: endpoint"):
+        return HttpAttempt(None, time.monotonic() - began)
+    diagnosis = _of_status(reply)
+    if diagnosis is not None and diagnosis.verdict is not NotMcp:
+        return HttpAttempt(diagnosis)
+    posted = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
+    if posted.status == 200 and posted.message is not None:
+        return HttpAttempt(
+            Diagnosis(WrongTransport, "it speaks Streamable HTTP, and the entry says HTTP+SSE", 'write "type": "http"')
+        )
+    return HttpAttempt(diagnosis or Diagnosis(NotMcp, f"GET is answered with {reply.status}, and no endpoint event"))
+
+
+def _other_transport(diagnosis: Diagnosis, url: str, headers: Mapping[str, str], limit_s: float) -> Diagnosis | None:
+    """Whether a server that refuses a POST opens the older transport's stream."""
+    if diagnosis.verdict is not NotMcp:
+        return None
+    try:
+        reply = _ask("GET", url, headers, None, limit_s)
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    if reply.status == 200 and reply.headers.get("Content-Type", "").startswith("text/event-stream"):
+        return Diagnosis(
+            WrongTransport, "it speaks HTTP+SSE, and the entry says Streamable HTTP", 'write "type": "sse"'
+        )
+    return None
+
+
+def _request(number: int, method: str, params: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+
+
+def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit_s: float) -> _Reply:
+    """One request. Of an event stream, the first event; its rest is not waited for."""
+    accept = {"Accept": "text/event-stream"} if method == "GET" else _ACCEPT
+    request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
+    try:
+        response = urllib.request.build_opener(_NoRedirect).open(request, timeout=limit_s)
+    except urllib.error.HTTPError as error:
+        response = error
+    with response:
+        fields = {name.title(): value for name, value in response.headers.items()}
+        if fields.get("Content-Type", "").startswith("text/event-stream") and response.status == 200:
+            return _Reply(response.status, fields, _first_event(response))
+        return _Reply(response.status, fields, response.read(_BODY))
+
+
+def _first_event(response: Any) -> bytes:
+    lines: list[bytes] = []
+    while sum(map(len, lines)) < _BODY:
+        line = response.readline(_BODY)
+        if not line or (not line.strip() and any(one.startswith(b"data:") and one[5:].strip() for one in lines)):
+            break
+        lines.append(line)
+    return b"".join(lines)
+
+
+def _of_status(reply: _Reply) -> Diagnosis | None:
+    if reply.status in (301, 302, 303, 307, 308):
+        target = reply.headers.get("Location", "").partition("?")[0]
+        return Diagnosis(Redirected, f"{reply.status} to {target or 'nowhere'}", f"write {target} as its URL")
+    if reply.status in (401, 403):
+        challenge = reply.headers.get("Www-Authenticate", "")
+        how = "OAuth: log in with the client" if "resource_metadata" in challenge else ""
+        return Diagnosis(Unauthorized, f"it answers {reply.status}", how)
+    if reply.status in (404, 405, 406, 410) or (reply.status == 200 and reply.message is None):
+        return Diagnosis(NotMcp, f"it answers {reply.status} at this path")
+    if reply.status >= 400:
+        return Diagnosis(Refused, f"it answers {reply.status}{_of_error(reply)}")
+    return None
+
+
+def _of_error(reply: _Reply) -> str:
+    message = reply.message
+    return f": {_error_text(message)}" if message is not None and "error" in message else ""
+
+
+def _error_text(answer: Mapping[str, Any]) -> str:
+    error = answer.get("error")
+    return str(error.get("message", "no message")) if isinstance(error, dict) else "an answer without a result"
+
+
+def _failure(error: Exception, limit_s: float) -> Diagnosis:
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return Diagnosis(UntrustedCertificate, reason.verify_message)
+    if isinstance(reason, ssl.SSLError):
+        return Diagnosis(UntrustedCertificate, str(reason.reason or reason))
+    if isinstance(reason, TimeoutError):
+        return Diagnosis(HttpNoAnswer, f"no answer within {limit_s:.0f} s")
+    if isinstance(reason, ConnectionRefusedError):
+        return Diagnosis(PortClosed, "the connection is refused")
+    if isinstance(reason, socket.gaierror):
+        return Diagnosis(Unreachable, reason.strerror or "the name is unknown")
+    if isinstance(reason, http.client.HTTPException | ConnectionError):
+        return Diagnosis(HttpNoAnswer, f"the connection ended without a response ({type(reason).__name__})")
+    return Diagnosis(Unreachable, str(reason))

@@ -1,0 +1,61 @@
+"""The pages of all verdicts, generated from their docstrings: docs/doctor.
+
+python -m mcpproxy.doctor.pages docs/doctor     rewrites them, and removes obsolete ones
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from mcpproxy.doctor.verdict import Verdict
+from mcpproxy.doctor.verdicts import VERDICTS
+
+INDEX: Final = "README.md"
+_HEADING: Final = re.compile(r"^\*\*([^*]+)\.\*\* ", re.MULTILINE)
+
+
+def file_name(verdict: type[Verdict]) -> str:
+    """The name of a verdict's page."""
+    return f"{verdict.id.replace('/', '-')}.md"
+
+
+def page(verdict: type[Verdict]) -> str:
+    """The page of one verdict."""
+    title, _, body = (inspect.getdoc(verdict) or "").partition("\n\n")
+    kind = "The server cannot be used." if verdict.fails else "A remark: the server may work all the same."
+    text = _HEADING.sub(lambda found: f"## {found[1]}\n\n", body)
+    return f"# {verdict.id}\n\n{title} {kind}\n\n{text}\n"
+
+
+def text_page(verdict: type[Verdict]) -> str:
+    """The page for a terminal."""
+    return page(verdict).replace("## ", "").lstrip("# ")
+
+
+def pages() -> dict[str, str]:
+    """Every page by its file name, the index included."""
+    rows = "\n".join(f"| [{one.id}]({file_name(one)}) | {one.title()} |" for one in VERDICTS)
+    index = (
+        "# Verdicts\n\nWhat [`mcpproxy doctor`](../commands/doctor.md) finds, in the order in which it looks. "
+        f"These pages are made from the verdicts themselves.\n\n| verdict | what is wrong |\n|---|---|\n{rows}\n"
+    )
+    return {INDEX: index, **{file_name(one): page(one) for one in VERDICTS}}
+
+
+def main(folder: Path) -> None:
+    """Write all pages."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = pages()
+    for old in folder.glob("*.md"):
+        if old.name not in wanted:
+            old.unlink()
+    for name, text in wanted.items():
+        (folder / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

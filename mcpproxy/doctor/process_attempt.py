@@ -1,0 +1,247 @@
+"""Starts a server that has a command, through the recorder, and speaks to it as a client would, to its end.
+
+The few messages are written here and not by the official SDK: it is not among the packages that users have (it brings
+a dozen more), and it hides what is looked for, such as lines on stdout that are not messages and the time of the first
+byte.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from analysis.protocol.revisions import REVISIONS
+from mcpproxy import __version__
+
+HELLO: Final[dict[str, Any]] = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "mcpproxy-doctor", "version": __version__},
+}
+"""The params of `initialize`."""
+
+STDERR_LINES: Final = 5
+_LINE: Final = 16 << 20
+_LINES: Final = 10_000
+_END_S: Final = 5.0
+"""How long a server may take to end once its stdin is closed; then it gets TERM, and KILL after as long again."""
+
+
+_running: Final[set[subprocess.Popen[bytes]]] = set()
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What came of one start."""
+
+    launch_error: str = ""
+    """Why the recorder could not start it."""
+    first_byte_s: float | None = None
+    """Seconds from the start to the first byte on stdout."""
+    initialize_s: float | None = None
+    """Seconds from the start to the answer to `initialize`."""
+    list_s: float | None = None
+    """Seconds from the start to the answer to `tools/list`, or to that of `initialize` if it has no tools."""
+    result: dict[str, Any] | None = None
+    """The result of `initialize`."""
+    tools: int | None = None
+    error: str = ""
+    """What an error response says."""
+    noise: list[str] = field(default_factory=list)
+    """Lines on stdout that are not messages."""
+    status: int | None = None
+    """The exit status, if it ended before it was asked to."""
+    stderr: list[str] = field(default_factory=list)
+    """Its last lines on stderr."""
+
+
+def attempt(
+    recorder: Sequence[str], words: Sequence[str], variables: dict[str, str], folder: Path, limit_s: float
+) -> Attempt:
+    """Start a server, speak to it, and end it with all that it started.
+
+    Args:
+        recorder: the command of mcpproxy.
+        words: the server's command.
+        variables: its environment.
+        folder: where it starts.
+        limit_s: how long it may take to answer, in seconds.
+    """
+    seen = Attempt()
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-doctor-") as captures:
+        command = [*recorder, "run", "--capture", f"{captures}{os.sep}", "--", *words]
+        began = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=variables,
+                cwd=folder,
+                start_new_session=True,
+            )
+        except OSError as error:
+            seen.launch_error = error.strerror or str(error)
+            return seen
+        _running.add(process)
+        try:
+            _talk(process, seen, began, limit_s)
+        finally:
+            _end(process)
+            _running.discard(process)
+    return seen
+
+
+def end_all() -> None:
+    """Terminate every server that runs, so that the threads which speak to them end, too."""
+    for process in list(_running):
+        with contextlib.suppress(OSError):
+            process.terminate()
+
+
+class _Reader:
+    """Reads stdout line by line, and the end of stderr, in threads."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seen: Attempt, began: float) -> None:
+        self.lines: queue.Queue[bytes | None] = queue.Queue(_LINES)
+        self._seen = seen
+        self._began = began
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._threads = [
+            threading.Thread(target=self._stdout, args=(process.stdout,), daemon=True),
+            threading.Thread(target=self._stderr, args=(process.stderr,), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _stdout(self, stream: IO[bytes]) -> None:
+        for line in iter(lambda: stream.readline(_LINE), b""):
+            if self._seen.first_byte_s is None:
+                self._seen.first_byte_s = time.monotonic() - self._began
+            with contextlib.suppress(queue.Full):
+                self.lines.put_nowait(line)
+        self.lines.put(None)
+
+    def _stderr(self, stream: IO[bytes]) -> None:
+        for line in iter(lambda: stream.readline(_LINE), b""):
+            text = line.decode("utf-8", "replace").strip()
+            if text:
+                self._seen.stderr = [*self._seen.stderr, text][-STDERR_LINES:]
+
+    def wait(self) -> None:
+        for thread in self._threads:
+            thread.join(1.0)
+
+
+def _talk(process: subprocess.Popen[bytes], seen: Attempt, began: float, limit_s: float) -> None:
+    reader = _Reader(process, seen, began)
+    until = began + limit_s
+    answer = _ask(process, reader, seen, until, 1, "initialize", HELLO)
+    if answer is not None:
+        seen.initialize_s = seen.list_s = time.monotonic() - began
+        result = answer.get("result")
+        if isinstance(result, dict) and result.get("protocolVersion") in REVISIONS:
+            seen.result = result
+            _send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+            _list(process, reader, seen, until, began)
+        else:
+            seen.error = _error_text(answer)
+    if process.poll() is not None or answer is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            seen.status = process.wait(0.2 if answer is None and time.monotonic() >= until else 2.0)
+    reader.wait() if seen.status is not None else None
+
+
+def _list(process: subprocess.Popen[bytes], reader: _Reader, seen: Attempt, until: float, began: float) -> None:
+    capabilities = (seen.result or {}).get("capabilities")
+    if not isinstance(capabilities, dict) or "tools" not in capabilities:
+        return
+    answer = _ask(process, reader, seen, until, 2, "tools/list", {})
+    if answer is None:
+        seen.error = "tools/list was not answered"
+        return
+    seen.list_s = time.monotonic() - began
+    result = answer.get("result")
+    tools = result.get("tools") if isinstance(result, dict) else None
+    if isinstance(tools, list):
+        seen.tools = len(tools)
+    else:
+        seen.error = f"tools/list: {_error_text(answer)}"
+
+
+def _ask(
+    process: subprocess.Popen[bytes],
+    reader: _Reader,
+    seen: Attempt,
+    until: float,
+    number: int,
+    method: str,
+    params: dict[str, Any],
+) -> dict[str, Any] | None:
+    """The response to a request; None if none came in time."""
+    _send(process, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    while (left := until - time.monotonic()) > 0:
+        try:
+            line = reader.lines.get(timeout=left)
+        except queue.Empty:
+            return None
+        if line is None:
+            return None
+        if not line.strip():
+            continue
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            seen.noise.append(line.decode("utf-8", "replace").strip())
+            continue
+        if not isinstance(message, dict):
+            seen.noise.append(line.decode("utf-8", "replace").strip())
+        elif message.get("id") == number and "method" not in message:
+            return message
+        elif "method" in message and "id" in message:
+            refusal = {"code": -32601, "message": "not supported"}
+            _send(process, {"jsonrpc": "2.0", "id": message["id"], "error": refusal})
+    return None
+
+
+def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+
+
+def _error_text(answer: dict[str, Any]) -> str:
+    error = answer.get("error")
+    if isinstance(error, dict):
+        return f"{error.get('message', '')} ({error.get('code', 'no code')})"
+    return f"it answered {json.dumps(answer.get('result'))[:200]}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close its stdin, then terminate it: the recorder's guard ends what the server has started."""
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    for signal_number in (0, signal.SIGTERM, signal.SIGKILL):
+        if signal_number:
+            process.send_signal(signal_number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+            break
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,96 @@
+"""Where programs are: on the PATH that a client gives, and in the places that its PATH may lack."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mcpproxy.doctor.verdict import Diagnosis
+from mcpproxy.doctor.verdicts import InterpreterMissing, NotExecutable, NotFound
+
+_ELSEWHERE: Final = (
+    "~/.nvm/versions/node/*/bin",
+    "~/.volta/bin",
+    "~/.asdf/shims",
+    "~/.local/share/mise/shims",
+    "~/.fnm/aliases/default/bin",
+    "~/.pyenv/shims",
+    "~/.local/bin",
+    "~/.cargo/bin",
+    "~/.bun/bin",
+    "~/.deno/bin",
+    "~/go/bin",
+    "/opt/homebrew/bin",
+    "/home/linuxbrew/.linuxbrew/bin",
+    "/usr/local/bin",
+    "/usr/bin",
+)
+_DEFAULT_PATH: Final = os.defpath
+_FIRST_LINE: Final = 256
+
+
+def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
+    """What keeps a command from being started; None if nothing does.
+
+    Args:
+        command: the first word, as the client starts it.
+        variables: what the server gets.
+        folder: where it is started.
+        home: of the user.
+    """
+    path = variables.get("PATH", _DEFAULT_PATH)
+    if "/" in command:
+        file = folder / command
+        if not file.exists():
+            return Diagnosis(NotFound, f"{command} does not exist")
+    else:
+        found = shutil.which(command, path=path)
+        if found is None:
+            return _not_found(command, path, home)
+        file = Path(found)
+    if not file.is_file() or not os.access(file, os.X_OK):
+        return Diagnosis(NotExecutable, f"{file} is not an executable file")
+    return _interpreter(file, path, home)
+
+
+def _not_found(command: str, path: str, home: Path) -> Diagnosis:
+    places = list(_found_elsewhere(command, home))
+    evidence = f"{command} is not in {path or 'an empty PATH'}"
+    return Diagnosis(NotFound, evidence, f"write {places[0]} as its command" if places else f"install {command}")
+
+
+def _found_elsewhere(command: str, home: Path) -> Iterator[str]:
+    for place in _ELSEWHERE:
+        folder = str(home / place[2:]) if place.startswith("~/") else place
+        fixed, _, rest = folder.partition("/*/")
+        folders = sorted(Path(fixed).glob(f"*/{rest}"), reverse=True) if rest else [Path(folder)]
+        yield from (str(one / command) for one in folders if os.access(one / command, os.X_OK))
+    on_ours = shutil.which(command)
+    if on_ours is not None:
+        yield on_ours
+
+
+def _interpreter(file: Path, path: str, home: Path) -> Diagnosis | None:
+    """What the first line of a script names, if it is not there."""
+    try:
+        with file.open("rb") as opened:
+            first = opened.readline(_FIRST_LINE)
+    except OSError:
+        return None
+    if not first.startswith(b"#!"):
+        return None
+    words = shlex.split(first[2:].decode("utf-8", "replace"))
+    if not words:
+        return None
+    if not Path(words[0]).exists():
+        return Diagnosis(InterpreterMissing, f"{file} begins with {first.decode('utf-8', 'replace').strip()}")
+    names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    if Path(words[0]).name == "env" and names and shutil.which(names[0], path=path) is None:
+        places = list(_found_elsewhere(names[0], home))
+        evidence = f"{file} needs {names[0]}, which is not in {path or 'an empty PATH'}"
+        return Diagnosis(InterpreterMissing, evidence, f"it is in {Path(places[0]).parent}" if places else "")
+    return None

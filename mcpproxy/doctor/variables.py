@@ -1,0 +1,31 @@
+"""The variables in an entry, replaced as its client replaces them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcpproxy.clients.client import Client
+
+
+def expanded(text: str, client: Client, variables: Mapping[str, str]) -> str:
+    """A text with the values of its variables; one without a value is empty."""
+    for pattern in client.variables:
+        text = re.sub(pattern, lambda found: _value(found, variables) or "", text)
+    return text
+
+
+def unset(entry: Any, client: Client, variables: Mapping[str, str]) -> Iterator[str]:
+    """The names of the variables in an entry that have neither a value nor a default."""
+    if isinstance(entry, str):
+        for pattern in client.variables:
+            yield from (found["name"] for found in re.finditer(pattern, entry) if _value(found, variables) is None)
+    elif isinstance(entry, dict | list):
+        for value in entry.values() if isinstance(entry, dict) else entry:
+            yield from unset(value, client, variables)
+
+
+def _value(found: re.Match[str], variables: Mapping[str, str]) -> str | None:
+    value = variables.get(found["name"])
+    return value if value is not None else found.groupdict().get("default")

@@ -1,0 +1,33 @@
+"""What a verdict is: one fault that keeps a server from coming up, with a page of its own."""
+
+from __future__ import annotations
+
+import inspect
+from typing import ClassVar, Final, NamedTuple
+
+HEADINGS: Final = ("What it means", "What to do")
+"""The parts of every page."""
+
+
+class Verdict:
+    """One fault, or one thing that is likely to become one. The docstring of each subclass is its page."""
+
+    id: ClassVar[str]
+    """Never used again for anything else; the name of its page as well, with `-` for `/`."""
+    fails: ClassVar[bool] = True
+    """Whether the server cannot be used; False for a remark."""
+
+    @classmethod
+    def title(cls) -> str:
+        """What is wrong, in one line."""
+        return (inspect.getdoc(cls) or "").partition("\n")[0].rstrip(".")
+
+
+class Diagnosis(NamedTuple):
+    """A verdict on one server, with what proves it."""
+
+    verdict: type[Verdict]
+    evidence: str
+    """What was seen. It may hold text of the server, so it is untrusted."""
+    advice: str = ""
+    """What to do about this very case, if there is more to say than the page does."""

@@ -1,0 +1,423 @@
+"""Every verdict is given on a real failure of its kind, and on no server that works."""
+
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.doctor.config_checks import PROXIES
+from mcpproxy.doctor.pages import pages
+from mcpproxy.doctor.verdict import HEADINGS
+from mcpproxy.doctor.verdicts import VERDICTS
+from tests.harness import all_pids, wait_until
+from tests.mcpproxy.cli.typed import mcpproxy, started
+
+ROOT = Path(__file__).parents[3]
+
+GOOD = """
+import json, os, sys, time
+for line in sys.stdin:
+    message = json.loads(line)
+    results = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                              "serverInfo": {"name": "good", "version": "1"}},
+               "tools/list": {"tools": [{"name": sorted(os.environ)[0], "inputSchema": {"type": "object"}}]}}
+    if message.get("method") in results:
+        BEFORE
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}), flush=True)
+"""
+
+
+def good(before: str = "pass") -> list[str]:
+    return [sys.executable, "-c", GOOD.replace("BEFORE", before)]
+
+
+def refusing() -> list[str]:
+    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "too old"}}
+    return [sys.executable, "-c", f"import sys\nfor line in sys.stdin: print({json.dumps(error)!r}, flush=True)"]
+
+
+def entry(words: list[str], **more: Any) -> dict[str, Any]:
+    return {"command": words[0], "args": words[1:], **more}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "project/.git").mkdir(parents=True)
+    return tmp_path
+
+
+def configure(home: Path, servers: dict[str, Any], file: str = ".claude.json", key: str = "mcpServers") -> None:
+    (home / file).parent.mkdir(parents=True, exist_ok=True)
+    (home / file).write_text(json.dumps({key: servers}))
+
+
+UNSET = dict.fromkeys(("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", *PROXIES), "")
+"""Variables of the machine that runs the tests, which are not what they are about."""
+
+
+def doctor(home: Path, *arguments: str, code: int = 1, **variables: str) -> list[dict[str, Any]]:
+    environment: Any = {"HOME": str(home), **UNSET, **variables}
+    done = mcpproxy("doctor", *arguments, "--json", cwd=home / "project", **environment)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def verdicts(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Each verdict with its evidence and advice."""
+    return {one["verdict"]: f"{one['evidence']} → {one['advice']}" for row in rows for one in row["verdicts"]}
+
+
+# ---- servers with a command
+
+
+def test_a_server_that_works_has_no_verdict(home: Path) -> None:
+    configure(home, {"fine": entry(good())})
+    (row,) = doctor(home, "claude-code", "fine", code=0)
+    assert (row["works"], row["verdicts"], row["tools"]) == (True, [], 1)
+    assert 0 < row["first_byte_ms"] <= row["initialize_ms"] <= row["tools_list_ms"]
+
+
+def test_a_command_can_be_examined_without_a_client(home: Path) -> None:
+    done = mcpproxy("doctor", "--", *good(), cwd=home, HOME=str(home))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"1 tool" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "evidence"),
+    [
+        ([sys.executable, "-c", "import sys; sys.exit('no credentials')"], "start/exits", "status 1: no credentials"),
+        (["no-such-program-of-ours"], "start/not-found", "no-such-program-of-ours is not in"),
+        (["/no/such/program"], "start/not-found", "/no/such/program does not exist"),
+        (["/etc"], "start/not-executable", "/etc is not"),
+        (good("print('INFO ready', flush=True)"), "stdio/log-on-stdout", "INFO ready"),
+        (
+            [
+                sys.executable,
+                "-c",
+                REFUSES := "import sys,json\nfor l in sys.stdin: print(json.dumps({'jsonrpc':'2.0','id':"
+                "json.loads(l)['id'],'error':{'code':-32602,'message':'too old'}}), flush=True)",
+            ],
+            "start/refused",
+            "too old",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_fails_is_named(home: Path, words: list[str], verdict: str, evidence: str) -> None:
+    configure(home, {"server": entry(words)})
+    rows = doctor(home, "claude-code", "server", code=0 if verdict.startswith("stdio/") else 1)
+    assert list(verdicts(rows)) == [verdict]
+    assert evidence in verdicts(rows)[verdict]
+
+
+def test_a_program_outside_of_the_path_is_looked_for(home: Path) -> None:
+    program = home / ".nvm/versions/node/v22.1.0/bin/npx-of-ours"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    configure(home, {"server": {"command": "npx-of-ours"}})
+    assert str(program) in verdicts(doctor(home))["start/not-found"]
+
+
+def test_a_missing_interpreter_is_told_from_a_missing_program(home: Path) -> None:
+    for name, first in (("gone", "#!/no/such/python"), ("unknown", "#!/usr/bin/env node-of-nobody")):
+        program = home / name
+        program.write_text(f"{first}\n")
+        program.chmod(0o755)
+        configure(home, {"server": {"command": str(program)}})
+        assert first.split()[-1] in verdicts(doctor(home))["start/interpreter-missing"]
+
+
+def test_a_server_that_hangs_is_given_up_and_ended(home: Path) -> None:
+    mark = home / "pid"
+    code = f"import os,time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"
+    (home / ".codex").mkdir()
+    with started("doctor", "--json", "--", sys.executable, "-c", code, HOME=str(home)) as process:
+        wait_until(lambda: mark.exists() and mark.read_text())
+        process.terminate()
+        wait_until(lambda: process.poll() is not None)
+    wait_until(lambda: int(mark.read_text()) not in all_pids())
+
+
+def test_no_answer_in_the_time_of_the_client(home: Path) -> None:
+    from mcpproxy.doctor.process_attempt import attempt
+
+    recorder = (sys.executable, "-P", "-m", "mcpproxy")
+    words = [sys.executable, "-c", "import sys, time; print('waiting', file=sys.stderr, flush=True); sys.stdin.read()"]
+    seen = attempt(recorder, words, dict(os.environ, HOME=str(home)), home, 3.0)
+    assert (seen.result, seen.initialize_s) == (None, None)
+    assert seen.stderr[-1:] == ["waiting"] or seen.stderr == []
+
+
+def test_a_slow_start_is_measured_against_the_client(home: Path) -> None:
+    from mcpproxy.clients.machine import Machine
+    from mcpproxy.doctor.examination import of_command, slowness
+
+    machine = Machine("linux", home, dict(os.environ), home)
+    recorder = (sys.executable, "-P", "-m", "mcpproxy")
+    variables = dict(os.environ, HOME=str(home))
+    result = of_command("x", good(), variables, home, machine, recorder, 0.01)
+    assert [one.verdict.id for one in result.diagnoses] == ["start/too-slow"]
+    assert result.fails
+    slow = [slowness(seconds, 30.0) for seconds in (None, 1.0, 16.0, 31.0)]
+    assert [one and one.verdict.id for one in slow] == [None, None, "start/slow", "start/too-slow"]
+
+
+def test_a_server_gets_the_environment_of_its_client(home: Path) -> None:
+    """The good server names its first variable as a tool; Copilot CLI passes on PATH alone."""
+    configure(home, {"fine": entry(good())}, ".copilot/mcp-config.json")
+    variables = {"HTTPS_PROXY": "http://127.0.0.1:1", "NODE_EXTRA_CA_CERTS": "/x", "AAA": "1"}
+    found = verdicts(doctor(home, "copilot", "fine", code=0, **variables))
+    assert "HTTPS_PROXY" in found["environment/proxy-lost"]
+    assert "NODE_EXTRA_CA_CERTS" in found["environment/ca-lost"]
+    own = {"HTTPS_PROXY": "", "NODE_EXTRA_CA_CERTS": "/x"}
+    configure(home, {"fine": entry(good(), env=own)}, ".copilot/mcp-config.json")
+    assert verdicts(doctor(home, "copilot", "fine", code=0, **variables)) == {}
+
+
+# ---- files and entries
+
+
+def test_files_that_a_client_cannot_read(home: Path) -> None:
+    (home / ".claude.json").write_text('{"mcpServers": {}} // no')
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": \n {')
+    found = verdicts(doctor(home))
+    assert "line 1, column 20" in found["config/comment"]
+    assert "line 2, column 3" in found["config/unreadable"]
+
+
+def test_servers_under_the_key_of_another_client(home: Path) -> None:
+    configure(home, {"a": {"command": "x"}}, ".config/Code/User/mcp.json")
+    assert "`mcpServers` → rename it to `servers`" in verdicts(doctor(home))["config/wrong-key"]
+
+
+def test_a_file_that_the_client_does_not_read(home: Path) -> None:
+    configure(home, {}, ".claude.json")
+    configure(home, {"a": {"command": "x"}}, ".claude/mcp.json")
+    assert "~/.claude.json" in verdicts(doctor(home))["config/unread-file"]
+
+
+def test_project_servers_that_were_not_approved(home: Path) -> None:
+    project = str((home / "project").resolve())
+    configure(home, {"shared": entry(good())}, "project/.mcp.json")
+    (home / ".claude.json").write_text(json.dumps({"projects": {project: {}}}))
+    assert "shared of .mcp.json" in verdicts(doctor(home, "claude-code"))["config/not-trusted"]
+    (home / ".claude.json").write_text(json.dumps({"projects": {project: {"enabledMcpjsonServers": ["shared"]}}}))
+    assert verdicts(doctor(home, "claude-code", code=0)) == {}
+    (home / "project/.codex").mkdir()
+    (home / "project/.codex/config.toml").write_text(f'[mcp_servers.a]\ncommand = "{sys.executable}"\n')
+    assert "not a trusted project" in verdicts(doctor(home, "codex"))["config/not-trusted"]
+
+
+def test_variables_without_a_value(home: Path) -> None:
+    configure(home, {"a": entry(good(), env={"KEY": "${NO_SUCH_VARIABLE}", "B": "${NO_SUCH:-x}", "C": "${HOME}"})})
+    found = verdicts(doctor(home, "claude-code"))
+    assert list(found) == ["config/variable-unset"]
+    assert "NO_SUCH_VARIABLE has no value" in found["config/variable-unset"]
+
+
+def test_words_that_a_shell_would_change(home: Path) -> None:
+    configure(home, {"a": entry([sys.executable, "two words"])}, ".augment/settings.json")
+    assert "two words" in verdicts(doctor(home, "auggie"))["config/shell-words"]
+
+
+# ---- servers with a URL
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Speaks as its path says."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        kind = self.path.strip("/").partition("?")[0]
+        if kind == "streamable" and self.headers.get("X-Key", "") == "":
+            message = json.loads(body)
+            results = {
+                "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}},
+                "tools/list": {"tools": [{"name": "a"}, {"name": "b"}]},
+            }
+            if "id" not in message:
+                return self.answer(202)
+            answer = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
+            if message["method"] == "tools/list":
+                return self.answer(200, f"event: message\ndata: {json.dumps(answer)}\n\n", "text/event-stream")
+            return self.answer(200, json.dumps(answer), "application/json", {"Mcp-Session-Id": "s"})
+        if kind == "hangs":
+            self.server.gate.wait(60)  # type: ignore[attr-defined]
+            return None
+        if kind == "page":
+            return self.answer(200, "<html>", "text/html")
+        if kind == "refuses":
+            error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "too new"}}
+            return self.answer(200, json.dumps(error), "application/json")
+        if kind == "oauth":
+            return self.answer(401, headers={"WWW-Authenticate": 'Bearer resource_metadata="http://127.0.0.1/m"'})
+        if kind == "moved":
+            return self.answer(307, headers={"Location": "https://other.example/mcp?secret=1"})
+        return self.answer(405 if kind == "sse" else 404)
+
+    def do_GET(self) -> None:
+        if self.path == "/sse":
+            return self.answer(200, "event: endpoint\ndata: /messages?x=1\n\n", "text/event-stream")
+        return self.answer(405)
+
+    def do_DELETE(self) -> None:
+        self.answer(405)
+
+    def answer(
+        self, status: int, body: str = "", kind: str = "text/plain", headers: dict[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in {**(headers or {}), "Content-Type": kind, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def http_server(certificate: Path | None = None) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+        server.gate = threading.Event()  # type: ignore[attr-defined]
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
+        finally:
+            server.gate.set()  # type: ignore[attr-defined]
+            server.shutdown()
+            thread.join()
+
+
+def test_urls(home: Path) -> None:
+    paths = {
+        "page": "http/not-mcp",
+        "nowhere": "http/not-mcp",
+        "refuses": "start/refused",
+        "oauth": "http/unauthorized",
+        "moved": "http/redirected",
+        "sse": "http/wrong-transport",
+    }
+    with http_server() as base:
+        (row,) = doctor(home, f"{base}/streamable", code=0)
+        assert (row["works"], row["tools"], row["verdicts"]) == (True, 2, [])
+        for path, verdict in paths.items():
+            found = verdicts(doctor(home, f"{base}/{path}"))
+            assert list(found) == [verdict], path
+            assert "secret" not in found[verdict]
+        configure(
+            home, {"old": {"type": "sse", "url": f"{base}/sse"}, "new": {"type": "sse", "url": f"{base}/streamable"}}
+        )
+        rows = {row["server"]: row for row in doctor(home, "claude-code")}
+        assert rows["old"]["works"]
+        assert list(verdicts([rows["new"]])) == ["http/wrong-transport"]
+
+
+def test_a_closed_port_and_an_unknown_host(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert list(verdicts(doctor(home, f"http://127.0.0.1:{port}/mcp"))) == ["http/port-closed"]
+    (home / "hosts").write_text("")
+    assert list(verdicts(doctor(home, "http://[::1%nosuch]:1/mcp"))) == ["http/unreachable"]
+
+
+def test_a_certificate_that_is_not_trusted(home: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    pem = home / "both.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1",
+         "-keyout", str(pem), "-out", str(home / "cert.pem")], check=True, capture_output=True,
+    )  # fmt: skip
+    pem.write_text(pem.read_text() + (home / "cert.pem").read_text())
+    with http_server(pem) as base:
+        assert "self-signed" in verdicts(doctor(home, f"{base}/streamable"))["http/tls"].replace(
+            "self signed", "self-signed"
+        )
+
+
+def test_a_server_that_accepts_and_says_nothing(home: Path) -> None:
+    from mcpproxy.doctor.http_attempt import attempt
+
+    with http_server() as base:
+        seen = attempt(f"{base}/hangs", {}, is_sse=False, limit_s=0.5)
+    assert seen.diagnosis is not None
+    assert seen.diagnosis.verdict.id == "http/no-answer"
+
+
+def test_headers_of_the_entry_are_sent_and_never_shown(home: Path) -> None:
+    with http_server() as base:
+        configure(
+            home, {"a": {"type": "http", "url": f"{base}/streamable?token=hunter2", "headers": {"X-Key": "hunter2"}}}
+        )
+        done = mcpproxy("doctor", cwd=home / "project", HOME=str(home))
+        assert done.returncode == 1
+        assert b"http/not-mcp" in done.stdout
+        assert b"hunter2" not in done.stdout + done.stderr
+
+
+def test_loopback_through_a_proxy(home: Path) -> None:
+    with http_server() as base:
+        configure(home, {"a": {"type": "http", "url": f"{base}/streamable"}})
+        proxied = {"HTTPS_PROXY": "http://127.0.0.1:1", "no_proxy": "", "NO_PROXY": "example.com"}
+        found = verdicts(doctor(home, "claude-code", code=0, **proxied))
+        assert list(found) == ["http/loopback-proxied"]
+        assert verdicts(doctor(home, "claude-code", code=0, **proxied | {"NO_PROXY": "127.0.0.1"})) == {}
+
+
+# ---- as typed
+
+
+def test_text_for_people(home: Path) -> None:
+    configure(home, {"fine": entry(good()), "bad\x1b[2J": {"command": "no-such-program-of-ours"}})
+    done = mcpproxy("doctor", cwd=home / "project", HOME=str(home))
+    text = done.stdout.decode()
+    assert done.returncode == 1
+    assert "✓ claude-code  fine" in text
+    assert "start/not-found" in text
+    assert "2 servers examined, 1 does not work" in text
+    assert "\x1b" not in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_wrong_usage(home: Path) -> None:
+    for words, hint in (
+        (["cursr"], "did you mean cursor?"),
+        (["cursor"], "docs/clients.md"),
+        (["claude-code", "--"], "after `--`"),
+        (["ftp://x/"], "http or https"),
+        (["--explain", "start/not-fund"], "did you mean start/not-found?"),
+    ):
+        done = mcpproxy("doctor", *words, cwd=home, HOME=str(home))
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), words
+        assert hint in done.stderr.decode(), words
+
+
+def test_every_verdict_has_a_page_that_is_made_from_it() -> None:
+    folder = ROOT / "docs/doctor"
+    assert {path.name: path.read_text("utf-8") for path in folder.iterdir()} == pages(), "make doctor-docs"
+    for verdict in VERDICTS:
+        done = mcpproxy("doctor", "--explain", verdict.id)
+        assert done.returncode == 0
+        assert all(heading in done.stdout.decode() for heading in HEADINGS)
