@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
 from analysis.conversation.exchange import Exchange, Outcome, outcome_of
 from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of, id_of_token
 from analysis.conversation.session import Seen
-from analysis.rules.renamed import current_id
+from analysis.rules.old_ids import current_id
 from captures.frame import Direction, Frame, Kind
 from captures.record import Record, raw_bytes
 

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from analysis.rules.finding import GUESS
-from analysis.rules.renamed import current_id
+from analysis.rules.old_ids import current_id
 
 MOST: Final = 1_000_000
 """The most fingerprints in one baseline."""

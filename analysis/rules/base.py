@@ -64,7 +64,7 @@ class Rule:
     """One rule. Override the hooks that it needs; each yields findings made by `finding`."""
 
     id: ClassVar[str]
-    """`group/name`. It is never reused; `renamed` has the old ids."""
+    """`group/name`. It is never reused; `old_ids` has its former ids."""
     who: ClassVar[Who] = "either"
     """Who can break it."""
     versions: ClassVar[Span] = ALL

@@ -9,7 +9,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.jsonrpc.answers import is_hard_to_read
+from analysis.rules.jsonrpc.responses import is_hard_to_read
 from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
 _BATCHES: Final = only("2025-03-26")

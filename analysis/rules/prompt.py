@@ -13,7 +13,7 @@ from analysis.rules.error.codes import params_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import prompts_of
-from analysis.rules.support.prompt_known import MOST, arguments_of, missing_arguments, prompt_of
+from analysis.rules.support.prompts import MOST, arguments_of, missing_arguments, prompt_of
 
 _CHANGED: Final = "notifications/prompts/list_changed"
 _TOLD: Final = 10

@@ -1,6 +1,8 @@
 """The registry: every rule, found by walking the groups of this package.
 
-A group is a module of this package, or a package of modules if it has many rules.
+A group is a module of this package, or a package of modules if it has many rules. The order of rules is the order of
+their findings about a message, so nothing in it depends on the name of a module: groups have the order of `GROUPS`,
+modules of a group that of `MODULES` in its `__init__`, and rules of a module that of their classes.
 """
 
 import inspect
@@ -70,11 +72,16 @@ def module_of(group: str) -> ModuleType:
 
 
 def _modules(group: str) -> list[ModuleType]:
-    """The modules with the rules of a group, in the order of their names."""
-    first = module_of(group)
-    if not hasattr(first, "__path__"):
-        return [first]
-    return [import_module(f"{first.__name__}.{module.name}") for module in iter_modules(first.__path__)]
+    """The modules with the rules of a group, in the order that its package states.
+
+    Raises:
+        ValueError: the package does not state the place of one of its modules.
+    """
+    package = module_of(group)
+    if not hasattr(package, "__path__"):
+        return [package]
+    names = sorted((module.name for module in iter_modules(package.__path__)), key=package.MODULES.index)
+    return [import_module(f"{package.__name__}.{name}") for name in names]
 
 
 @cache

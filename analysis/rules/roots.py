@@ -7,9 +7,9 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.asked import Reply
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
+from analysis.rules.support.questions import Reply
 
 LISTED: Final = 1_000
 """Roots of one result that are looked at."""

@@ -8,9 +8,9 @@ from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import code_of
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.asked import Question, Reply
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
+from analysis.rules.support.questions import Question, Reply
 
 LISTED: Final = 10_000
 """Messages of one request, and blocks of one message, that are looked at."""

@@ -13,8 +13,8 @@ from orjson import loads
 
 from analysis.checking.checker import Checker
 from analysis.rules.finding import Finding, Level
+from analysis.rules.old_ids import current_id
 from analysis.rules.registry import impact, rules
-from analysis.rules.renamed import current_id
 from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.cli.diagnostics import Exit, fail, say

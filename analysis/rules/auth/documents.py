@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import Span, only, since
-from analysis.rules.auth.challenge import document_of
+from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.auth_exchanges import RESOURCE, SINCE_2025_06_18, Learning

@@ -1,1 +1,3 @@
 """The group `cancel`: requests that are taken back."""
+
+MODULES = ("effects", "targets")

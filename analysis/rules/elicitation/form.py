@@ -9,9 +9,9 @@ from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.asked import Question
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
+from analysis.rules.support.questions import Question
 
 CREATE: Final = "elicitation/create"
 FIELDS: Final = 1_000

@@ -9,9 +9,9 @@ from analysis.protocol.revisions import Span, only, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.elicitation.form import CREATE, PAGE, is_url
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.support.asked import Reply
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
+from analysis.rules.support.questions import Reply
 
 _NO: Final = ("decline", "cancel")
 

@@ -1,1 +1,3 @@
 """The group `error`: codes of errors, and what has to be said beside them."""
+
+MODULES = ("responses", "codes", "lists")

@@ -12,7 +12,7 @@ from analysis.rules.error.codes import INTERNAL, NOT_FOUND, PARAMS, code_of, has
 from analysis.rules.finding import Finding, Level
 from analysis.rules.support.eras import outcome_of
 from analysis.rules.support.listings import Listing, prompts_of, tools_of
-from analysis.rules.support.prompt_known import missing_arguments
+from analysis.rules.support.prompts import missing_arguments
 
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
 

@@ -10,8 +10,8 @@ from analysis.conversation.tasks import Task
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
-from analysis.rules.ext_tasks.declared import SOURCE
-from analysis.rules.ext_tasks.told import TOLD, inputs_in
+from analysis.rules.ext_tasks.declarations import SOURCE
+from analysis.rules.ext_tasks.reports import TOLD, inputs_in
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member

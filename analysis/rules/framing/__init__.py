@@ -1,1 +1,3 @@
 """The group `framing`: from bytes to JSON, in lines, bodies and events."""
+
+MODULES = ("lines", "values")

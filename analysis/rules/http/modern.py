@@ -21,7 +21,7 @@ from analysis.rules.support.http_facts import (
     known_faults,
     version_fault,
 )
-from analysis.rules.support.tool_known import LIST, Known
+from analysis.rules.support.tool_definitions import LIST, Known
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _MISMATCH: Final = -32020

@@ -1,1 +1,3 @@
 """The group `jsonrpc`: the envelope of JSON-RPC 2.0, as MCP narrows it."""
+
+MODULES = ("responses", "envelope")

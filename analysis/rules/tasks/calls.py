@@ -14,7 +14,7 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import Entry, tools_of
 from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, Reports, TaskReport
-from analysis.rules.support.tool_known import CALL, CHANGED, LIST, Known
+from analysis.rules.support.tool_definitions import CALL, CHANGED, LIST, Known
 
 _CALLING: Final = "tasks.requests.tools.call"
 _ON_HTTP: Final = (None, 200)

@@ -12,7 +12,7 @@ from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, short
 from analysis.rules.support.listings import tools_of
-from analysis.rules.support.tool_known import RESULTS, STRUCTURED, Answered, Known, result_of
+from analysis.rules.support.tool_definitions import RESULTS, STRUCTURED, Answered, Known, result_of
 
 BLOCKS: Final = 1_000
 """Blocks of one result that are looked at."""

@@ -11,7 +11,7 @@ from analysis.rules.base import NOTE, Ending, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.tool_known import CALL
+from analysis.rules.support.tool_definitions import CALL
 
 REPEATED: Final = 3
 """So many equal calls are a finding."""

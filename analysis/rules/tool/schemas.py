@@ -10,7 +10,7 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.listings import Page
-from analysis.rules.support.tool_known import Known
+from analysis.rules.support.tool_definitions import Known
 from analysis.rules.tool.lists import Plain, schemas_in
 
 PARTS: Final = 10_000

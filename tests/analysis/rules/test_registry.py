@@ -6,10 +6,10 @@ from pkgutil import iter_modules
 from analysis import rules as package
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.finding import Impact, Level
-from analysis.rules.registry import GROUPS, group_of, impact, rules
-from analysis.rules.renamed import RENAMED, current_id
+from analysis.rules.old_ids import RENAMED, current_id
+from analysis.rules.registry import GROUPS, group_of, impact, module_of, rules
 
-NO_GROUPS = {"base", "finding", "registry", "renamed", "repeats", "support"}
+NO_GROUPS = {"base", "finding", "old_ids", "registry", "repeats", "support"}
 DATE = r"\d{4}-\d{2}-\d{2}"
 
 
@@ -17,6 +17,15 @@ def test_every_module_beside_the_base_is_a_group_with_rules() -> None:
     modules = {module.name for module in iter_modules(package.__path__)}
     assert {name.replace("_", "-") for name in modules - NO_GROUPS} == set(GROUPS)
     assert list(dict.fromkeys(map(group_of, rules()))) == list(GROUPS)
+
+
+def test_the_order_in_a_group_is_the_one_that_its_package_states() -> None:
+    packages = [group for group in map(module_of, GROUPS) if hasattr(group, "__path__")]
+    assert len(packages) > 10
+    for group in packages:
+        assert sorted(group.MODULES) == [module.name for module in iter_modules(group.__path__)], group.__name__
+        homes = [rule.__module__ for rule in rules().values() if rule.__module__.startswith(f"{group.__name__}.")]
+        assert list(dict.fromkeys(homes)) == [f"{group.__name__}.{name}" for name in group.MODULES]
 
 
 def test_attributes_have_the_form_that_pages_need() -> None:

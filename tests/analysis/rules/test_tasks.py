@@ -11,7 +11,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION,
 from analysis.conversation.tasks import RELATED
 from analysis.rules.ext_tasks.keys import KEPT, Keys
 from analysis.rules.registry import group_of
-from analysis.rules.tasks.related import MOST
+from analysis.rules.tasks.related_tasks import MOST
 from tests.analysis.talk import Talk
 from tests.analysis.traces import Found, check, grave, stdio
 

@@ -9,8 +9,8 @@ from analysis.protocol.capabilities import lacks
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA, only
 from analysis.rules.base import WARNING, Rule
-from analysis.rules.capability.asked import knows
-from analysis.rules.capability.needed import SETTLED
+from analysis.rules.capability.client_capabilities import SETTLED
+from analysis.rules.capability.server_capabilities import knows
 from analysis.rules.finding import Finding, Impact
 
 _HELD: Final = 100

@@ -11,7 +11,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules.base import NOTE, Ending, Rule
-from analysis.rules.cancel.named import CANCELLED, KEPT, PAGE, named_id
+from analysis.rules.cancel.targets import CANCELLED, KEPT, PAGE, named_id
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS, cancelled_seq
 from analysis.rules.support.eras import member, short
