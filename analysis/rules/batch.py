@@ -56,14 +56,14 @@ class ArrayRule(Rule):
 
 
 class NotSupportedVersion(ArrayRule):
-    """An array of messages is sent where the revision has none.
+    """An array of messages is sent in a revision that does not have arrays.
 
-    **Why it matters.** 2025-03-26 had arrays, and later revisions took them away: readers refuse the whole array.
-    2024-11-05 does not mention them, so no receiver needs to read them there either.
+    **Why it matters.** 2025-03-26 had arrays, and later revisions removed them: readers refuse the whole array.
+    2024-11-05 does not mention them, so receivers need not read them there either.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`
 
-    **Instead.** Send each message by itself; they may still be sent at once.
+    **Instead.** Send each message by itself; they may still be sent at the same time.
     """
 
     id = "batch/not-supported-version"
@@ -77,13 +77,13 @@ class NotSupportedVersion(ArrayRule):
 
 
 class BeforeNegotiation(ArrayRule):
-    """An array of messages is sent before it is agreed which revision is spoken.
+    """An array of messages is sent before the revision is agreed on.
 
-    **Why it matters.** Whether the other side can read arrays is only known when `initialize` has been answered.
+    **Why it matters.** Whether the other side can read arrays is known only after `initialize` has been answered.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"}]` as the first line
 
-    **Instead.** Wait for the result of `initialize`, and send arrays if that names 2025-03-26.
+    **Instead.** Wait for the result of `initialize`, and send arrays if it names 2025-03-26.
     """
 
     id = "batch/before-negotiation"
@@ -99,11 +99,11 @@ class BeforeNegotiation(ArrayRule):
 class ContainsInitialize(Rule):
     """An `initialize` is sent in an array.
 
-    **Why it matters.** What stands beside it would be spoken before anything is agreed. Servers refuse it.
+    **Why it matters.** The other messages in the array would be used before anything is agreed on. Servers refuse it.
 
     **On the wire.** `> [{"id":0,"method":"initialize",…},{"id":1,"method":"tools/list"}]`
 
-    **Instead.** Send `initialize` by itself, and wait for its answer.
+    **Instead.** Send `initialize` by itself, and wait for its response.
     """
 
     id = "batch/contains-initialize"
@@ -121,11 +121,12 @@ class ContainsInitialize(Rule):
 class Empty(Rule):
     """An array of messages is empty.
 
-    **Why it matters.** It says nothing, and JSON-RPC forbids it: servers answer with an error that names no request.
+    **Why it matters.** It contains nothing, and JSON-RPC forbids it: servers answer with an error that names no
+    request.
 
     **On the wire.** `< []`
 
-    **Instead.** Send nothing where there is nothing to say.
+    **Instead.** Send nothing if there is nothing to say.
     """
 
     id = "batch/empty"
@@ -137,13 +138,13 @@ class Empty(Rule):
 
 
 class ItemNotObject(Rule):
-    """An item of an array is no object.
+    """An item of an array is not an object.
 
-    **Why it matters.** It is not a message. The receiver owes an error for each, which names no request.
+    **Why it matters.** It is not a message. The receiver has to return an error for each, which names no request.
 
     **On the wire.** `> [1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`
 
-    **Instead.** Put messages into the array, and nothing else.
+    **Instead.** Put only messages into the array.
     """
 
     id = "batch/item-not-object"
@@ -163,9 +164,10 @@ class ItemNotObject(Rule):
 
 
 class MixedKinds(ArrayRule):
-    """One array holds answers, and requests or notifications.
+    """An array mixes responses with requests or notifications.
 
-    **Why it matters.** An array is either asked or answered: readers choose by its first item what to expect of all.
+    **Why it matters.** An array contains either requests or responses: readers decide by its first item what to expect
+    of the others.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":4,"result":{}},{"jsonrpc":"2.0","id":7,"method":"ping"}]`
 
@@ -225,12 +227,12 @@ class RefusalRule(ArrayRule):
 class EmptyResponse(RefusalRule):
     """An array of notifications is answered.
 
-    **Why it matters.** Nothing in it needs an answer, not even an empty array: no caller waits, and readers log an
+    **Why it matters.** Nothing in it needs a response, not even an empty array: no caller waits, and readers log an
     error.
 
     **On the wire.** `> [{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]` and `< []`
 
-    **Instead.** Say nothing; over HTTP 202 Accepted, without a body.
+    **Instead.** Send nothing; over HTTP, 202 Accepted without a body.
     """
 
     id = "batch/empty-response"
@@ -267,14 +269,14 @@ class EmptyResponse(RefusalRule):
 
 
 class ReceiveUnsupported(RefusalRule):
-    """An array is refused where both sides must read arrays.
+    """An array is refused in a revision in which both sides must read arrays.
 
     **Why it matters.** In 2025-03-26 sending arrays is optional, but every receiver must accept them.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"}]` and
     `< {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`
 
-    **Instead.** Read each item as a message of its own; answer them by themselves, or in one array.
+    **Instead.** Read each item as a message of its own; answer the items individually, or in one array.
     """
 
     id = "batch/receive-unsupported"
@@ -307,14 +309,14 @@ class ReceiveUnsupported(RefusalRule):
 
 
 class AnsweredIndividually(Rule):
-    """Requests that came in an array are answered one by one.
+    """Requests that came in an array are answered individually.
 
     **Why it matters.** MCP permits it. Plain JSON-RPC promises one array, and a client built on such a library waits
     for that.
 
     **On the wire.** `> [{"id":1,…},{"id":2,…}]` and `< {"id":1,"result":{}}`, `< {"id":2,"result":{}}`
 
-    **Instead.** Answer an array by an array where that is not too slow; as a client take both.
+    **Instead.** Answer an array with an array unless that is too slow; as a client, accept both.
     """
 
     id = "batch/answered-individually"

@@ -55,11 +55,12 @@ class _Cacheable(Rule):
 class MissingHints(_Cacheable):
     """A result that may be kept does not say how long, or for whom.
 
-    **Why it matters.** A client that keeps it may show what is long gone; one that does not asks for it all the time.
+    **Why it matters.** A client that caches it may show outdated data; a client that does not has to request it again
+    each time.
 
     **On the wire.** `< {"id":2,"result":{"resultType":"complete","tools":[…]}}`
 
-    **Instead.** `"ttlMs":60000,"cacheScope":"private"`; a `ttlMs` of 0 says that it should not be kept.
+    **Instead.** `"ttlMs":60000,"cacheScope":"private"`; a `ttlMs` of 0 says that the result should not be kept.
     """
 
     id = "cache/missing-hints"
@@ -71,9 +72,9 @@ class MissingHints(_Cacheable):
 
 
 class InvalidHints(_Cacheable):
-    """A hint on how long a result may be kept, or for whom, is none.
+    """A hint on how long a result may be kept, or for whom, is invalid.
 
-    **Why it matters.** What cannot be read does not count, or the whole result is refused for it.
+    **Why it matters.** Clients ignore a hint that they cannot read, or refuse the whole result.
 
     **On the wire.** `< …"ttlMs":"60000","cacheScope":"shared"`
 
@@ -96,13 +97,13 @@ class InvalidHints(_Cacheable):
 
 
 class HintsOnInterim(Rule):
-    """A result that asks for more says how long it may be kept.
+    """An interim result says how long it may be kept.
 
-    **Why it matters.** It is a question, and only the one call that it was put to can answer it.
+    **Why it matters.** It is a question, and only the call that it was sent to can answer it.
 
     **On the wire.** `< {"id":4,"result":{"resultType":"input_required","ttlMs":60000,…}}`
 
-    **Instead.** Hints on the complete result alone.
+    **Instead.** Send hints only on the complete result.
     """
 
     id = "cache/hints-on-interim"
@@ -122,13 +123,13 @@ class HintsOnInterim(Rule):
 
 
 class HintsElsewhere(Rule):
-    """Hints on how long a result may be kept stand on one that is not kept.
+    """A result that is not kept carries hints on how long it may be kept.
 
-    **Why it matters.** Clients do not look there. It is legal.
+    **Why it matters.** It is legal, but clients do not look there.
 
     **On the wire.** `< {"id":5,"result":{"resultType":"complete","content":[…],"ttlMs":60000}}` of a tool
 
-    **Instead.** Hints on lists, on what `server/discover` and `resources/read` give, and since 2026-07-28.
+    **Instead.** Send hints on lists and on the results of `server/discover` and `resources/read`, since 2026-07-28.
     """
 
     id = "cache/hints-elsewhere"
@@ -154,13 +155,13 @@ class HintsElsewhere(Rule):
 
 
 class ScopeDiffersBetweenPages(_Cacheable):
-    """Two pages of one list are kept for different people.
+    """Two pages of one list have different `cacheScope` values.
 
-    **Why it matters.** A user is shown the public half of a list that was meant for another user.
+    **Why it matters.** A user may be shown the public part of a list that was meant for another user.
 
     **On the wire.** `< …"nextCursor":"c1","cacheScope":"public"` … `< …"cacheScope":"private"` on the next page
 
-    **Instead.** One `cacheScope` for all pages. `ttlMs` may differ.
+    **Instead.** Use one `cacheScope` for all pages. `ttlMs` may differ.
     """
 
     id = "cache/scope-differs-between-pages"
@@ -179,11 +180,11 @@ class ScopeDiffersBetweenPages(_Cacheable):
 class PublicWithAuthorization(_Cacheable):
     """The answer to a request with credentials may be cached for all users.
 
-    **Why it matters.** Any cache on the way may give that copy to others, who have no credentials or other ones.
+    **Why it matters.** Any cache on the way may give that copy to others, who have different credentials or none.
 
     **On the wire.** `Authorization: …` on the request, `< …"cacheScope":"public"`
 
-    **Instead.** `private`, unless all users get the same.
+    **Instead.** Use `private`, unless all users get the same result.
     """
 
     id = "cache/public-with-authorization"
@@ -200,13 +201,13 @@ class PublicWithAuthorization(_Cacheable):
 
 
 class ChangedWhileFresh(_Cacheable):
-    """A result is another one than before, although that should still hold.
+    """A result differs from the previous one, which should still be valid.
 
-    **Why it matters.** Whoever kept the first one shows what is no longer so. It is legal: the time is a hint.
+    **Why it matters.** A client that kept the first result shows outdated data. It is legal: the time is a hint.
 
     **On the wire.** `< …"tools":[…],"ttlMs":60000` and a second later a list with other tools
 
-    **Instead.** A shorter `ttlMs`, or a notification when it changes.
+    **Instead.** Send a shorter `ttlMs`, or a notification when the result changes.
     """
 
     id = "cache/changed-while-fresh"
@@ -228,7 +229,7 @@ class ChangedWhileFresh(_Cacheable):
 
 
 class RefetchedWhileFresh(_Cacheable):
-    """A client asks again for what it could have kept.
+    """A client requests again a result that it could have kept.
 
     **Why it matters.** It costs a round trip. It is legal: clients need not cache.
 

@@ -20,13 +20,13 @@ _names: Final = re.compile(r"[A-Za-z0-9_.%]+").findall
 
 
 class Counts(Rule):
-    """The figures of a completion do not fit its values.
+    """The numbers in a completion do not match its values.
 
-    **Why it matters.** A client shows "3 of 2", or does not ask for more where there is more.
+    **Why it matters.** A client shows "3 of 2", or does not request more although there is more.
 
     **On the wire.** `< {"id":7,"result":{"completion":{"values":["a","b"],"total":1}}}`
 
-    **Instead.** `total` is how many there are in all; `hasMore` is true where that is more than were sent.
+    **Instead.** `total` is how many values there are in all; `hasMore` is true if that is more than were sent.
     """
 
     id = "completion/counts"
@@ -50,9 +50,9 @@ class Counts(Rule):
 
 
 class UnknownReference(Rule):
-    """A completion is asked for of something that is not listed, or has no such argument.
+    """A completion is requested for something that is not listed, or has no such argument.
 
-    **Why it matters.** There is nothing to suggest; the client goes by an old list.
+    **Why it matters.** There is nothing to suggest; the client uses an outdated list.
 
     **On the wire.** `> {"id":7,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"gone"},…}}`
 

@@ -18,8 +18,8 @@ _ASKED: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 class Feature(Rule):
     """Roots, sampling or logging is declared or used in the modern era.
 
-    **Why it matters.** All three work, and will be gone one day, though not before 2027-07-28. It is time to look for
-    something else.
+    **Why it matters.** All three work, but will be removed, though not before 2027-07-28. It is time to look for an
+    alternative.
 
     **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{"roots":{}}`
 
@@ -77,9 +77,9 @@ class Feature(Rule):
 
 
 class IncludeContext(Rule):
-    """A server asks for the context of servers in a completion.
+    """A server requests the context of servers in a completion.
 
-    **Why it matters.** It is on its way out, and few clients give any.
+    **Why it matters.** This is deprecated, and few clients provide any.
 
     **On the wire.** `< {"method":"sampling/createMessage","params":{…,"includeContext":"allServers"}}`
 
@@ -113,13 +113,13 @@ class IncludeContext(Rule):
 
 
 class HttpSse(Rule):
-    """The older transport, HTTP with one stream for all answers, is in use.
+    """The older transport, HTTP with one stream for all responses, is in use.
 
-    **Why it matters.** Streamable HTTP has taken its place; clients and servers drop the older one.
+    **Why it matters.** Streamable HTTP has replaced it; clients and servers are dropping support for the older one.
 
     **On the wire.** `GET /sse`, an event `endpoint`, and answers on that stream
 
-    **Instead.** Streamable HTTP, beside the older transport for as long as a client needs it.
+    **Instead.** Offer Streamable HTTP, beside the older transport for as long as a client needs it.
     """
 
     id = "deprecated/http-sse"

@@ -26,11 +26,11 @@ class Null(Rule):
     """A request has `id: null`.
 
     **Why it matters.** JSON-RPC tolerates it, MCP forbids it, and it cannot be answered: most readers take the message
-    for a notification and say nothing, so the sender waits for ever.
+    for a notification and do not answer, so the sender waits forever.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":null,"method":"tools/list"}`
 
-    **Instead.** Give every request an id of its own, a string or an integer. Leave `id` out where no answer is wanted.
+    **Instead.** Give every request an id of its own, a string or an integer. Leave `id` out if no response is expected.
     """
 
     id = "id/null"
@@ -64,9 +64,9 @@ class NotStringOrInteger(Rule):
 
 
 class FloatInteger(Rule):
-    """The id of a request is an integer that is written as a fraction.
+    """The id of a request is an integer written as a fraction.
 
-    **Why it matters.** `1.0` is the integer 1 to most readers, and a fraction to a few, which refuse it.
+    **Why it matters.** Most readers take `1.0` for the integer 1, and a few for a fraction, which they refuse.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1.0,"method":"ping"}`
 
@@ -86,7 +86,8 @@ class FloatInteger(Rule):
 class UnsafeInteger(Rule):
     """The id of a request is an integer beyond ±(2^53-1).
 
-    **Why it matters.** A peer in JavaScript reads another number, answers with that, and the answer fits nothing.
+    **Why it matters.** A peer in JavaScript reads a different number and answers with that, so the response matches no
+    request.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}` and
     `< {"jsonrpc":"2.0","id":9007199254740992,"result":{}}`
@@ -106,13 +107,13 @@ class UnsafeInteger(Rule):
 
 
 class DuplicateInFlight(Rule):
-    """A request uses the id of an earlier one that still waits for its answer.
+    """A request uses the id of an earlier one that still waits for its response.
 
-    **Why it matters.** Two calls wait for one id: the first answer settles either of them, and often the wrong one.
+    **Why it matters.** Two calls wait for one id: the first response settles either of them, and often the wrong one.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}` and, before its answer, `> {"id":4,"method":"tools/list"}`
 
-    **Instead.** Never use an id again while it is open; up to 2025-11-25 not at all in a session.
+    **Instead.** Never reuse an id while its request is open; up to 2025-11-25, do not reuse it in a session at all.
     """
 
     id = "id/duplicate-in-flight"
@@ -136,12 +137,12 @@ class DuplicateInFlight(Rule):
 class DuplicateRequest(Rule):
     """A request uses the id of an earlier one of its session that has been answered.
 
-    **Why it matters.** Up to 2025-11-25 an id names a request for the whole session: logs, late answers and
-    cancellations that name it now mean two of them.
+    **Why it matters.** Up to 2025-11-25 an id names a request for the whole session: logs, late responses and
+    cancellations with that id are now ambiguous.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` … `> {"id":1,"method":"tools/list"}`
 
-    **Instead.** Count on. Since 2026-07-28 an id may be used again once it has its answer.
+    **Instead.** Keep counting up. Since 2026-07-28 an id may be reused once its request has been answered.
     """
 
     id = "id/duplicate-request"
@@ -160,12 +161,12 @@ class UnknownResponse(Rule):
     """A response carries an id that the other side never used in a request.
 
     **Why it matters.** The caller drops it, or pairs it with the wrong call; both look like a hang. The finding names
-    the request that the answer was probably meant for: the only one, or the oldest, that was open in its session then.
-    Of JSON that answers a POST with a request, `http/response-id-mismatch` tells instead.
+    the request that the response was probably meant for: the only one, or the oldest, that was open in its session
+    then. JSON that answers a POST with a request is reported as `http/response-id-mismatch` instead.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` where no request 7 was ever sent
 
-    **Instead.** Answer each request once, with its id, the JSON type included.
+    **Instead.** Answer each request once, with its id, including the JSON type.
     """
 
     id = "id/unknown-response"
@@ -178,14 +179,14 @@ class UnknownResponse(Rule):
 
 
 class SelfAnswered(Rule):
-    """A side answers a request of its own, or an answer.
+    """A side answers its own request, or answers a response.
 
     **Why it matters.** The typical cause is a handler that takes every message with an `id` for a request: it will
-    answer answers for ever.
+    answer responses forever.
 
     **On the wire.** `< {"id":9,"method":"roots/list"}` … `< {"id":9,"error":{"code":-32601,…}}`
 
-    **Instead.** A message without `method` is an answer: look for the request that it belongs to, and never answer it.
+    **Instead.** A message without `method` is a response: look up the request that it belongs to, and never answer it.
     """
 
     id = "id/self-answered"
@@ -198,9 +199,9 @@ class SelfAnswered(Rule):
 
 
 class TypeChanged(Rule):
-    """The id of a response is that of its request, but of another JSON type.
+    """The id of a response is that of its request, but as another JSON type.
 
-    **Why it matters.** Most clients look answers up by exact value: `"7"` does not find 7, and the call never ends.
+    **Why it matters.** Most clients look responses up by exact value: `"7"` does not match 7, and the call never ends.
 
     **On the wire.** `> {"id":7,"method":"ping"}` `< {"id":"7","result":{}}`
 
@@ -220,11 +221,11 @@ class TypeChanged(Rule):
 class DuplicateResponse(Rule):
     """A request is answered a second time.
 
-    **Why it matters.** The second answer is dropped, or given to a later call that got the same id.
+    **Why it matters.** The second response is dropped, or given to a later call that reuses the id.
 
     **On the wire.** `< {"id":3,"result":{…}}` … `< {"id":3,"error":{…}}`
 
-    **Instead.** One answer for a request; a handler that fails after it has answered has nothing more to say.
+    **Instead.** Send one response for each request; a handler that fails after it has answered must not answer again.
     """
 
     id = "id/duplicate-response"
@@ -253,13 +254,13 @@ class DuplicateResponse(Rule):
 
 
 class EchoedFrame(Rule):
-    """A side sends back a request that it has just received, and may not send itself.
+    """A side sends back a request that it has just received, and that it must not send itself.
 
-    **Why it matters.** What runs there is no MCP peer: an echoing terminal, or `cat` in place of a server.
+    **Why it matters.** The program is not an MCP peer: an echoing terminal, or `cat` in place of a server.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"initialize",…}` and the same bytes back
 
-    **Instead.** Look at the command that is started: it should speak MCP on its standard output, without a terminal.
+    **Instead.** Check the command that is started: it should speak MCP on its standard output, without a terminal.
     """
 
     id = "id/echoed-frame"

@@ -52,9 +52,9 @@ class _OfPost(OverHttp):
 
 
 class NoEndpointFirst(_OfStream):
-    """A stream says something before it tells where to POST.
+    """A stream sends another event before it says where to POST.
 
-    **Why it matters.** The client waits for that address and takes nothing else; some give up.
+    **Why it matters.** The client waits for that address and accepts nothing else; some clients give up.
 
     **On the wire.** `> GET /sse` and an event with a message as the first one
 
@@ -78,10 +78,10 @@ class NoEndpointFirst(_OfStream):
 
 
 class EndpointInvalid(_OfStream):
-    """What a stream announces is no address to POST to.
+    """The address that a stream announces is not valid for a POST.
 
-    **Why it matters.** Nothing can be sent. An address of another origin is refused by clients, lest a server have them
-    send their messages elsewhere.
+    **Why it matters.** The client cannot send anything. Clients refuse an address of another origin, as a server could
+    otherwise make them send their messages elsewhere.
 
     **On the wire.** `< event: endpoint`, `data: ` and nothing
 
@@ -117,8 +117,8 @@ class EndpointInvalid(_OfStream):
 class EndpointAgain(_OfStream):
     """A stream announces an address a second time.
 
-    **Why it matters.** Clients go on with the first, or with the last: messages may go to an address that no longer
-    expects them.
+    **Why it matters.** Clients use the first address, or the last: messages may go to an address that no longer expects
+    them.
 
     **On the wire.** `< event: endpoint` twice on one stream
 
@@ -135,9 +135,9 @@ class EndpointAgain(_OfStream):
 
 
 class WrongPostUri(_OfPost):
-    """A message is POSTed elsewhere than to the address that was announced, or before one was.
+    """A message is POSTed to an address other than the announced one, or before an address was announced.
 
-    **Why it matters.** The server finds the session by that address, its query included.
+    **Why it matters.** The server finds the session by that address, including its query.
 
     **On the wire.** `< event: endpoint`, `data: /messages?sessionId=1`, and `> POST /messages`
 
@@ -183,13 +183,13 @@ class WrongPostUri(_OfPost):
 
 
 class EventType(Rule):
-    """A message of the server comes in an event of another type than `message`, or such an event has no message.
+    """A message of the server comes in an event of a type other than `message`, or such an event contains no message.
 
-    **Why it matters.** Clients listen to `message` and `endpoint` alone, and read JSON there.
+    **Why it matters.** Clients listen only to `message` and `endpoint`, and expect JSON in `message`.
 
     **On the wire.** `< event: response`, `data: {"jsonrpc":"2.0",…}`
 
-    **Instead.** `< event: message`, one message in each.
+    **Instead.** Send `< event: message`, with one message in each event.
     """
 
     id = "legacy-sse/event-type"
@@ -212,12 +212,12 @@ class EventType(Rule):
 class AnswerInPost(OverHttp):
     """A message of the server comes in the response to a POST.
 
-    **Why it matters.** On this transport the server speaks on the stream alone. Clients do not read what a POST
-    returns.
+    **Why it matters.** On this transport the server sends messages only on the stream. Clients do not read the body of
+    the response to a POST.
 
     **On the wire.** `> POST /messages?sessionId=1`, `< HTTP/1.1 200 OK`, `{"jsonrpc":"2.0","id":1,"result":…}`
 
-    **Instead.** Answer the POST 202, and the request on the stream.
+    **Instead.** Answer the POST with 202, and the request on the stream.
     """
 
     id = "legacy-sse/answer-in-post"
@@ -235,13 +235,13 @@ class AnswerInPost(OverHttp):
 
 
 class PostAfterClose(_OfPost):
-    """A message is POSTed when its stream is gone.
+    """A message is POSTed after its stream has ended.
 
-    **Why it matters.** The answer has nowhere to go.
+    **Why it matters.** The response cannot be delivered.
 
     **On the wire.** the end of the stream, and seconds later `> POST /messages?sessionId=1`
 
-    **Instead.** Open a stream anew, and begin with `initialize`.
+    **Instead.** Open a new stream, and begin with `initialize`.
     """
 
     id = "legacy-sse/post-after-close"
@@ -258,10 +258,10 @@ class PostAfterClose(_OfPost):
 
 
 class NoVersionHeader(_OfPost):
-    """A client does not name the revision on this transport.
+    """A client does not name the revision in a header on this transport.
 
-    **Why it matters.** Little: the page about the life cycle asks for it wherever HTTP is used, the one about this
-    transport knows nothing of it, and official clients do not send it.
+    **Why it matters.** It hardly matters: the page about the life cycle requires the header wherever HTTP is used, the
+    page about this transport does not mention it, and official clients do not send it.
 
     **On the wire.** `> POST /messages?sessionId=1` without `MCP-Protocol-Version` after a handshake for 2025-06-18
 

@@ -59,8 +59,8 @@ class _Handshake(Rule):
 class RequestBeforeInitialize(_Handshake):
     """The first request of a session is not `initialize`.
 
-    **Why it matters.** Nothing is agreed on yet: the server knows neither the revision nor what the client can do. Most
-    refuse, some answer by chance.
+    **Why it matters.** Nothing is agreed on yet: the server knows neither the revision nor the client's capabilities.
+    Most refuse, some answer by chance.
 
     **On the wire.** `> {"id":1,"method":"tools/list"}` as the first line. Over HTTP it counts only when the server
     refuses: one without sessions may have been initialized earlier.
@@ -101,13 +101,13 @@ class RequestBeforeInitialize(_Handshake):
 
 
 class NotificationBeforeInitialize(Rule):
-    """The client tells something before it has sent `initialize`.
+    """The client sends a notification before `initialize`.
 
-    **Why it matters.** There is no session that it could be about; servers drop it, and some break.
+    **Why it matters.** There is no session that it could apply to; servers drop it, and some break.
 
     **On the wire.** `> {"method":"notifications/roots/list_changed"}` and only then `> {"method":"initialize",…}`
 
-    **Instead.** Begin with `initialize`. Taking back a modern probe by `notifications/cancelled` is fine.
+    **Instead.** Begin with `initialize`. Cancelling a modern probe by `notifications/cancelled` is fine.
     """
 
     id = "lifecycle/notification-before-initialize"
@@ -140,10 +140,10 @@ class NotificationBeforeInitialize(Rule):
 
 
 class RequestBeforeInitializeResult(_Handshake):
-    """The client goes on before `initialize` is answered.
+    """The client continues before `initialize` is answered.
 
-    **Why it matters.** The client cannot know the revision and the capabilities that it has to keep to. Servers that
-    read one message at a time take it for the end of the handshake.
+    **Why it matters.** The client cannot know the revision and the capabilities that apply. Servers that read one
+    message at a time take it for the end of the handshake.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` `> {"id":2,"method":"tools/list"}` `< {"id":1,"result":{…}}`
 
@@ -167,13 +167,13 @@ class RequestBeforeInitializeResult(_Handshake):
 class EarlyInitialized(_Handshake):
     """`notifications/initialized` comes before the result of `initialize`.
 
-    **Why it matters.** It says that the client has read the result, which it cannot have. A server that waits for it
-    may start to send requests, or never notices it at all.
+    **Why it matters.** It says that the client has read the result, which is impossible. A server that waits for it may
+    start to send requests, or never notice it.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` `> {"method":"notifications/initialized"}`
     `< {"id":1,"result":{…}}`
 
-    **Instead.** Send it once the result is there, and not at all after an error.
+    **Instead.** Send it after the result has arrived, and not at all after an error.
     """
 
     id = "lifecycle/early-initialized"
@@ -206,14 +206,14 @@ class EarlyInitialized(_Handshake):
 
 
 class InitializedMissing(_Handshake):
-    """The client works without ever having sent `notifications/initialized`.
+    """The client sends requests without ever having sent `notifications/initialized`.
 
-    **Why it matters.** Careful servers answer nothing but `ping` until it comes, and never send requests of their own.
+    **Why it matters.** Strict servers answer only `ping` until it comes, and never send requests of their own.
 
     **On the wire.** `< {"id":1,"result":{"protocolVersion":…}}` `> {"id":2,"method":"tools/list"}`
 
     **Instead.** Send `{"jsonrpc":"2.0","method":"notifications/initialized"}` right after the result of `initialize`.
-    Over HTTP it may still be under way when a request is sent, but not when that is answered.
+    Over HTTP it may still be under way when a request is sent, but not when that request is answered.
     """
 
     id = "lifecycle/initialized-missing"
@@ -258,7 +258,7 @@ class InitializedMissing(_Handshake):
 class DuplicateInitialized(_Handshake):
     """`notifications/initialized` is sent again.
 
-    **Why it matters.** A server may begin its work twice: ask for the roots again, start the same timers.
+    **Why it matters.** A server may begin its work twice: request the roots again, or start the same timers.
 
     **On the wire.** `> {"method":"notifications/initialized"}` twice in a session
 
@@ -289,15 +289,15 @@ class DuplicateInitialized(_Handshake):
 
 
 class RepeatedInitialize(Rule):
-    """`initialize` is sent in a session that has one.
+    """`initialize` is sent in a session that is already initialized.
 
-    **Why it matters.** What was agreed on is open again. Servers refuse it, or start afresh and forget subscriptions
-    and log levels.
+    **Why it matters.** Everything that was agreed on is open again. Servers refuse it, or start over and forget
+    subscriptions and log levels.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` … `> {"id":9,"method":"initialize",…}` on one pipe
 
-    **Instead.** One handshake for a process or session; start another one for another. After an error a second attempt
-    is fine.
+    **Instead.** Use one handshake for each process or session; for another handshake, start another one. A second
+    attempt after an error is fine.
     """
 
     id = "lifecycle/repeated-initialize"
@@ -322,7 +322,7 @@ class RepeatedInitialize(Rule):
 class ServerRequestBeforeInitialized(_Handshake):
     """The server sends a request before the client has said `initialized`.
 
-    **Why it matters.** The client may not be listening yet: it drops the request, or takes it for the answer that it
+    **Why it matters.** The client may not be listening yet: it drops the request, or takes it for the response that it
     waits for.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` `< {"id":1,"result":{…}}` `< {"id":1,"method":"roots/list"}`
@@ -347,13 +347,13 @@ class ServerRequestBeforeInitialized(_Handshake):
 
 
 class ServerFrameBeforeInitialize(Rule):
-    """The server speaks before the client has sent `initialize`.
+    """The server sends a message before the client has sent `initialize`.
 
-    **Why it matters.** Many clients expect their answer as the first message and stop at anything else.
+    **Why it matters.** Many clients expect their response as the first message and stop at anything else.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` and only then `> {"method":"initialize",…}`
 
-    **Instead.** Say nothing before `initialize` but log messages and `ping`; write what is for people to stderr.
+    **Instead.** Before `initialize`, send only log messages and `ping`; write text for people to stderr.
     """
 
     id = "lifecycle/server-frame-before-initialize"
@@ -390,11 +390,11 @@ class ServerFrameBeforeInitialize(Rule):
 class InitializeFailed(Rule):
     """The server refuses `initialize`.
 
-    **Why it matters.** No session comes about. The versions that the server names tell what to ask for.
+    **Why it matters.** No session is established. If the server names versions, the client can ask for one of them.
 
     **On the wire.** `< {"id":1,"error":{"code":-32602,"message":…,"data":{"supported":["2024-11-05"],…}}}`
 
-    **Instead.** Ask for a version that the server supports, or look up the code. It is no fault to refuse.
+    **Instead.** Ask for a version that the server supports, or look up the code. Refusing is not a fault.
     """
 
     id = "lifecycle/initialize-failed"
@@ -420,9 +420,9 @@ class InitializeFailed(Rule):
 
 
 class ContinuedAfterFailedInitialize(_Handshake):
-    """The client works on although `initialize` was refused.
+    """The client continues although `initialize` was refused.
 
-    **Why it matters.** There is no session. What happens next depends on the server's mood.
+    **Why it matters.** There is no session. What happens next depends on the server.
 
     **On the wire.** `< {"id":1,"error":{…}}` `> {"id":2,"method":"tools/list"}`
 

@@ -59,12 +59,12 @@ class _Set:
 class BelowLevel(Rule):
     """A log message is less severe than the client wants.
 
-    **Why it matters.** The client asked to be spared it; hosts that show logs drown in them.
+    **Why it matters.** The client asked not to get it; hosts that show logs are flooded.
 
     **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"error"}}`, `< {"id":2,"result":{}}`, and
     then `< {"method":"notifications/message","params":{"level":"debug","data":"…"}}`
 
-    **Instead.** Compare with the level that was set last, for each session by itself.
+    **Instead.** Compare with the level that was set last, separately for each session.
     """
 
     id = "logging/below-level"
@@ -155,15 +155,15 @@ class _Wanted(Rule):
 
 
 class NotRequested(_Wanted):
-    """A log message comes although no request that is open asks for any.
+    """A log message comes although no open request asks for any.
 
-    **Why it matters.** Since 2026-07-28 each request says whether its client wants logs. One that does not may have
-    nothing to show them with, and drops the connection.
+    **Why it matters.** Since 2026-07-28 each request says whether its client wants logs. A client that does not may be
+    unable to show them, and drops the connection.
 
     **On the wire.** `> {"id":3,"method":"tools/call",…}` without `io.modelcontextprotocol/logLevel` in its `_meta`,
     `< {"method":"notifications/message","params":{"level":"info","data":"…"}}`
 
-    **Instead.** Log for requests that ask for it; all else goes to stderr.
+    **Instead.** Send log messages for requests that ask for them; write all others to stderr.
     """
 
     id = "logging/not-requested"
@@ -177,7 +177,7 @@ class NotRequested(_Wanted):
 class BelowRequested(_Wanted):
     """A log message is less severe than its request asks for.
 
-    **Why it matters.** The client asked to be spared it.
+    **Why it matters.** The client asked not to get it.
 
     **On the wire.** `> …"_meta":{"io.modelcontextprotocol/logLevel":"error",…}`,
     `< {"method":"notifications/message","params":{"level":"debug","data":"…"}}`
@@ -198,13 +198,14 @@ class BelowRequested(_Wanted):
 
 
 class Secret(Rule):
-    """A log message holds what looks like a credential.
+    """A log message contains what looks like a credential.
 
-    **Why it matters.** Logs are shown, stored, sent to a model, and handed to whoever helps. What was in one is known.
+    **Why it matters.** Logs are shown, stored, sent to a model, and passed on to anyone who helps. A credential in a
+    log is compromised.
 
     **On the wire.** `< {"method":"notifications/message","params":{"level":"debug","data":{"token":"…"}}}`
 
-    **Instead.** Log that there was a token, and never which; change the one that got out.
+    **Instead.** Log that there was a token, never its value; replace the token that was exposed.
     """
 
     id = "logging/secret"
@@ -227,7 +228,7 @@ class Secret(Rule):
 class InvalidLevelAccepted(Rule):
     """A level that does not exist is accepted.
 
-    **Why it matters.** The client believes that it has set something; which messages come now is undefined.
+    **Why it matters.** The client believes that it has set a level; which messages it gets now is undefined.
 
     **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"verbose"}}` `< {"id":2,"result":{}}`
 
@@ -262,11 +263,11 @@ class InvalidLevelAccepted(Rule):
 class Flood(Rule):
     """More than a hundred log messages come within a second.
 
-    **Why it matters.** Each one is a message of the session, before which answers have to wait.
+    **Why it matters.** Each of them is a message of the session, and responses queue behind them.
 
     **On the wire.** 101 times `< {"method":"notifications/message",…}` between one second and the next
 
-    **Instead.** Log less, or put several lines into one message; what is for developers goes to stderr.
+    **Instead.** Log less, or put several lines into one message; write logs for developers to stderr.
     """
 
     id = "logging/flood"

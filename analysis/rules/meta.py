@@ -78,11 +78,11 @@ class _Meta(Rule):
 class NotObject(_Meta):
     """`_meta` is not an object.
 
-    **Why it matters.** Code that looks for a member of it fails: at best the message is refused.
+    **Why it matters.** Code that looks for a member of it fails: at best, the message is refused.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"dig","_meta":"trace-7"}}`
 
-    **Instead.** An object, or nothing.
+    **Instead.** Send an object, or leave it out.
     """
 
     id = "meta/not-object"
@@ -100,12 +100,12 @@ class NotObject(_Meta):
 class InvalidKey(_Meta):
     """A key of `_meta` is not of the form `prefix/name`, or `name`.
 
-    **Why it matters.** The prefix names its owner, as a domain does: that is how keys of different vendors do not
-    collide. What does not follow it may be refused or dropped.
+    **Why it matters.** The prefix names its owner, as a domain does, so that keys of different vendors do not collide.
+    A key of any other form may be refused or dropped.
 
     **On the wire.** `< {"id":3,"result":{"content":[],"_meta":{"com..example/cost":1}}}`
 
-    **Instead.** Labels with dots between and a slash at their end, such as `com.example/`; then letters, digits and
+    **Instead.** Use labels separated by dots, with a slash at the end, such as `com.example/`; then letters, digits and
     `-`, `_`, `.` in between.
     """
 
@@ -125,13 +125,13 @@ class InvalidKey(_Meta):
 
 
 class ReservedPrefix(_Meta):
-    """A key of `_meta` has a prefix that is reserved for MCP, and no revision defines it.
+    """A key of `_meta` has a prefix that is reserved for MCP, but no revision defines the key.
 
     **Why it matters.** A later revision may give that key another meaning.
 
     **On the wire.** `> {"id":3,…,"params":{"_meta":{"io.modelcontextprotocol/priority":1}}}`
 
-    **Instead.** A prefix of your own, such as `com.example/`.
+    **Instead.** Use a prefix of your own, such as `com.example/`.
     """
 
     id = "meta/reserved-prefix"
@@ -151,9 +151,9 @@ class ReservedPrefix(_Meta):
 
 
 class TraceContext(_Meta):
-    """The trace context in `_meta` is not as the W3C has it.
+    """The trace context in `_meta` does not have the form that the W3C defines.
 
-    **Why it matters.** Whoever follows the call from one program to the next loses it here.
+    **Why it matters.** A tool that traces the call from one program to the next loses it here.
 
     **On the wire.** `> …"_meta":{…,"traceparent":"4bf92f3577b34da6a3ce929d0e0e4736"}`
 
@@ -182,14 +182,14 @@ class TraceContext(_Meta):
 
 
 class IconScheme(_Anywhere):
-    """An icon is neither on the web nor part of the message.
+    """An icon is neither on the web nor in the message itself.
 
-    **Why it matters.** Clients are told to take `https:` and `data:` alone: by another scheme an icon can run a script,
-    or read a file of whoever looks at it.
+    **Why it matters.** Clients are required to accept only `https:` and `data:`: with another scheme an icon can run a
+    script, or read a file of the user who looks at it.
 
     **On the wire.** `< …"icons":[{"src":"file:///usr/share/icons/note.png"}]`
 
-    **Instead.** `https:` from a host that one trusts as the server, or `data:`.
+    **Instead.** `https:` from a host that is trusted like the server, or `data:`.
     """
 
     id = "meta/icon-scheme"
@@ -213,9 +213,9 @@ class IconScheme(_Anywhere):
 
 
 class IconSize(_Anywhere):
-    """The size or the theme of an icon is written as no revision has it.
+    """The size or the theme of an icon has a form that no revision defines.
 
-    **Why it matters.** The client cannot pick the icon that fits, and takes the first.
+    **Why it matters.** The client cannot choose the icon that fits, and takes the first one.
 
     **On the wire.** `< …"icons":[{"src":"https://example.com/a.png","sizes":["48"],"theme":"night"}]`
 
@@ -243,9 +243,9 @@ class IconSize(_Anywhere):
 
 
 class AnnotationTime(_Anywhere):
-    """`lastModified` of an annotation is no timestamp of ISO 8601.
+    """The `lastModified` of an annotation is not an ISO 8601 timestamp.
 
-    **Why it matters.** What cannot be read as a time cannot be sorted by, and readers guess which day comes first.
+    **Why it matters.** A value that cannot be read as a time cannot be sorted, and readers guess which day comes first.
 
     **On the wire.** `< …"annotations":{"lastModified":"12/01/2025"}`
 
@@ -268,13 +268,13 @@ class AnnotationTime(_Anywhere):
 
 
 class MimeType(_Anywhere):
-    """A MIME type is none, or that of an image or of sound is of something else.
+    """A MIME type is invalid, or that of an image or of audio belongs to something else.
 
-    **Why it matters.** By it a client decides how to show what came.
+    **Why it matters.** A client decides by it how to show the content.
 
     **On the wire.** `< …"content":[{"type":"image","data":"…","mimeType":"png"}]`
 
-    **Instead.** A type and a subtype: `image/png`.
+    **Instead.** Send a type and a subtype: `image/png`.
     """
 
     id = "meta/mime-type"
@@ -300,14 +300,14 @@ class MimeType(_Anywhere):
 
 
 class ImplementationEmpty(Rule):
-    """Client or server names itself with an empty name or version.
+    """The client or the server sends an empty name or version of itself.
 
     **Why it matters.** Logs and lists of servers show nothing, and it is impossible to tell which version had the
     fault.
 
     **On the wire.** `< {"id":1,"result":{…,"serverInfo":{"name":"notes","version":""}}}`
 
-    **Instead.** Both, as people know them. Some SDKs send an empty version where none is given to them.
+    **Instead.** Send both, as users know them. Some SDKs send an empty version unless it is set.
     """
 
     id = "meta/implementation-empty"

@@ -17,14 +17,14 @@ _ELSEWHERE: Final = frozenset({"initialize", "server/discover"})
 
 
 class UnprefixedNotification(Rule):
-    """A notification is called without its `notifications/`.
+    """A notification is sent without its prefix `notifications/`.
 
-    **Why it matters.** No SDK knows the name: the message is dropped without a word, and the handshake hangs, the
-    progress stands still, the call is not cancelled.
+    **Why it matters.** No SDK knows the name: the message is dropped silently, and the handshake hangs, the progress
+    stops, or the call is not cancelled.
 
     **On the wire.** `> {"jsonrpc":"2.0","method":"initialized"}`
 
-    **Instead.** Write the whole name: `notifications/initialized`.
+    **Instead.** Send the whole name: `notifications/initialized`.
     """
 
     id = "method/unprefixed-notification"
@@ -39,9 +39,9 @@ class UnprefixedNotification(Rule):
 
 
 class UnknownRequest(Rule):
-    """A request asks for a method that no revision and no known extension defines.
+    """A request names a method that no revision and no known extension defines.
 
-    **Why it matters.** It may be an extension that both sides know. If it is a slip, the answer is -32601.
+    **Why it matters.** It may be an extension that both sides know. If it is a mistake, the response is -32601.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"list_tools"}`
 
@@ -66,13 +66,13 @@ class UnknownRequest(Rule):
 
 
 class UnknownNotification(Rule):
-    """A notification that no revision and no known extension defines.
+    """A notification names a method that no revision and no known extension defines.
 
-    **Why it matters.** It may be an extension that both sides know. If it is a slip, it is dropped without a word.
+    **Why it matters.** It may be an extension that both sides know. If it is a mistake, it is dropped silently.
 
     **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/tools/changed"}`
 
-    **Instead.** Look the name up, `notifications/tools/list_changed`, or agree on the extension first.
+    **Instead.** Look up the name, such as `notifications/tools/list_changed`, or agree on the extension first.
     """
 
     id = "method/unknown-notification"
@@ -94,7 +94,7 @@ class NotInVersion(Rule):
     **On the wire.** under 2025-03-26 `< {"id":4,"method":"elicitation/create",…}`; without a handshake
     `> {"id":9,"method":"ping",…}`
 
-    **Instead.** Use what the revision has that was agreed on, or agree on another one.
+    **Instead.** Use the methods of the revision that was agreed on, or agree on another one.
     """
 
     id = "method/not-in-version"
@@ -119,12 +119,13 @@ class NotInVersion(Rule):
 class WrongDirection(Rule):
     """A method is sent by the side that may only receive it.
 
-    **Why it matters.** The other side has nothing that handles it. Often two programs were joined the wrong way round,
-    or a library for servers runs in a client.
+    **Why it matters.** The other side has no handler for it. Often two programs were connected the wrong way round, or
+    a client uses a library for servers.
 
     **On the wire.** `< {"id":1,"method":"tools/list"}`
 
-    **Instead.** Look who offers what: the server has tools, resources and prompts, the client has roots and a model.
+    **Instead.** Check which side offers what: the server has tools, resources and prompts, the client has roots and a
+    model.
     """
 
     id = "method/wrong-direction"

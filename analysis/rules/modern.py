@@ -76,13 +76,13 @@ class _Accepted(Rule):
 class MissingMeta(_Envelope):
     """A request of the modern era has no `params._meta`.
 
-    **Why it matters.** Without it the server knows neither the version nor what the client can do, and there is no
-    handshake to know it from.
+    **Why it matters.** Without it the server knows neither the version nor the client's capabilities, and there is no
+    handshake to learn them from.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":2,"method":"tools/list"}`
 
     **Instead.** Send `params._meta` with `io.modelcontextprotocol/protocolVersion`, `…/clientCapabilities` and
-    `…/clientInfo` in every request, one without other params among them.
+    `…/clientInfo` in every request, including requests without other params.
     """
 
     id = "modern/missing-meta"
@@ -96,7 +96,7 @@ class MissingMeta(_Envelope):
 
 
 class MissingProtocolVersion(_Envelope):
-    """A request of the modern era does not say which version it is of.
+    """A request of the modern era does not name its version.
 
     **Why it matters.** The server has to refuse it, or take it for a request of the handshake era.
 
@@ -116,9 +116,9 @@ class MissingProtocolVersion(_Envelope):
 
 
 class MissingClientCapabilities(_Envelope):
-    """A request of the modern era does not say what the client can do.
+    """A request of the modern era does not declare the client's capabilities.
 
-    **Why it matters.** Capabilities hold for one request: what an earlier one declared does not count.
+    **Why it matters.** Capabilities apply to one request: what an earlier request declared does not count.
 
     **On the wire.** `> …"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
 
@@ -137,9 +137,9 @@ class MissingClientCapabilities(_Envelope):
 
 
 class MissingClientInfo(Rule):
-    """A request of the modern era does not say which program sends it.
+    """A request of the modern era does not name the program that sends it.
 
-    **Why it matters.** The server's log cannot tell clients apart, and nothing else names them.
+    **Why it matters.** The server's log cannot tell clients apart, as nothing else names them.
 
     **On the wire.** `> …"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",…}` without `…/clientInfo`
 
@@ -171,11 +171,11 @@ class MissingClientInfo(Rule):
 class IncompleteAccepted(_Accepted):
     """The server serves a request whose envelope is incomplete.
 
-    **Why it matters.** It guessed what the client can do. Other servers will refuse the same client.
+    **Why it matters.** It guessed the client's capabilities. Other servers will refuse the same client.
 
     **On the wire.** `> {"id":3,…}` without capabilities, `< {"id":3,"result":{"resultType":"complete",…}}`
 
-    **Instead.** Refuse it with -32602. A server of both eras may take a bare request for one of the handshake era, and
+    **Instead.** Refuse it with -32602. A server of both eras may treat a bare request as one of the handshake era, and
     then answers without `resultType`.
     """
 
@@ -228,7 +228,7 @@ class MissingResultType(Rule):
 
     **On the wire.** `< {"id":2,"result":{"tools":[…]}}`
 
-    **Instead.** Say `"resultType":"complete"` in every result.
+    **Instead.** Send `"resultType":"complete"` in every complete result.
     """
 
     id = "modern/missing-result-type"
@@ -250,13 +250,13 @@ class MissingResultType(Rule):
 
 
 class UnknownResultType(Rule):
-    """`resultType` is a word that the revision does not know.
+    """`resultType` has a value that the revision does not define.
 
     **Why it matters.** The client does not know whether the result is complete, and has to give up.
 
     **On the wire.** `< {"id":2,"result":{"resultType":"done",…}}`
 
-    **Instead.** `complete` or `input_required`; other words are for extensions that the request has declared.
+    **Instead.** Send `complete` or `input_required`; other values are for extensions that the request has declared.
     """
 
     id = "modern/unknown-result-type"
@@ -278,7 +278,7 @@ class UnknownResultType(Rule):
 
 
 class MissingServerInfo(Rule):
-    """A result of a modern server does not say which program sends it.
+    """A result of a modern server does not name the program that sends it.
 
     **Why it matters.** Without a handshake it is the only place where the server is named.
 
@@ -313,7 +313,7 @@ class MissingServerInfo(Rule):
 class ServerRequest(Rule):
     """The server sends a request in the modern era.
 
-    **Why it matters.** The client has nothing that answers it: the server waits for ever.
+    **Why it matters.** The client does not answer requests: the server waits forever.
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` where every request of the client has the envelope
 
@@ -336,9 +336,9 @@ class ServerRequest(Rule):
 
 
 class ClientResponse(Rule):
-    """The client sends an answer in the modern era.
+    """The client sends a response in the modern era.
 
-    **Why it matters.** Servers send no requests there, so it answers nothing. What a server asked for belongs into
+    **Why it matters.** Servers send no requests there, so it answers nothing. Answers to a server's questions belong in
     another request.
 
     **On the wire.** `> {"id":1,"result":{"roots":[…]}}`
@@ -364,11 +364,11 @@ class ClientResponse(Rule):
 class MissingCapabilityErrorShape(Rule):
     """An error says that a capability is missing, but not which.
 
-    **Why it matters.** The client cannot tell its user what to switch on, nor whether a second attempt is worth it.
+    **Why it matters.** The client cannot tell its user what to enable, nor whether a second attempt is worthwhile.
 
     **On the wire.** `< {"id":4,"error":{"code":-32021,"message":"…"}}`
 
-    **Instead.** Put what is missing, and was not declared, into `data.requiredCapabilities`.
+    **Instead.** Name the missing capabilities in `data.requiredCapabilities`.
     """
 
     id = "modern/missing-capability-error-shape"
@@ -394,14 +394,14 @@ class MissingCapabilityErrorShape(Rule):
 
 
 class ExtensionId(Rule):
-    """An extension is declared under a name without a prefix, with a broken one, or with a value that is no object.
+    """An extension is declared under a name without a valid prefix, or with a value that is not an object.
 
-    **Why it matters.** Names without a prefix collide, and peers pass over what they cannot read: the extension is off
-    without a word.
+    **Why it matters.** Names without a prefix collide, and peers ignore what they cannot read: the extension is
+    silently off.
 
     **On the wire.** `> …"clientCapabilities":{"extensions":{"tasks":true}}`
 
-    **Instead.** A prefix of one's own, a slash, a name, and an object: `"com.example/tasks":{}`.
+    **Instead.** Use a prefix of your own, a slash, a name, and an object: `"com.example/tasks":{}`.
     """
 
     id = "modern/extension-id"

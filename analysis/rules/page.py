@@ -40,15 +40,15 @@ class _Walking(Rule):
 
 
 class UnknownCursor(_Walking):
-    """A cursor is sent that was given out for no list of the session.
+    """A cursor is sent that the session did not receive with any list.
 
-    **Why it matters.** Cursors mean something only to the server that made them: one that is made up,
-    changed or kept gets an error, or the wrong page.
+    **Why it matters.** A cursor means something only to the server that issued it: if it is made up, changed or
+    outdated, the response is an error or the wrong page.
 
     **On the wire.** `> {"id":3,"method":"tools/list","params":{"cursor":"page2"}}` where no `nextCursor` was `page2`
 
-    **Instead.** Begin without a cursor, and send back what `nextCursor` said. Since 2026-07-28 a cursor may outlive its
-    connection.
+    **Instead.** Start without a cursor, and send back the value of `nextCursor`. Since 2026-07-28 a cursor may outlive
+    its connection.
     """
 
     id = "page/unknown-cursor"
@@ -65,13 +65,13 @@ class UnknownCursor(_Walking):
 
 
 class ForeignCursor(_Walking):
-    """A cursor is sent that was given out for another list.
+    """A cursor is sent that was issued for another list.
 
-    **Why it matters.** It counts through other things: what comes is an error, or a page of the wrong place.
+    **Why it matters.** It refers to other items: the response is an error, or a page from the wrong place.
 
     **On the wire.** `< …"tools":[…],"nextCursor":"c1"` … `> {"id":4,"method":"prompts/list","params":{"cursor":"c1"}}`
 
-    **Instead.** Keep one cursor for each list.
+    **Instead.** Keep a separate cursor for each list.
     """
 
     id = "page/foreign-cursor"
@@ -87,7 +87,7 @@ class ForeignCursor(_Walking):
 
 
 class Loop(_Walking):
-    """The cursor of the next page leads back to one that was there before.
+    """The cursor of the next page leads back to an earlier page.
 
     **Why it matters.** A client that asks for all pages never comes to an end.
 
@@ -112,11 +112,12 @@ class Loop(_Walking):
 class DuplicateItem(_Walking):
     """Two pages of one list have the same item.
 
-    **Why it matters.** Clients show it twice, or drop one of them. Often it means that another item was left out.
+    **Why it matters.** Clients show it twice, or drop one of the two. Often it means that another item was left out.
 
     **On the wire.** `< …"resources":[{"uri":"file:///a",…}],"nextCursor":"c1"` … the same URI on the next page
 
-    **Instead.** Page through an order that does not change. Since 2026-07-28 it is expected where data changes.
+    **Instead.** Page through an order that does not change. Since 2026-07-28 duplicates are expected if the data
+    changes.
     """
 
     id = "page/duplicate-item"
@@ -151,7 +152,7 @@ class EmptyCursor(_Walking):
 
     **On the wire.** `< {"id":2,"result":{"tools":[…],"nextCursor":""}}`
 
-    **Instead.** Leave `nextCursor` out of the last page, and give others one that says something.
+    **Instead.** Leave `nextCursor` out of the last page, and use cursors that are not empty.
     """
 
     id = "page/empty-cursor"
@@ -168,13 +169,13 @@ class EmptyCursor(_Walking):
 
 
 class NextCursorElsewhere(Rule):
-    """A result has a `nextCursor`, and its method has no pages.
+    """A result has a `nextCursor`, but its method has no pages.
 
-    **Why it matters.** The rest is never asked for.
+    **Why it matters.** The client never requests the rest.
 
     **On the wire.** `< {"id":5,"result":{"contents":[…],"nextCursor":"c1"}}` in answer to `resources/read`
 
-    **Instead.** All of it at once, or a way to ask for parts in the arguments or the URI.
+    **Instead.** Send everything at once, or let the arguments or the URI select a part.
     """
 
     id = "page/next-cursor-elsewhere"
@@ -193,13 +194,13 @@ class NextCursorElsewhere(Rule):
 
 
 class BadCursorCode(_Walking):
-    """A cursor that was never given out for a list is refused with a code other than -32602.
+    """A cursor that was never issued for a list is refused with a code other than -32602.
 
-    **Why it matters.** By -32602 a client knows that the cursor is at fault, and begins again without one.
+    **Why it matters.** -32602 tells a client that the cursor is at fault, so that it starts again without one.
 
     **On the wire.** `> {"id":3,"method":"tools/list","params":{"cursor":"old"}}` `< {"id":3,"error":{"code":-32603,…}}`
 
-    **Instead.** -32602.
+    **Instead.** Send -32602.
     """
 
     id = "page/bad-cursor-code"

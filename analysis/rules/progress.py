@@ -57,12 +57,12 @@ class _OfToken(Rule):
 class DuplicateToken(Rule):
     """A request carries the progress token of another request that is still open.
 
-    **Why it matters.** Whoever asked cannot tell of which of the two the progress is.
+    **Why it matters.** The sender cannot tell which of the two requests the progress is for.
 
     **On the wire.** `> {"id":3,…"_meta":{"progressToken":"p"}}` and, before its answer,
     `> {"id":4,…"_meta":{"progressToken":"p"}}`
 
-    **Instead.** Take the id of the request for its token, as the SDKs do; it is free again when the answer is there.
+    **Instead.** Use the id of the request as its token, as the SDKs do; it is free again after the response.
     """
 
     id = "progress/duplicate-token"
@@ -78,14 +78,15 @@ class DuplicateToken(Rule):
 
 
 class UnknownToken(_OfToken):
-    """Progress is told for a token that no request of the other side carried.
+    """Progress has a token that no request of the other side carried.
 
-    **Why it matters.** It belongs to nothing: the receiver drops it, and who waits for the call sees it stand still.
+    **Why it matters.** It belongs to no request: the receiver drops it, and the call seems to make no progress.
 
     **On the wire.** `< {"method":"notifications/progress","params":{"progressToken":"9","progress":1}}` where the
     request says `"progressToken":9`
 
-    **Instead.** Send back the token of the request as it came, its JSON type included, and none where there is none.
+    **Instead.** Send back the token of the request as it came, including its JSON type, and send no progress if there
+    is none.
     """
 
     id = "progress/unknown-token"
@@ -117,15 +118,15 @@ class UnknownToken(_OfToken):
 
 
 class AfterCompletion(_OfToken):
-    """Progress is told for a request that is answered already.
+    """Progress is reported for a request that has already been answered.
 
-    **Why it matters.** The token is free again with the answer. A client that shows a bar for it shows it for ever, or
-    for the next call that has the token.
+    **Why it matters.** The token is free again after the response. A client that shows a progress bar for it shows it
+    forever, or for the next call that uses the token.
 
     **On the wire.** `< {"id":3,"result":{…}}` and then
     `< {"method":"notifications/progress","params":{"progressToken":3,"progress":90}}`
 
-    **Instead.** Stop to report before you answer; wait for what reports in the background.
+    **Instead.** Stop reporting before you answer; wait for background reporting to finish.
     """
 
     id = "progress/after-completion"
@@ -152,16 +153,16 @@ class AfterCompletion(_OfToken):
 
 
 class AfterCancel(_OfToken):
-    """Progress is told for a request although its cancellation had been received.
+    """Progress is reported for a request although its cancellation had been received.
 
-    **Why it matters.** It does no harm, but shows that the work goes on although its result is no longer wanted.
+    **Why it matters.** It does no harm, but shows that the work continues although its result is no longer wanted.
 
-    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`,
-    `< {"id":4,"result":{}}`, and then `< {"method":"notifications/progress","params":{"progressToken":3,…}}`. Only the
-    answer to a later request shows that the cancellation was read: without one in between, and over HTTP, the two may
-    have crossed, and nothing is told.
+    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`, `<
+    {"id":4,"result":{}}`, and then `< {"method":"notifications/progress","params":{"progressToken":3,…}}`. Only the
+    response to a later request shows that the cancellation was read: without such a response, and over HTTP, the two
+    may have crossed, and nothing is reported.
 
-    **Instead.** Hand the cancellation on to what does the work, and stop to report at once.
+    **Instead.** Pass the cancellation to the code that does the work, and stop reporting at once.
     """
 
     id = "progress/after-cancel"
@@ -178,10 +179,10 @@ class AfterCancel(_OfToken):
 
 
 class NotIncreasing(_OfToken):
-    """The progress of a request is no more than it was before.
+    """The progress of a request does not increase.
 
-    **Why it matters.** A bar that goes back looks like a fault; clients that wait for progress take it for none, and
-    give up.
+    **Why it matters.** A bar that moves back looks like a fault; clients that wait for progress conclude that there is
+    none, and give up.
 
     **On the wire.** `…"progressToken":3,"progress":50` and then `…"progressToken":3,"progress":50`
 
@@ -213,13 +214,13 @@ class NotIncreasing(_OfToken):
 
 
 class ExceedsTotal(Rule):
-    """The progress is more than the total, or less than nothing, or the total is nothing.
+    """The progress is greater than the total, or negative, or the total is not positive.
 
-    **Why it matters.** Clients draw a share of it: 120 %, or a division by zero.
+    **Why it matters.** Clients compute a ratio from it: 120 %, or a division by zero.
 
     **On the wire.** `…"progress":12,"total":10`
 
-    **Instead.** Leave `total` out where it is not known, and raise it when there turns out to be more.
+    **Instead.** Leave `total` out if it is not known, and raise it if there turns out to be more.
     """
 
     id = "progress/exceeds-total"
@@ -240,13 +241,13 @@ class ExceedsTotal(Rule):
 
 
 class TotalChanged(_OfToken):
-    """The total of a request's progress is another one than before.
+    """The total of a request's progress differs from the previous one.
 
-    **Why it matters.** It is legal, as when more is found to do. A bar may jump back.
+    **Why it matters.** It is legal, for example if more work is found. A progress bar may jump back.
 
     **On the wire.** `…"progressToken":3,"progress":1,"total":10` and then `…"progressToken":3,"progress":2,"total":40`
 
-    **Instead.** Nothing has to be done. A total that is only a guess may better be left out.
+    **Instead.** Nothing has to be done. If the total is only a guess, it is better to leave it out.
     """
 
     id = "progress/total-changed"
@@ -264,13 +265,14 @@ class TotalChanged(_OfToken):
 
 
 class Flood(Rule):
-    """Progress of one request is told more than fifty times within a second.
+    """Progress of one request is reported more than fifty times within a second.
 
-    **Why it matters.** Users cannot see it change that often, and each report delays the answers that queue behind it.
+    **Why it matters.** Users cannot see it change that often, and each report delays the responses that queue behind
+    it.
 
     **On the wire.** 51 times `< {"method":"notifications/progress","params":{"progressToken":3,…}}` in a second
 
-    **Instead.** Report a few times a second, and what has come together since.
+    **Instead.** Report a few times a second, each time everything since the last report.
     """
 
     id = "progress/flood"
@@ -303,12 +305,12 @@ class Flood(Rule):
 class WrongStream(_OfToken):
     """Progress comes on the response stream of another request.
 
-    **Why it matters.** Since 2026-07-28 what belongs to a request comes on its own stream alone: whoever reads another
-    one does not look for it there, and one that is closed takes it along.
+    **Why it matters.** Since 2026-07-28 messages about a request come only on its own stream: a client that reads
+    another stream does not look for them there, and they are lost if that stream closes.
 
     **On the wire.** progress for the token of request 3 on the stream that answers request 4
 
-    **Instead.** Write to the stream of the request whose token it is.
+    **Instead.** Write to the stream of the request that carried the token.
     """
 
     id = "progress/wrong-stream"

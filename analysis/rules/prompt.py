@@ -48,11 +48,11 @@ class _Listed(Rule):
 class DuplicateName(_Listed):
     """Two prompts of one list have the same name, or two arguments of one prompt.
 
-    **Why it matters.** By its name a prompt is asked for: one of the two can never be got.
+    **Why it matters.** A prompt is requested by its name: one of the two can never be requested.
 
     **On the wire.** `< {"id":2,"result":{"prompts":[{"name":"review"},{"name":"review"}]}}`
 
-    **Instead.** Another name for one of them; `title` is there for people.
+    **Instead.** Rename one of them; use `title` for the text that people see.
     """
 
     id = "prompt/duplicate-name"
@@ -80,13 +80,14 @@ class DuplicateName(_Listed):
 
 
 class Unlisted(_Listed):
-    """A client asks for a prompt that is not in the list.
+    """A client requests a prompt that is not in the list.
 
-    **Why it matters.** It is gone, or was never there; the client goes by an old list, or by a name in its settings.
+    **Why it matters.** It was removed, or never existed; the client uses an outdated list, or a name from its settings.
 
     **On the wire.** `< …"prompts":[{"name":"review"}]` … `> {"id":3,"method":"prompts/get","params":{"name":"reveiw"}}`
 
-    **Instead.** Ask for what is listed, and list again when the server says that the list has changed.
+    **Instead.** Request only prompts that are listed, and fetch the list again when the server says that it has
+    changed.
     """
 
     id = "prompt/unlisted"
@@ -103,9 +104,9 @@ class Unlisted(_Listed):
 
 
 class MissingArgument(_Listed):
-    """A prompt is asked for without an argument that it requires.
+    """A prompt is requested without an argument that it requires.
 
-    **Why it matters.** The server refuses it, or leaves a hole in what the model is told.
+    **Why it matters.** The server refuses the request, or leaves a gap in the text for the model.
 
     **On the wire.** `< …"arguments":[{"name":"code","required":true}]` …
     `> {"id":3,"method":"prompts/get","params":{"name":"review"}}`
@@ -125,13 +126,13 @@ class MissingArgument(_Listed):
 
 
 class MissingArgumentAccepted(_Listed):
-    """A prompt is given although an argument that it requires is missing.
+    """The server returns a prompt although a required argument is missing.
 
-    **Why it matters.** Then it is not required; or the prompt has an unnoticed gap.
+    **Why it matters.** Either the argument is not really required, or the prompt has an unnoticed gap.
 
     **On the wire.** the request of `prompt/missing-argument`, and `< {"id":3,"result":{"messages":[…]}}`
 
-    **Instead.** Refuse it with -32602, or list the argument as one that may be left out.
+    **Instead.** Refuse it with -32602, or list the argument as optional.
     """
 
     id = "prompt/missing-argument-accepted"
@@ -151,13 +152,13 @@ class MissingArgumentAccepted(_Listed):
 
 
 class UnknownArgument(_Listed):
-    """A prompt is asked for with an argument that it does not list.
+    """A prompt is requested with an argument that it does not list.
 
-    **Why it matters.** It is passed over, and the user who gave it does not know.
+    **Why it matters.** The argument is ignored, and the user who supplied it does not know.
 
     **On the wire.** `> {"id":3,"method":"prompts/get","params":{"name":"review","arguments":{"lang":"en"}}}`
 
-    **Instead.** The arguments that are listed.
+    **Instead.** Send only the arguments that are listed.
     """
 
     id = "prompt/unknown-argument"
@@ -182,8 +183,8 @@ class UnknownArgument(_Listed):
 class IncompleteResource(Rule):
     """A resource in a prompt lacks its URI, its MIME type or its contents.
 
-    **Why it matters.** The client cannot show what it does not know the kind of. Prompts are told to say it, though the
-    schema leaves it open.
+    **Why it matters.** The client cannot show content of an unknown type. The specification requires prompts to send
+    it, though the schema leaves it open.
 
     **On the wire.** `< …"content":{"type":"resource","resource":{"uri":"file:///a","text":"a"}}`
 

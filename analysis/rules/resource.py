@@ -45,7 +45,7 @@ class _OfServer(Rule):
 class DuplicateUri(_OfServer):
     """Two resources of one list have the same URI, or two templates the same `uriTemplate`.
 
-    **Why it matters.** The URI is what a resource is: a client shows one of the two, or both for the same thing.
+    **Why it matters.** The URI identifies a resource: a client shows one of the two, or both for the same thing.
 
     **On the wire.** `< {"id":2,"result":{"resources":[{"uri":"file:///a","name":"a"},{"uri":"file:///a","name":"b"}]}}`
 
@@ -76,13 +76,13 @@ class DuplicateUri(_OfServer):
 
 
 class Template(_OfServer):
-    """A `uriTemplate` is no template as RFC 6570 has them.
+    """A `uriTemplate` is not a valid template (RFC 6570).
 
-    **Why it matters.** It cannot be expanded to a URI: expanders refuse it, or put braces into the request.
+    **Why it matters.** It cannot be expanded to a URI: template libraries refuse it, or put braces into the request.
 
     **On the wire.** `< {"id":2,"result":{"resourceTemplates":[{"uriTemplate":"file:///{path","name":"file"}]}}`
 
-    **Instead.** `file:///{path}`: names in braces that are closed again and hold no others.
+    **Instead.** `file:///{path}`: names in braces that are closed and not nested.
     """
 
     id = "resource/template"
@@ -104,14 +104,14 @@ class Template(_OfServer):
 
 
 class ContentsUri(_OfServer):
-    """Reading a resource brings contents of other URIs only.
+    """Reading a resource returns only contents of other URIs.
 
-    **Why it matters.** It is legal, as for aliases, but a client that looks for what it asked for finds nothing.
+    **Why it matters.** It is legal, as for aliases, but a client that looks for the requested URI finds nothing.
 
     **On the wire.** `> {"id":3,"method":"resources/read","params":{"uri":"file:///a"}}`
     `< {"id":3,"result":{"contents":[{"uri":"file:///b","text":"…"}]}}`
 
-    **Instead.** Answer with the URI that was asked for, or with ones below it.
+    **Instead.** Answer with the requested URI, or with URIs below it.
     """
 
     id = "resource/contents-uri"
@@ -131,13 +131,13 @@ class ContentsUri(_OfServer):
 
 
 class EmptyContents(_OfServer):
-    """Reading a resource brings no contents at all.
+    """Reading a resource returns no contents at all.
 
-    **Why it matters.** A client cannot tell a resource that is empty from one that does not exist.
+    **Why it matters.** A client cannot tell an empty resource from one that does not exist.
 
     **On the wire.** `< {"id":3,"result":{"contents":[]}}`
 
-    **Instead.** Send one content with an empty `text` for what is empty, and an error for what does not exist.
+    **Instead.** Send one content with an empty `text` for an empty resource, and an error for one that does not exist.
     """
 
     id = "resource/empty-contents"
@@ -152,13 +152,13 @@ class EmptyContents(_OfServer):
 
 
 class Size(_OfServer):
-    """The size of a resource is negative, or not that of what reading it brings.
+    """The size of a resource is negative, or differs from that of its contents.
 
-    **Why it matters.** Hosts estimate by it how much of a model's context a resource will take.
+    **Why it matters.** Hosts use it to estimate how much of a model's context a resource will take.
 
     **On the wire.** `< {"id":2,"result":{"resources":[{"uri":"file:///a","name":"a","size":-1}]}}`
 
-    **Instead.** Count the bytes before any encoding; leave `size` out where it is not known.
+    **Instead.** Count the bytes before any encoding; leave `size` out if it is not known.
     """
 
     id = "resource/size"

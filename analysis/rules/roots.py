@@ -29,7 +29,7 @@ class _Roots(Reply):
 class NotFile(_Roots):
     """The URI of a root does not begin with `file://`.
 
-    **Why it matters.** A root is a folder of this machine. Servers take the path out of the URI, and get none, or one
+    **Why it matters.** A root is a folder on this machine. Servers take the path from the URI, and get none, or one
     that leads elsewhere.
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[{"uri":"/home/me/project"}]}}`
@@ -52,7 +52,7 @@ class NotFile(_Roots):
 class Duplicate(_Roots):
     """The same root is listed twice.
 
-    **Why it matters.** It does no harm, but servers that look through all roots do so twice.
+    **Why it matters.** It does no harm, but servers that search all roots search it twice.
 
     **On the wire.** `> {"id":1,"result":{"roots":[{"uri":"file:///a"},{"uri":"file:///a"}]}}`
 
@@ -87,9 +87,10 @@ class _Known:
 
 
 class ChangedSilently(Rule):
-    """The roots are others than before, and the client has not said so.
+    """The roots differ from the earlier ones, and the client has not sent a notification.
 
-    **Why it matters.** It promised to: a server that asked once goes on working in folders that it should leave alone.
+    **Why it matters.** It declared that it would: a server that requested them once keeps working in folders that it
+    should leave alone.
 
     **On the wire.** `> {"id":1,"result":{"roots":[{"uri":"file:///a"}]}}` and later
     `> {"id":2,"result":{"roots":[{"uri":"file:///b"}]}}` with no `notifications/roots/list_changed` in between

@@ -46,13 +46,13 @@ class _Reply(Reply):
 
 
 class ToolResultMixed(_Question):
-    """A message has results of tools and something else.
+    """A message mixes tool results with other content.
 
-    **Why it matters.** Providers of models take results in messages of their own alone, and refuse the rest.
+    **Why it matters.** Model providers accept tool results only in messages of their own, and refuse the rest.
 
     **On the wire.** `{"role":"user","content":[{"type":"tool_result",…},{"type":"text","text":"Go on"}]}`
 
-    **Instead.** Send results alone, and what else there is to say in the next message.
+    **Instead.** Send only results, and any other content in the next message.
     """
 
     id = "sampling/tool-result-mixed"
@@ -66,13 +66,13 @@ class ToolResultMixed(_Question):
 
 
 class ToolUseUnanswered(_Question):
-    """A tool that the model has used is not followed by its result.
+    """A tool use of the model is not followed by its result.
 
-    **Why it matters.** A model cannot go on without: providers refuse such a conversation.
+    **Why it matters.** A model cannot continue without it: providers refuse such a conversation.
 
     **On the wire.** `…{"role":"assistant","content":{"type":"tool_use","id":"t1",…}}]` and nothing after it
 
-    **Instead.** The next message is the user's and has one `tool_result` for each `tool_use`, and nothing else.
+    **Instead.** The next message is the user's, with one `tool_result` for each `tool_use`, and nothing else.
     """
 
     id = "sampling/tool-use-unanswered"
@@ -94,9 +94,9 @@ class ToolUseUnanswered(_Question):
 
 
 class ToolResultUnmatched(_Question):
-    """The result of a tool is of no use of one.
+    """A tool result matches no tool use.
 
-    **Why it matters.** A model cannot tell what was asked; providers refuse such a conversation.
+    **Why it matters.** A model cannot tell what was called; providers refuse such a conversation.
 
     **On the wire.** `{"type":"tool_result","toolUseId":"t9",…}` and no `tool_use` with the id `t9` before it
 
@@ -118,9 +118,9 @@ class ToolResultUnmatched(_Question):
 
 
 class ToolBlockRole(_Question):
-    """The user uses a tool, or the assistant has its result.
+    """A message of the user contains a tool use, or one of the assistant a tool result.
 
-    **Why it matters.** Models use tools, and are told what came of it: the other way round providers refuse it.
+    **Why it matters.** Models use tools and receive their results: providers refuse the opposite.
 
     **On the wire.** `…"messages":[{"role":"user","content":{"type":"tool_use","id":"t1",…}}]`
 
@@ -141,13 +141,13 @@ class ToolBlockRole(_Question):
 
 
 class UnrequestedToolUse(_Reply):
-    """The model uses a tool that it was not offered, or uses none although it had to.
+    """The model uses a tool that it was not offered, or uses none although it was required to.
 
     **Why it matters.** The server cannot run a tool that it does not have, and is left with half an answer.
 
     **On the wire.** a request without `tools`, and `> {"id":1,"result":{"content":{"type":"tool_use",…},…}}`
 
-    **Instead.** Hand `tools` and `toolChoice` on to the model, and nothing of your own.
+    **Instead.** Pass `tools` and `toolChoice` to the model unchanged, and add nothing of your own.
     """
 
     id = "sampling/unrequested-tool-use"
@@ -173,7 +173,7 @@ class UnrequestedToolUse(_Reply):
 
 
 class ToolChoiceWithoutTools(_Question):
-    """A request says how tools are to be chosen, and offers none.
+    """A request says how to choose tools, but offers none.
 
     **Why it matters.** There is nothing to choose; with `required` the request cannot be met.
 
@@ -193,9 +193,9 @@ class ToolChoiceWithoutTools(_Question):
 
 
 class ResultRole(_Reply):
-    """What the model says comes as said by the user.
+    """The answer of the model has the role of the user.
 
-    **Why it matters.** A server that adds it to the conversation has the model answer itself.
+    **Why it matters.** If a server adds it to the conversation, the model answers itself.
 
     **On the wire.** `> {"id":1,"result":{"role":"user","content":{…},"model":"m"}}`
 
@@ -215,7 +215,7 @@ class ResultRole(_Reply):
 class MaxTokens(_Question):
     """A request allows the model no tokens at all.
 
-    **Why it matters.** Providers refuse it, and the user was asked for nothing.
+    **Why it matters.** Providers refuse it, and the user's approval was requested for nothing.
 
     **On the wire.** `< …"method":"sampling/createMessage","params":{"maxTokens":0,…}`
 
@@ -239,7 +239,7 @@ class NoMessages(_Question):
 
     **On the wire.** `< …"method":"sampling/createMessage","params":{"messages":[],"maxTokens":100}`
 
-    **Instead.** Send at least one message of the user.
+    **Instead.** Send at least one message from the user.
     """
 
     id = "sampling/no-messages"
@@ -252,13 +252,13 @@ class NoMessages(_Question):
 
 
 class Rejected(Rule):
-    """The user has declined to have a model asked.
+    """The user has refused a sampling request.
 
-    **Why it matters.** It is no defect: that is what the dialog is for.
+    **Why it matters.** It is not a defect: the dialog exists for this.
 
     **On the wire.** `> {"id":1,"error":{"code":-1,"message":"User rejected sampling request"}}`
 
-    **Instead.** Do without, and do not ask again at once.
+    **Instead.** Continue without it, and do not ask again at once.
     """
 
     id = "sampling/rejected"

@@ -43,11 +43,12 @@ class _Shapes(Rule):
 class InvalidParams(_Shapes):
     """The params of a request do not fit the schema of its method.
 
-    **Why it matters.** Servers with typed readers answer -32602, or drop the message; others guess, and differently.
+    **Why it matters.** Servers with typed readers answer -32602, or drop the message; others guess, each in its own
+    way.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"arguments":{}}}`: there is no `name`
 
-    **Instead.** Send what the schema of the revision in force asks for. Members that it does not know are always fine.
+    **Instead.** Send what the schema of the revision in force requires. Members that it does not know are always fine.
     """
 
     id = "schema/invalid-params"
@@ -63,8 +64,8 @@ class InvalidResult(_Shapes):
 
     **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"echo","inputSchema":{}}]}}`
 
-    **Instead.** Answer in the shape of the revision in force. A kind of content that came later has to wait until the
-    peer speaks that revision.
+    **Instead.** Answer in the form that the revision in force defines. Do not send a kind of content that is newer
+    until the peer speaks that revision.
     """
 
     id = "schema/invalid-result"
@@ -79,7 +80,7 @@ class InvalidNotification(_Shapes):
 
     **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warn","data":"…"}}`
 
-    **Instead.** Send what the schema asks for; log levels are those of syslog, in lower case: `warning`.
+    **Instead.** Send what the schema requires; log levels are those of syslog, in lower case: `warning`.
     """
 
     id = "schema/invalid-notification"
@@ -90,11 +91,11 @@ class InvalidNotification(_Shapes):
 class NullOptional(_Shapes):
     """An optional member is null.
 
-    **Why it matters.** No schema has null there. Some readers take it for absent, strict ones refuse the message.
+    **Why it matters.** No schema allows null there. Some readers treat it as absent, strict ones refuse the message.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"tools":[],"nextCursor":null}}`
 
-    **Instead.** Leave the member out: serialise without empty fields.
+    **Instead.** Leave the member out: configure the serialiser to omit empty fields.
     """
 
     id = "schema/null-optional"
@@ -122,14 +123,15 @@ class LaxScalar(_Shapes):
 
 
 class Uri(_Shapes):
-    """A member that has to be a URI is none.
+    """A member that has to be a URI is not a valid URI.
 
-    **Why it matters.** Clients resolve, compare and store it; a bare path means something else on each machine, and
-    one with spaces is cut at the first of them.
+    **Why it matters.** Clients resolve, compare and store it; a bare path means something different on each machine,
+    and a path with spaces is cut off at the first of them.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"notes/today.md","name":"today"}]}}`
 
-    **Instead.** Write a scheme, a colon, and percent-encode all that RFC 3986 does not list: `file:///notes/a%20b.md`.
+    **Instead.** Write a scheme, a colon, and percent-encode all characters that RFC 3986 does not list:
+    `file:///notes/a%20b.md`.
     """
 
     id = "schema/uri"
@@ -146,7 +148,7 @@ class Uri(_Shapes):
 class Base64(_Shapes):
     """Binary content is not base64.
 
-    **Why it matters.** Decoders stop at the first foreign character, or skip it and give other bytes.
+    **Why it matters.** Decoders stop at the first invalid character, or skip it and return other bytes.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"uri":"file:///a","blob":"_-8="}]}}`
 
@@ -162,11 +164,11 @@ class Base64(_Shapes):
 class TextAndBlob(_Shapes):
     """A content of a resource has both `text` and `blob`.
 
-    **Why it matters.** They are two forms of contents, and each reader picks the one that it tries first.
+    **Why it matters.** They are alternative forms of the content, and each reader uses the one that it checks first.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"uri":"file:///a","text":"a","blob":"YQ=="}]}}`
 
-    **Instead.** Send `text` for what is text, and `blob` for the rest.
+    **Instead.** Send `text` for text, and `blob` for everything else.
     """
 
     id = "schema/text-and-blob"
@@ -180,12 +182,12 @@ class TextAndBlob(_Shapes):
 class MetaProgressToken(Rule):
     """The progress token of a request is neither a string nor an integer.
 
-    **Why it matters.** The progress that it asks for cannot come, or comes under a token that the caller does not
-    recognise.
+    **Why it matters.** The progress that the request asks for cannot come, or comes under a token that the caller does
+    not recognise.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"dig","_meta":{"progressToken":null}}}`
 
-    **Instead.** Send a string or an integer that is in use once; leave it out where no progress is wanted.
+    **Instead.** Send a string or an integer that no other open request uses; leave it out if no progress is wanted.
     """
 
     id = "schema/meta-progress-token"
@@ -201,10 +203,10 @@ class MetaProgressToken(Rule):
 
 
 class NonEmptyResult(Rule):
-    """A result that has nothing to say has members.
+    """A result that should be empty has members.
 
-    **Why it matters.** It does no harm: the answer only says that the request was carried out, and callers read no more
-    than that.
+    **Why it matters.** It does no harm: the result only says that the request was carried out, and callers read nothing
+    else in it.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":6,"result":{"success":true}}` in answer to `logging/setLevel`
 
@@ -224,13 +226,13 @@ class NonEmptyResult(Rule):
 
 
 class PingResultNotEmpty(Rule):
-    """The answer to a ping is not empty.
+    """The response to a ping is not empty.
 
-    **Why it matters.** A ping asks for nothing but an empty result; what is put into it is lost on every peer.
+    **Why it matters.** A ping expects an empty result; peers ignore anything in it.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":9,"result":{"status":"ok"}}`
 
-    **Instead.** Answer `{}`. Tell of your health in a tool or a log message.
+    **Instead.** Answer `{}`. Report health in a tool or a log message.
     """
 
     id = "schema/ping-result-not-empty"
@@ -251,7 +253,7 @@ class CompletionValues(Rule):
 
     **On the wire.** `< {"id":7,"result":{"completion":{"values":["a","aa",…]}}}` with 101 values
 
-    **Instead.** Send the best hundred, with `hasMore` true and `total` telling how many there are.
+    **Instead.** Send the best hundred, with `hasMore` true and the number of all values as `total`.
     """
 
     id = "schema/completion-values"

@@ -63,8 +63,8 @@ class ServerDied(_AtServersEnd):
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, and then nothing more: stdout is closed
 
-    **Instead.** Look at the exit status and at the last lines on stderr, whose records are named. A server that has to
-    stop answers first.
+    **Instead.** Look at the exit status and at the last lines on stderr; the finding names their records. A server that
+    has to stop should answer first.
     """
 
     id = "shutdown/server-died"
@@ -85,7 +85,7 @@ class ServerDied(_AtServersEnd):
 
 
 class ServerLeft(_AtServersEnd):
-    """The server ends before the client has closed anything, with nothing left to answer.
+    """The server ends, with nothing left to answer, before the client has closed anything.
 
     **Why it matters.** It is legal, but usually the client decides when a session is over; its next call will fail.
 
@@ -110,11 +110,11 @@ class ServerLeft(_AtServersEnd):
 class ExitStatus(_AtServersEnd):
     """The server ends with a status other than 0, or by a signal that did not pass through the recorder.
 
-    **Why it matters.** Some hosts take it for a crash and start the server again, or give it up.
+    **Why it matters.** Some hosts take it for a crash and restart the server, or stop using it.
 
-    **On the wire.** Exit status 1 after an orderly end, or SIGKILL from the system, for want of memory
+    **On the wire.** Exit status 1 after an orderly end, or SIGKILL from the system, which ran out of memory
 
-    **Instead.** Leave with 0 when stdin is closed.
+    **Instead.** Exit with 0 when stdin is closed.
     """
 
     id = "shutdown/exit-status"
@@ -132,14 +132,14 @@ class ExitStatus(_AtServersEnd):
 
 
 class ServerLingers(Rule):
-    """The server lives on after its stdin was closed.
+    """The server keeps running after its stdin was closed.
 
-    **Why it matters.** Closing stdin is how a client says goodbye. Servers that do not hear it pile up, or hold up the
-    end of their host until they are killed.
+    **Why it matters.** Closing stdin is how a client ends a session. Servers that ignore it pile up, or delay the end
+    of their host until they are killed.
 
     **On the wire.** End of file to the server, and five seconds later it still runs; or it takes a signal to end it
 
-    **Instead.** End when stdin ends: stop timers and threads that keep the process alive.
+    **Instead.** Exit when stdin ends: stop timers and threads that keep the process alive.
     """
 
     id = "shutdown/server-lingers"
@@ -181,7 +181,7 @@ class ServerLingers(Rule):
 class KilledFirst(Rule):
     """The client signals the server to end before it has closed the server's stdin, or right after.
 
-    **Why it matters.** The server has no time to finish its answers and to write what it holds.
+    **Why it matters.** The server has no time to finish its responses and to write buffered data.
 
     **On the wire.** SIGTERM or SIGINT while stdin is open
 
@@ -214,13 +214,13 @@ class KilledFirst(Rule):
 
 
 class WriteAfterClose(Rule):
-    """The server sends something other than an awaited answer after its stdin was closed.
+    """The server sends something other than an expected response after its stdin was closed.
 
     **Why it matters.** It is legal, but the client has probably stopped reading.
 
     **On the wire.** End of file to the server, then `< {"method":"notifications/message",…}`
 
-    **Instead.** Finish the answers that are due, and end.
+    **Instead.** Finish the responses that are due, and exit.
     """
 
     id = "shutdown/write-after-close"
@@ -246,13 +246,13 @@ class WriteAfterClose(Rule):
 
 
 class RequestWhileClosing(Rule):
-    """The client closes the session while requests of its own are open.
+    """The client closes the session while its own requests are open.
 
-    **Why it matters.** It is legal, but what the server does for them is done in vain.
+    **Why it matters.** It is legal, but the server works on them in vain.
 
     **On the wire.** `> {"id":9,"method":"tools/call",…}` and end of file
 
-    **Instead.** Wait for the answers, or cancel what is not wanted any more, and close then.
+    **Instead.** Wait for the responses, or cancel requests that are no longer needed, and then close.
     """
 
     id = "shutdown/request-while-closing"

@@ -43,15 +43,16 @@ class _Update(Rule):
 
 
 class UpdateWithoutSubscription(_Update):
-    """A server tells of changes of a resource to which the client has not subscribed.
+    """A server announces a change of a resource to which the client has not subscribed.
 
-    **Why it matters.** Clients drop it, or read a resource again that is not on display. Often an update goes to all
-    sessions where it should go to those that asked for it.
+    **Why it matters.** Clients drop it, or read a resource again that they do not show. Often an update goes to all
+    sessions instead of those that subscribed.
 
     **On the wire.** `> {"id":2,"method":"resources/subscribe","params":{"uri":"file:///a"}}` and
     `< {"method":"notifications/resources/updated","params":{"uri":"file:///b"}}`
 
-    **Instead.** Keep a list of URIs for each session. What is part of a resource, as `file:///a/1`, may be told of too.
+    **Instead.** Keep a list of URIs for each session. Changes of a part of a resource, such as `file:///a/1`, may be
+    announced too.
     """
 
     id = "subscribe/update-without-subscription"
@@ -71,14 +72,14 @@ class UpdateWithoutSubscription(_Update):
 
 
 class UpdateAfterUnsubscribe(_Update):
-    """A server tells of changes of a resource although it has ended the subscription.
+    """A server announces a change of a resource although it has ended the subscription.
 
-    **Why it matters.** The client has let go of the resource, and the server goes on to watch it.
+    **Why it matters.** The client has released the resource, and the server keeps watching it.
 
     **On the wire.** `> {"id":3,"method":"resources/unsubscribe","params":{"uri":"file:///a"}}`,
     `< {"id":3,"result":{}}` and then `< {"method":"notifications/resources/updated","params":{"uri":"file:///a"}}`
 
-    **Instead.** Take the URI off the list before you answer. An update that comes before the answer is fine.
+    **Instead.** Remove the URI from the list before you answer. An update that comes before the response is fine.
     """
 
     id = "subscribe/update-after-unsubscribe"
@@ -98,13 +99,13 @@ class UpdateAfterUnsubscribe(_Update):
 class UnsubscribeUnknown(Rule):
     """A client ends a subscription that it never made.
 
-    **Why it matters.** Nothing changes. The URI may be spelt otherwise than when it subscribed: then that subscription
-    goes on.
+    **Why it matters.** Nothing changes. The URI may be spelt differently than in the subscription, which then
+    continues.
 
     **On the wire.** `> {"id":3,"method":"resources/unsubscribe","params":{"uri":"file:///b"}}`, without a subscription
     to that
 
-    **Instead.** Use the very URI of the subscription.
+    **Instead.** Use exactly the URI of the subscription.
     """
 
     id = "subscribe/unsubscribe-unknown"
@@ -125,15 +126,14 @@ class UnsubscribeUnknown(Rule):
 
 
 class Duplicate(Rule):
-    """A client subscribes to a resource to which it has subscribed already.
+    """A client subscribes a second time to a resource.
 
-    **Why it matters.** It does no harm, where the server does not tell of each change twice. One `unsubscribe` ends
-    both.
+    **Why it matters.** It does no harm unless the server announces each change twice. One `unsubscribe` ends both.
 
     **On the wire.** `> {"id":2,"method":"resources/subscribe","params":{"uri":"file:///a"}}` and, after its result, the
     same with another id
 
-    **Instead.** Remember what is subscribed to.
+    **Instead.** Remember the subscriptions.
     """
 
     id = "subscribe/duplicate"

@@ -81,15 +81,15 @@ class _AtEnd(Rule):
 
 
 class Unanswered(_AtEnd):
-    """A request has no answer when the session ends.
+    """A request has no response when the session ends.
 
-    **Why it matters.** Whoever asked waits for ever, or until a limit of its own.
+    **Why it matters.** The caller waits forever, or until its own time-out.
 
     **On the wire.** `> {"id":6,"method":"tools/call",…}`, and nothing with that id, though the session goes on for two
     seconds or more
 
-    **Instead.** Answer every request once, if only with an error. A caller that does not want the answer any more
-    cancels.
+    **Instead.** Answer every request once, even if with an error. A caller that no longer wants the response cancels
+    the request.
     """
 
     id = "timeout/unanswered"
@@ -113,13 +113,13 @@ class Unanswered(_AtEnd):
 
 
 class InitializeUnanswered(_AtEnd):
-    """`initialize` has no answer when the session ends.
+    """`initialize` has no response when the session ends.
 
-    **Why it matters.** Nothing can follow: for its user, the server does not work at all.
+    **Why it matters.** Nothing can follow: to its user, the server does not work at all.
 
     **On the wire.** `> {"id":0,"method":"initialize",…}`, and nothing more
 
-    **Instead.** Answer at once, and do what takes time later; write nothing but messages to stdout, and flush it.
+    **Instead.** Answer at once, and do slow work later; write only messages to stdout, and flush it.
     """
 
     id = "timeout/initialize-unanswered"
@@ -146,13 +146,13 @@ class _Pings:
 
 
 class PingUnanswered(_AtEnd):
-    """A ping has no answer, though its receiver speaks.
+    """A ping gets no response, although its receiver sends other messages.
 
-    **Why it matters.** A ping asks whether the other side is alive. Hosts that get no answer close the connection.
+    **Why it matters.** A ping checks whether the other side is alive. Hosts that get no response close the connection.
 
     **On the wire.** `> {"id":7,"method":"ping"}`, then other messages of the server for ten seconds
 
-    **Instead.** Answer `ping` at once with an empty result, also while something else is under way.
+    **Instead.** Answer `ping` at once with an empty result, even while other work is under way.
     """
 
     id = "timeout/ping-unanswered"
@@ -204,15 +204,14 @@ class PingUnanswered(_AtEnd):
 
 
 class Slow(Rule):
-    """An answer takes longer than half a minute; that to a ping, longer than five seconds.
+    """A response takes longer than half a minute; that to a ping, longer than five seconds.
 
-    **Why it matters.** Many callers give up before, and cancel what was nearly done. Progress gives them a reason to
-    wait.
+    **Why it matters.** Many callers give up earlier, and cancel work that was nearly done. Progress gives them a reason
+    to wait.
 
     **On the wire.** `> {"id":8,"method":"tools/call",…}`, and 45 seconds later `< {"id":8,"result":{…}}`
 
-    **Instead.** Report progress where a token was given; answer early and let the client ask again where that is
-    possible.
+    **Instead.** Report progress if a token was given; answer early and let the client ask again if that is possible.
     """
 
     id = "timeout/slow"
@@ -275,10 +274,10 @@ _Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
 
 
 class AbandonedRequest(Rule):
-    """Whoever asked gave a request up: cancelled it because a limit of time was over, or after five seconds or more.
+    """The sender gave a request up: it cancelled the request because of a time-out, or after five seconds or more.
 
-    **Why it matters.** For its user the call has failed, though nothing on the wire is an error. Mostly it is the
-    first thing to look at.
+    **Why it matters.** To its user the call has failed, though no message is an error. It is usually the first thing to
+    look at.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, half a minute later
     `> {"method":"notifications/cancelled","params":{"requestId":4,"reason":"timed out after 30s"}}`; over HTTP, since
@@ -312,13 +311,13 @@ class AbandonedRequest(Rule):
 
 
 class NeverCancelled(_AtEnd):
-    """A request stays open for more than a minute while its sender goes on with others, and is never cancelled.
+    """A request stays open for more than a minute while its sender continues with others, and is never cancelled.
 
-    **Why it matters.** The receiver works on, or keeps what belongs to the request, in vain.
+    **Why it matters.** The receiver works on in vain, or keeps the resources of the request.
 
     **On the wire.** `> {"id":3,"method":"tools/call",…}`, a minute of other requests, and no cancellation of 3
 
-    **Instead.** Set a limit to every request, and send `notifications/cancelled` when it is over.
+    **Instead.** Set a time-out for every request, and send `notifications/cancelled` when it has passed.
     """
 
     id = "timeout/never-cancelled"

@@ -30,8 +30,8 @@ _LONGEST: Final = 64 << 10
 class ChallengeMissing(AtEndpoint):
     """A 401 does not say how to get a token.
 
-    **Why it matters.** The client learns neither that it needs a token nor where to ask for one. Since 2025-11-25 it
-    may look for a document at a well-known place instead; where that is missing as well, it is lost.
+    **Why it matters.** The client learns neither that it needs a token nor where to get one. Since 2025-11-25 it may
+    look for a document at a well-known location instead; if that is missing as well, the client is stuck.
 
     **On the wire.** `< HTTP/1.1 401 Unauthorized` without `WWW-Authenticate`
 
@@ -110,7 +110,7 @@ class ResourceMetadataMissing(AtEndpoint):
 class ScopeMissing(AtEndpoint):
     """The challenge of a 401 does not say which scopes are needed.
 
-    **Why it matters.** The client asks the user for everything that there is, or for too little.
+    **Why it matters.** The client asks the user for every scope there is, or for too few.
 
     **On the wire.** `WWW-Authenticate: Bearer resource_metadata="…"`
 
@@ -136,11 +136,11 @@ class ScopeMissing(AtEndpoint):
 class OfflineAccess(Learning):
     """A server asks for the scope `offline_access`.
 
-    **Why it matters.** Whether it wants refresh tokens is the client's business. No resource needs that scope.
+    **Why it matters.** Whether to use refresh tokens is the client's decision. No resource needs that scope.
 
     **On the wire.** `WWW-Authenticate: Bearer …, scope="files:read offline_access"`
 
-    **Instead.** Name the scopes of the resource alone, in challenges and in `scopes_supported`.
+    **Instead.** Name only the scopes of the resource, in challenges and in `scopes_supported`.
     """
 
     id = "auth/offline-access"

@@ -22,8 +22,8 @@ _PARAMETERS: Final = 100
 class MetadataDocument(Learning):
     """The document about the protected resource names no authorization server, or is about another resource.
 
-    **Why it matters.** Clients compare `resource` with where they found it and refuse what does not fit; without an
-    authorization server the client has nowhere to ask.
+    **Why it matters.** Clients compare `resource` with the place where they found the document, and refuse it if the
+    two do not match; without an authorization server the client has nowhere to ask.
 
     **On the wire.** `< HTTP/1.1 200 OK` `{"resource":"https://example.com/mcp","authorization_servers":[]}`
 
@@ -61,10 +61,10 @@ class MetadataDocument(Learning):
 
 
 class MetadataPath(Learning):
-    """The document about the authorization server is asked for elsewhere than at the root, or without a version.
+    """The document about the authorization server is requested at a path other than the root, or without a version.
 
-    **Why it matters.** In 2025-03-26 it stands at the root of the host, whatever the path of the endpoint. Servers that
-    serve several revisions want to know which one is meant.
+    **Why it matters.** In 2025-03-26 it is at the root of the host, whatever the path of the endpoint. Servers that
+    support several revisions want to know which of them is meant.
 
     **On the wire.** `> GET /.well-known/oauth-authorization-server/mcp`
 
@@ -91,10 +91,10 @@ class MetadataPath(Learning):
 
 
 class OauthRequest(Learning):
-    """A request for authorization lacks what protects it.
+    """A request for authorization lacks the parameters that protect it.
 
-    **Why it matters.** Without a code challenge whoever gets hold of the code has the token. Without `resource` the
-    token is good for other servers too. To a redirect URI by plain http the code travels in clear.
+    **Why it matters.** Without a code challenge, anyone who intercepts the code can get the token. Without `resource`,
+    the token is valid for other servers too. If the redirect URI uses plain http, the code travels in clear.
 
     **On the wire.** `> GET /authorize?response_type=code&client_id=…&redirect_uri=http://example.com/cb`
 

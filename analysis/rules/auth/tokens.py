@@ -32,9 +32,10 @@ _LONGEST: Final = 2_000
 
 
 class TokenInQuery(AtEndpoint):
-    """A token stands in the URL.
+    """A token is in the URL.
 
-    **Why it matters.** URLs land in logs, histories and `Referer` headers; whoever reads one of these has the token.
+    **Why it matters.** URLs end up in logs, histories and `Referer` headers; anyone who reads one of these has the
+    token.
 
     **On the wire.** `> POST /mcp?access_token=… HTTP/1.1`
 
@@ -60,9 +61,10 @@ class TokenInQuery(AtEndpoint):
 
 
 class NotBearer(AtEndpoint):
-    """A credential is of another scheme than Bearer.
+    """A credential uses a scheme other than Bearer.
 
-    **Why it matters.** It works between two that have agreed on it. Servers that follow the protocol take Bearer alone.
+    **Why it matters.** It works between a client and a server that have agreed on it. Servers that follow the protocol
+    accept only Bearer.
 
     **On the wire.** `> Authorization: Basic …`
 
@@ -85,12 +87,12 @@ class NotBearer(AtEndpoint):
 class Dropped(AtEndpoint):
     """A client that has used a token sends a request without one.
 
-    **Why it matters.** Every request needs it, those of one session too. The server refuses this one, or lets someone
-    in who knows no more than a session id.
+    **Why it matters.** Every request needs the token, including later requests of a session. The server refuses this
+    one, or admits a client that knows nothing but a session id.
 
     **On the wire.** `> POST /mcp`, `Authorization: Bearer …`, answered 200, and later `> POST /mcp` without it
 
-    **Instead.** Send the token with each request, GET and DELETE among them.
+    **Instead.** Send the token with each request, including GET and DELETE.
     """
 
     id = "auth/dropped"
@@ -134,10 +136,10 @@ class _Row(NamedTuple):
 
 
 class RetryLoop(AtEndpoint):
-    """A client sends a request again and again that is refused for its credentials.
+    """A client repeats a request again and again although it is refused because of its credentials.
 
-    **Why it matters.** Neither the same token nor the next new one helps. It costs the server, and perhaps asks the
-    user for consent each time.
+    **Why it matters.** Neither the same token nor another new one helps. The repetition costs the server, and may ask
+    the user for consent each time.
 
     **On the wire.** four times `> POST /mcp` with the same call, each answered 401 or 403
 
@@ -182,13 +184,13 @@ class RetryLoop(AtEndpoint):
 
 
 class PlainHttp(AtEndpoint):
-    """A token travels by plain http to another machine.
+    """A token is sent to another machine over plain http.
 
-    **Why it matters.** Every machine on the way can read it, and use it.
+    **Why it matters.** Every machine on the way can read it and use it.
 
     **On the wire.** `> POST /mcp`, `Authorization: Bearer …` to `http://example.com`
 
-    **Instead.** https; plain http is for the machine itself.
+    **Instead.** Use https; plain http is only for connections within one machine.
     """
 
     id = "auth/plain-http"

@@ -24,13 +24,13 @@ _LOG: Final = "notifications/message"
 
 
 class Twice(Rule):
-    """A request is cancelled that was cancelled before.
+    """A request is cancelled a second time.
 
     **Why it matters.** It does no harm.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, twice
 
-    **Instead.** Once is enough. A request without an answer after that stays without one.
+    **Instead.** Once is enough. A request that gets no response after that will not get one later.
     """
 
     id = "cancel/twice"
@@ -53,14 +53,14 @@ class Twice(Rule):
 class ResponseAfterCancel(Rule):
     """A request is answered although its cancellation had been received.
 
-    **Why it matters.** It does no harm: the caller drops the answer. It shows that the work was done in vain. Over
-    HTTP servers answer on purpose, to end the stream.
+    **Why it matters.** It does no harm: the caller drops the response. It shows that the work was done in vain. Over
+    HTTP, servers answer on purpose, to end the stream.
 
-    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`,
-    `< {"id":4,"result":{}}`, and then `< {"id":3,"result":{…}}`. Only the answer to a later request shows that the
-    cancellation was read: without one in between, and over HTTP, the two may have crossed, and nothing is told.
+    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`, `<
+    {"id":4,"result":{}}`, and then `< {"id":3,"result":{…}}`. Only the response to a later request shows that the
+    cancellation was read: without such a response, and over HTTP, the two may have crossed, and nothing is reported.
 
-    **Instead.** Hand the cancellation on to what does the work, and send no answer.
+    **Instead.** Pass the cancellation to the code that does the work, and send no response.
     """
 
     id = "cancel/response-after-cancel"
@@ -75,17 +75,17 @@ class ResponseAfterCancel(Rule):
 
 
 class MessageAfterCancel(Rule):
-    """A server goes on with a request although it had received its cancellation.
+    """A server continues with a request although it had received the cancellation.
 
-    **Why it matters.** Since 2026-07-28 a cancelled request is over: its id and its token may be those of another one
-    by then.
+    **Why it matters.** Since 2026-07-28 a cancelled request is over: another request may already use its id and its
+    token.
 
-    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`,
-    `> {"id":4,"method":"tools/list",…}`, `< {"id":4,"result":{…}}`, and then `< {"id":3,"result":{…}}`. Only the
-    answer to a later request shows that the cancellation was read: without one in between, and over HTTP, the two may
-    have crossed, and nothing is told.
+    **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `>
+    {"id":4,"method":"tools/list",…}`, `< {"id":4,"result":{…}}`, and then `< {"id":3,"result":{…}}`. Only the response
+    to a later request shows that the cancellation was read: without such a response, and over HTTP, the two may have
+    crossed, and nothing is reported.
 
-    **Instead.** Send nothing more for it: no answer, no progress, no log message.
+    **Instead.** Send nothing more for it: no response, no progress, no log message.
     """
 
     id = "cancel/message-after-cancel"
@@ -136,7 +136,7 @@ class Posted(Rule):
     """A client posts a cancellation.
 
     **Why it matters.** Since 2026-07-28 a client cancels over HTTP by closing the stream of the response. A server may
-    take a posted one, or refuse it.
+    accept a posted cancellation, or refuse it.
 
     **On the wire.** `> POST … {"method":"notifications/cancelled","params":{"requestId":3}}`
 
@@ -171,15 +171,15 @@ class _Left:
 
 
 class ByDisconnect(Rule):
-    """A client leaves the stream of a response before the answer, and neither cancels nor comes back.
+    """A client leaves the stream of a response before the response arrives, and neither cancels nor comes back.
 
-    **Why it matters.** In these revisions that is no cancellation: the server works on, and keeps the answer for
-    a caller that never asks for it.
+    **Why it matters.** In these revisions that does not cancel the request: the server works on, and keeps the response
+    for a caller that never asks for it.
 
     **On the wire.** the connection of a POST is closed by the client, and no `notifications/cancelled` names its
     request
 
-    **Instead.** Cancel first, and close then; or resume the stream with `Last-Event-ID`.
+    **Instead.** Cancel first, then close; or resume the stream with `Last-Event-ID`.
     """
 
     id = "cancel/by-disconnect"

@@ -47,9 +47,9 @@ class Cancellation(Rule):
 
 
 class UnknownRequest(Cancellation):
-    """What is cancelled was never asked for.
+    """A cancellation names a request that was never sent.
 
-    **Why it matters.** Whoever receives it says nothing and goes on. The call that was meant goes on, too.
+    **Why it matters.** The receiver ignores it silently. The call that was meant continues.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":9}}` where no request 9 was sent
 
@@ -69,7 +69,8 @@ class UnknownRequest(Cancellation):
 class WrongDirection(Cancellation):
     """A side cancels a request that it has received.
 
-    **Why it matters.** Who asks cancels; who is asked answers. The notification is dropped, and the caller waits on.
+    **Why it matters.** Only the sender of a request cancels it; the receiver answers it. The notification is dropped,
+    and the caller keeps waiting.
 
     **On the wire.** `> {"id":5,"method":"tools/call",…}`,
     `< {"method":"notifications/cancelled","params":{"requestId":5}}`
@@ -90,9 +91,9 @@ class WrongDirection(Cancellation):
 
 
 class IdTypeChanged(Cancellation):
-    """The id that a cancellation names is that of an open request, but of another JSON type.
+    """A cancellation names the id of an open request, but as another JSON type.
 
-    **Why it matters.** `"7"` does not find 7: nothing is cancelled, and no error says so.
+    **Why it matters.** `"7"` does not match 7: nothing is cancelled, and no error says so.
 
     **On the wire.** `> {"id":7,"method":"tools/call",…}`,
     `> {"method":"notifications/cancelled","params":{"requestId":"7"}}`
@@ -115,15 +116,15 @@ class IdTypeChanged(Cancellation):
 
 
 class AlreadyAnswered(Cancellation):
-    """A request is cancelled that was answered long before.
+    """A cancellation names a request that was answered long before.
 
-    **Why it matters.** Nothing can be stopped any more. Who cancels has lost track of its calls: often a limit of time
-    that runs on after the answer.
+    **Why it matters.** There is nothing left to stop. A sender that cancels now has lost track of its calls: often a
+    timer keeps running after the response.
 
     **On the wire.** `< {"id":3,"result":{…}}` and, more than two seconds later,
     `> {"method":"notifications/cancelled","params":{"requestId":3}}`
 
-    **Instead.** Stop the clock of a call when its answer comes.
+    **Instead.** Stop the timer of a call when its response arrives.
     """
 
     id = "cancel/already-answered"
@@ -143,7 +144,7 @@ class AlreadyAnswered(Cancellation):
 class Initialize(Cancellation):
     """A client cancels `initialize`.
 
-    **Why it matters.** Without it there is no session: what the server makes of it is undefined.
+    **Why it matters.** Without it there is no session: what the server does then is undefined.
 
     **On the wire.** `> {"id":0,"method":"initialize",…}`,
     `> {"method":"notifications/cancelled","params":{"requestId":0}}`
@@ -167,7 +168,7 @@ class Initialize(Cancellation):
 
 
 class TaskCancelled(Cancellation):
-    """A request is cancelled that was answered by a task.
+    """A cancellation names a request that was answered with a task.
 
     **Why it matters.** The request is over, so nothing happens; the task goes on.
 
@@ -209,13 +210,13 @@ class TaskCancelled(Cancellation):
 class ByServer(Cancellation):
     """A server cancels something other than a `subscriptions/listen`.
 
-    **Why it matters.** Since 2026-07-28 a server asks for nothing, so it has nothing to cancel. The call that it means
-    stays without an answer.
+    **Why it matters.** Since 2026-07-28 a server sends no requests, so it has none to cancel. The call that it means
+    remains unanswered.
 
     **On the wire.** `> {"id":5,"method":"tools/call",…}`,
     `< {"method":"notifications/cancelled","params":{"requestId":5}}`
 
-    **Instead.** Answer with an error. By a cancellation a server ends a subscription, and nothing else.
+    **Instead.** Answer with an error. A server uses a cancellation only to end a subscription.
     """
 
     id = "cancel/by-server"

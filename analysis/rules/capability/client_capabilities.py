@@ -49,14 +49,14 @@ class _Undeclared(Rule):
 
 
 class UndeclaredRoots(_Undeclared):
-    """A server asks for the roots of a client that did not declare any.
+    """A server requests the roots of a client that did not declare any.
 
-    **Why it matters.** The client answers with an error at best; some answer nothing, and the server waits.
+    **Why it matters.** The client answers with an error at best; some clients do not answer, and the server waits.
 
     **On the wire.** `> {"id":0,"method":"initialize","params":{…,"capabilities":{}}}` …
     `< {"id":1,"method":"roots/list"}`
 
-    **Instead.** Ask where `roots` is declared, and do without them elsewhere.
+    **Instead.** Request roots only if `roots` is declared; otherwise do without them.
     """
 
     id = "capability/undeclared-roots"
@@ -67,14 +67,14 @@ class UndeclaredRoots(_Undeclared):
 
 
 class UndeclaredSampling(_Undeclared):
-    """A server asks for a completion by the model of a client that did not declare sampling.
+    """A server requests a completion from the model of a client that did not declare sampling.
 
-    **Why it matters.** Most clients have none. The request fails, and with it the call that it was made for.
+    **Why it matters.** Most clients do not support it. The request fails, and with it the call that needed it.
 
     **On the wire.** `> {"id":0,"method":"initialize","params":{…,"capabilities":{}}}` …
     `< {"id":1,"method":"sampling/createMessage",…}`
 
-    **Instead.** Ask where `sampling` is declared; elsewhere tell the model in a result what is needed.
+    **Instead.** Request it only if `sampling` is declared; otherwise tell the model in a result what is needed.
     """
 
     id = "capability/undeclared-sampling"
@@ -86,7 +86,7 @@ class UndeclaredSampling(_Undeclared):
 
 
 class UndeclaredSamplingTools(_Undeclared):
-    """A server gives tools to the model of a client that did not declare that it can.
+    """A server offers tools to the model of a client that did not declare support for that.
 
     **Why it matters.** A client that does not know `tools` lets the model answer without them, and the answer looks
     right.
@@ -94,7 +94,7 @@ class UndeclaredSamplingTools(_Undeclared):
     **On the wire.** `> …"capabilities":{"sampling":{}}` …
     `< {"id":1,"method":"sampling/createMessage","params":{…,"tools":[…]}}`
 
-    **Instead.** Send `tools` and `toolChoice` where `sampling.tools` is declared.
+    **Instead.** Send `tools` and `toolChoice` only if `sampling.tools` is declared.
     """
 
     id = "capability/undeclared-sampling-tools"
@@ -106,14 +106,14 @@ class UndeclaredSamplingTools(_Undeclared):
 
 
 class UndeclaredSamplingContext(Rule):
-    """A server wants the context of servers in a completion, and the client did not declare that it gives any.
+    """A server requests the context of servers in a completion, and the client did not declare that it provides any.
 
-    **Why it matters.** The client leaves the context out without a word, and the model answers without it.
+    **Why it matters.** The client leaves the context out silently, and the model answers without it.
 
     **On the wire.** `> …"capabilities":{"sampling":{}}` …
     `< {"id":1,"method":"sampling/createMessage","params":{…,"includeContext":"thisServer"}}`
 
-    **Instead.** Put what the model should know into the messages. `includeContext` is on its way out.
+    **Instead.** Put what the model should know into the messages. `includeContext` is deprecated.
     """
 
     id = "capability/undeclared-sampling-context"
@@ -149,14 +149,16 @@ class UndeclaredSamplingContext(Rule):
 
 
 class UndeclaredElicitation(_Undeclared):
-    """A server asks the user of a client that did not declare elicitation.
+    """A server requests input from the user of a client that did not declare elicitation.
 
-    **Why it matters.** The client has no dialog: it refuses, or is silent, and the call that needs the answer hangs.
+    **Why it matters.** The client has no dialog: it refuses or does not answer, and the call that needs the input
+    hangs.
 
     **On the wire.** `> {"id":0,"method":"initialize","params":{…,"capabilities":{}}}` …
     `< {"id":1,"method":"elicitation/create",…}`
 
-    **Instead.** Ask where `elicitation` is declared; elsewhere say in the result of the tool what is missing.
+    **Instead.** Request input only if `elicitation` is declared; otherwise say in the result of the tool what is
+    missing.
     """
 
     id = "capability/undeclared-elicitation"
@@ -167,14 +169,15 @@ class UndeclaredElicitation(_Undeclared):
 
 
 class UndeclaredElicitationMode(_Undeclared):
-    """A server asks the user in a mode that the client did not declare.
+    """A server requests input in a mode that the client did not declare.
 
-    **Why it matters.** A client of forms has no way to open a page, and one of pages none to show a form.
+    **Why it matters.** A client that supports only forms cannot open a page, and a client that supports only pages
+    cannot show a form.
 
     **On the wire.** `> …"capabilities":{"elicitation":{}}` …
     `< {"method":"elicitation/create","params":{"mode":"url",…}}`
 
-    **Instead.** Ask in a mode that is declared; `{}` stands for forms.
+    **Instead.** Use a mode that is declared; `{}` means forms.
     """
 
     id = "capability/undeclared-elicitation-mode"
@@ -185,14 +188,15 @@ class UndeclaredElicitationMode(_Undeclared):
 
 
 class UndeclaredAccepted(Rule):
-    """A client does for a server what it did not declare that it can do.
+    """A client serves a request of the server for which it did not declare the capability.
 
-    **Why it matters.** Other servers will not ask, and do without something that would have worked. Where a revision
-    tells the client to refuse, there was a reason: the user did not agree to run those tools, or to open that page.
+    **Why it matters.** Other servers will not ask, and do without a feature that would have worked. If the revision
+    tells the client to refuse, there is a reason: the user did not agree to run those tools, or to open that page.
 
     **On the wire.** `> …"capabilities":{}` … `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[]}}`
 
-    **Instead.** Declare it, or refuse it: -32601, and -32602 for a mode that is not declared.
+    **Instead.** Declare the capability, or refuse the request: with -32601, or with -32602 for a mode that is not
+    declared.
     """
 
     id = "capability/undeclared-accepted"

@@ -88,14 +88,14 @@ class _Declaration(Rule):
 
 
 class NotAnObject(_Declaration):
-    """A capability is declared as something else than an object.
+    """A capability is declared as something other than an object.
 
-    **Why it matters.** A typed reader refuses the whole handshake for it; one that looks for members of the object
-    finds none.
+    **Why it matters.** A typed reader refuses the whole handshake because of it; a reader that looks for members of the
+    object finds none.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":true}}}`
 
-    **Instead.** An object, if an empty one: `"tools":{}`. Leave out what is not supported.
+    **Instead.** Send an object, even if it is empty: `"tools":{}`. Leave out what is not supported.
     """
 
     id = "capability/not-an-object"
@@ -122,7 +122,7 @@ class FlagNotBoolean(_Declaration):
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"resources":{"subscribe":"yes"}}}}`
 
-    **Instead.** `true`, or `false`, or nothing.
+    **Instead.** Send `true` or `false`, or leave it out.
     """
 
     id = "capability/flag-not-boolean"
@@ -141,13 +141,13 @@ class FlagNotBoolean(_Declaration):
 class UnknownCapability(_Declaration):
     """A capability is declared that the revision in force does not define.
 
-    **Why it matters.** The other side passes over it. That is legal; a typing mistake looks just the same. Capabilities
-    that only another revision defines are reported here, and not as `version/newer-member` as well.
+    **Why it matters.** The other side ignores it. That is legal, but a typing mistake looks the same. Capabilities that
+    only another revision defines are reported here, and not as `version/newer-member` as well.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
 
-    **Instead.** Nothing, if it is meant. What is your own goes under `experimental`, since 2026-07-28 also under
-    `extensions`.
+    **Instead.** Nothing, if it is intended. Capabilities of your own go under `experimental`, since 2026-07-28 also
+    under `extensions`.
     """
 
     id = "capability/unknown"
@@ -175,14 +175,14 @@ class UnknownCapability(_Declaration):
 
 
 class ElicitationWithoutMode(_Declaration):
-    """A client declares elicitation, and neither of its modes.
+    """A client declares elicitation, but neither of its modes.
 
-    **Why it matters.** An empty object means forms. One with other members says that something is supported, and
-    not what: the server may ask for nothing.
+    **Why it matters.** An empty object means forms. An object with other members says that something is supported, but
+    not what: the server may request nothing.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"elicitation":{"forms":{}}}}}`
 
-    **Instead.** `"elicitation":{"form":{}}`, with `"url":{}` where the client can open pages.
+    **Instead.** `"elicitation":{"form":{}}`, with `"url":{}` if the client can open pages.
     """
 
     id = "capability/elicitation-without-mode"
@@ -203,7 +203,8 @@ class ElicitationWithoutMode(_Declaration):
 class LegacyTasks(_Declaration):
     """A server declares the tasks of 2025-11-25 in the modern era.
 
-    **Why it matters.** They are gone: no client of this revision looks for that capability, and no task is ever made.
+    **Why it matters.** They were removed: no client of this revision looks for that capability, and no task is ever
+    created.
 
     **On the wire.** `< {"id":1,"result":{"resultType":"complete",…,"capabilities":{"tasks":{…}}}}`
 

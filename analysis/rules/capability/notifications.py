@@ -38,9 +38,9 @@ class _UndeclaredNotification(Rule):
 
 
 class UndeclaredLogMessages(_UndeclaredNotification):
-    """A server sends log messages and did not declare logging.
+    """A server sends log messages although it did not declare logging.
 
-    **Why it matters.** The client has no place for them and never sets a level: they are lost, or shown as errors.
+    **Why it matters.** The client does not expect them and never sets a level: they are lost, or shown as errors.
 
     **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `< {"method":"notifications/message",…}`
 
@@ -70,9 +70,9 @@ class UndeclaredLogMessages(_UndeclaredNotification):
 
 
 class UndeclaredListChanged(_UndeclaredNotification):
-    """A server tells that a list has changed, and did not declare that it would.
+    """A server announces that a list has changed, and did not declare that it would.
 
-    **Why it matters.** A client that was told of no changes keeps the list that it has.
+    **Why it matters.** A client that does not expect such notifications keeps its old list.
 
     **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `< {"method":"notifications/tools/list_changed"}`
 
@@ -92,13 +92,13 @@ class UndeclaredListChanged(_UndeclaredNotification):
 
 
 class UndeclaredResourceUpdates(_UndeclaredNotification):
-    """A server tells that a resource has changed, and did not declare subscriptions.
+    """A server announces that a resource has changed, and did not declare subscriptions.
 
     **Why it matters.** The client cannot have subscribed, so it does not listen.
 
     **On the wire.** `< {…,"capabilities":{"resources":{}}}` … `< {"method":"notifications/resources/updated",…}`
 
-    **Instead.** Declare `"resources":{"subscribe":true}`, and tell those who subscribe.
+    **Instead.** Declare `"resources":{"subscribe":true}`, and notify the clients that subscribe.
     """
 
     id = "capability/undeclared-resource-updates"
@@ -108,9 +108,9 @@ class UndeclaredResourceUpdates(_UndeclaredNotification):
 
 
 class UndeclaredRootsChanged(Rule):
-    """A client tells that its roots have changed, and did not declare that it would.
+    """A client announces that its roots have changed, and did not declare that it would.
 
-    **Why it matters.** A server that was told of no changes keeps the roots that it has.
+    **Why it matters.** A server that does not expect such notifications keeps the old roots.
 
     **On the wire.** `> …"capabilities":{"roots":{}}` … `> {"method":"notifications/roots/list_changed"}`
 
@@ -136,13 +136,14 @@ class UndeclaredRootsChanged(Rule):
 
 
 class UndeclaredTask(Rule):
-    """A request is to be run as a task, and the other side did not declare that it can.
+    """A request is to be run as a task, and the receiver did not declare support for that.
 
-    **Why it matters.** It ignores `task` and answers when it is done: who asked waits for a task, and gets a result.
+    **Why it matters.** The receiver ignores `task` and answers when the work is done: the sender expects a task, and
+    gets a result.
 
     **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `> {"method":"tools/call","params":{…,"task":{}}}`
 
-    **Instead.** Send `task` where `tasks.requests` of the other side names the method.
+    **Instead.** Send `task` only if `tasks.requests` of the receiver names the method.
     """
 
     id = "capability/undeclared-task"
@@ -177,13 +178,13 @@ class UndeclaredTask(Rule):
 
 
 class UndeclaredTasksMethod(Rule):
-    """A method of tasks is asked for, and the other side did not declare it.
+    """A method of tasks is called, and the receiver did not declare it.
 
-    **Why it matters.** It has no tasks, or none that can be listed or cancelled: the request fails.
+    **Why it matters.** The receiver has no tasks, or cannot list or cancel them: the request fails.
 
     **On the wire.** `< {…,"capabilities":{"tasks":{}}}` … `> {"id":4,"method":"tasks/list"}`
 
-    **Instead.** Ask for `tasks/list` and `tasks/cancel` where `tasks.list` and `tasks.cancel` are declared.
+    **Instead.** Send `tasks/list` and `tasks/cancel` only if `tasks.list` and `tasks.cancel` are declared.
     """
 
     id = "capability/undeclared-tasks-method"

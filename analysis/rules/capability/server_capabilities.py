@@ -32,14 +32,14 @@ class _Undeclared(Rule):
 
 
 class UndeclaredTools(_Undeclared):
-    """A client asks for tools of a server that declared none.
+    """A client requests tools from a server that declared none.
 
-    **Why it matters.** By its capabilities a server says what it has. What it is asked for beyond them fails, or works
-    by luck until the next version.
+    **Why it matters.** A server's capabilities say what it has. A request for anything else fails, or works by luck
+    until the next version.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"prompts":{}}}}` … `> {"id":2,"method":"tools/list"}`
 
-    **Instead.** Look at the capabilities before the first request; where the server should have declared `tools`, the
+    **Instead.** Check the capabilities before the first request; if the server should have declared `tools`, the
     mistake is its own.
     """
 
@@ -49,14 +49,14 @@ class UndeclaredTools(_Undeclared):
 
 
 class UndeclaredResources(_Undeclared):
-    """A client asks for resources of a server that declared none.
+    """A client requests resources from a server that declared none.
 
-    **Why it matters.** By its capabilities a server says what it has. What it is asked for beyond them fails, or works
-    by luck until the next version.
+    **Why it matters.** A server's capabilities say what it has. A request for anything else fails, or works by luck
+    until the next version.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":{}}}}` … `> {"id":2,"method":"resources/list"}`
 
-    **Instead.** Look at the capabilities before the first request.
+    **Instead.** Check the capabilities before the first request.
     """
 
     id = "capability/undeclared-resources"
@@ -67,11 +67,11 @@ class UndeclaredResources(_Undeclared):
 class UndeclaredSubscribe(_Undeclared):
     """A client subscribes to a resource of a server that did not declare subscriptions.
 
-    **Why it matters.** The server refuses it; or it says yes, and no update ever comes.
+    **Why it matters.** The server refuses the request; or it accepts, and no update ever comes.
 
     **On the wire.** `< {…,"capabilities":{"resources":{}}}` … `> {"id":3,"method":"resources/subscribe",…}`
 
-    **Instead.** Subscribe where `resources.subscribe` is `true`; elsewhere read again now and then.
+    **Instead.** Subscribe only if `resources.subscribe` is `true`; otherwise read the resource again from time to time.
     """
 
     id = "capability/undeclared-subscribe"
@@ -83,14 +83,14 @@ class UndeclaredSubscribe(_Undeclared):
 
 
 class UndeclaredPrompts(_Undeclared):
-    """A client asks for prompts of a server that declared none.
+    """A client requests prompts from a server that declared none.
 
-    **Why it matters.** By its capabilities a server says what it has. What it is asked for beyond them fails, or works
-    by luck until the next version.
+    **Why it matters.** A server's capabilities say what it has. A request for anything else fails, or works by luck
+    until the next version.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":{}}}}` … `> {"id":2,"method":"prompts/list"}`
 
-    **Instead.** Look at the capabilities before the first request.
+    **Instead.** Check the capabilities before the first request.
     """
 
     id = "capability/undeclared-prompts"
@@ -99,14 +99,14 @@ class UndeclaredPrompts(_Undeclared):
 
 
 class UndeclaredCompletions(_Undeclared):
-    """A client asks for completions of a server that declared none.
+    """A client requests completions from a server that declared none.
 
-    **Why it matters.** It may do so at each key that its user presses, and each time in vain.
+    **Why it matters.** The client may do so at each key that its user presses, each time in vain.
 
     **On the wire.** `< {…,"capabilities":{"prompts":{}}}` … `> {"id":3,"method":"completion/complete",…}`
 
-    **Instead.** Ask where `completions` is declared. 2024-11-05 has no such capability, so there any server may be
-    asked.
+    **Instead.** Request completions only if `completions` is declared. 2024-11-05 has no such capability, so any server
+    may be asked there.
     """
 
     id = "capability/undeclared-completions"
@@ -118,13 +118,14 @@ class UndeclaredCompletions(_Undeclared):
 
 
 class UndeclaredLogging(_Undeclared):
-    """A client sets the level of log messages of a server that declared none.
+    """A client sets the log level of a server that did not declare logging.
 
-    **Why it matters.** The request fails, often as the first one after the handshake, and some clients give up there.
+    **Why it matters.** The request fails, often as the first request after the handshake, and some clients give up
+    then.
 
     **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `> {"id":2,"method":"logging/setLevel",…}`
 
-    **Instead.** Set the level where `logging` is declared.
+    **Instead.** Set the level only if `logging` is declared.
     """
 
     id = "capability/undeclared-logging"
@@ -147,14 +148,14 @@ _ASKED: Final = frozenset(
 
 
 class ServedUndeclared(Rule):
-    """A server serves what it did not declare.
+    """A server serves requests for a capability that it did not declare.
 
-    **Why it matters.** Clients go by the capabilities: what is not declared is not shown to users, and one day you
-    wonder why it is never used.
+    **Why it matters.** Clients go by the capabilities: a feature that is not declared is not shown to users, and one
+    day you wonder why it is never used.
 
     **On the wire.** `< {…,"capabilities":{}}` … `> {"id":2,"method":"tools/list"}` `< {"id":2,"result":{"tools":[…]}}`
 
-    **Instead.** Declare what there is: `"tools":{}`.
+    **Instead.** Declare the capability: `"tools":{}`.
     """
 
     id = "capability/served-undeclared"
@@ -188,16 +189,16 @@ _SERVED_BY_CLIENTS: Final = frozenset({"roots/list", "sampling/createMessage", "
 
 
 class DeclaredNotServed(Rule):
-    """A server or a client has no method for what it declared.
+    """A server or a client declares a capability, and does not have its method.
 
-    **Why it matters.** A client shows its user a feature that fails whenever it is used. A server asks for roots, for a
-    completion or for input of the user in the middle of a call, and the call fails.
+    **Why it matters.** A client shows its user a feature that fails whenever it is used. A server requests roots, a
+    completion or user input in the middle of a call, and the call fails.
 
     **On the wire.** `< {…,"capabilities":{"prompts":{}}}` … `> {"id":3,"method":"prompts/list"}`
     `< {"id":3,"error":{"code":-32601,…}}`; or `> {…,"capabilities":{"roots":{}}}` … `< {"id":1,"method":"roots/list"}`
     `> {"id":1,"error":{"code":-32601,…}}`
 
-    **Instead.** Answer, with an empty list where there is nothing, or do not declare it.
+    **Instead.** Answer, with an empty list if there is nothing, or do not declare the capability.
     """
 
     id = "capability/declared-not-served"

@@ -62,14 +62,14 @@ class Form(Asked):
 
 
 class SchemaNotFlat(Form):
-    """A form asks for something other than texts, numbers, booleans and choices.
+    """A form asks for something other than text, numbers, booleans and choices.
 
-    **Why it matters.** Clients draw a field for each member. They have none for what is nested, and refuse the form.
+    **Why it matters.** Clients draw a field for each member. They have no field for nested values, and refuse the form.
 
     **On the wire.** `…"requestedSchema":{"type":"object","properties":{"address":{"type":"object",…}}}`
 
-    **Instead.** One level of members: `"street":{"type":"string"}`. Formats are email, uri, date and date-time.
-    Since 2025-11-25 several of a list may be chosen: an array whose `items` have `enum` or `anyOf`.
+    **Instead.** Use one level of members: `"street":{"type":"string"}`. Formats are email, uri, date and date-time.
+    Since 2025-11-25 a user may choose several values of a list: an array whose `items` have `enum` or `anyOf`.
     """
 
     id = "elicitation/schema-not-flat"
@@ -95,11 +95,11 @@ class SchemaNotFlat(Form):
 class RequiredUnknown(Form):
     """A form requires a field that it does not have.
 
-    **Why it matters.** No answer can fit it: the user cannot fill in what is not shown.
+    **Why it matters.** No answer can match it: the user cannot fill in a field that is not shown.
 
     **On the wire.** `…"requestedSchema":{"type":"object","properties":{"name":{…}},"required":["email"]}`
 
-    **Instead.** Name fields of `properties` alone in `required`.
+    **Instead.** List only fields of `properties` in `required`.
     """
 
     id = "elicitation/required-unknown"
@@ -121,7 +121,7 @@ class RequiredUnknown(Form):
 class Sensitive(Form):
     """A form asks for a secret.
 
-    **Why it matters.** What is filled in goes through the client, its logs, and perhaps its model.
+    **Why it matters.** What the user fills in passes through the client, its logs, and perhaps its model.
 
     **On the wire.** `…"requestedSchema":{"type":"object","properties":{"password":{"type":"string"}}}`
 
@@ -148,11 +148,11 @@ class Sensitive(Form):
 class ClickableUrl(Form):
     """A form shows a URL.
 
-    **Why it matters.** Users click what looks like a link. In a form, where it leads was not checked.
+    **Why it matters.** Users click anything that looks like a link. In a form, the target of the link was not checked.
 
     **On the wire.** `…"message":"Sign in at https://example.com first"`
 
-    **Instead.** Ask with `"mode":"url"`, which shows where it leads and asks for consent.
+    **Instead.** Use `"mode":"url"`, which shows the target and asks for consent.
     """
 
     id = "elicitation/clickable-url"
@@ -174,7 +174,7 @@ class ClickableUrl(Form):
 class LegacyEnumNames(Form):
     """A choice has its titles in `enumNames`.
 
-    **Why it matters.** It is how 2025-06-18 did it; clients may show the bare values.
+    **Why it matters.** 2025-06-18 did it this way; clients may show the bare values.
 
     **On the wire.** `{"type":"string","enum":["r","g"],"enumNames":["Red","Green"]}`
 
@@ -196,11 +196,11 @@ class LegacyEnumNames(Form):
 class IdInModern(Asked):
     """An elicitation has an `elicitationId`.
 
-    **Why it matters.** 2026-07-28 has no use for it: nothing says any more that an elicitation is complete.
+    **Why it matters.** 2026-07-28 does not use it: no message says any more that an elicitation is complete.
 
     **On the wire.** `…"inputRequests":{"q":{"method":"elicitation/create","params":{"elicitationId":"e1",…}}}`
 
-    **Instead.** Leave it out; the key of `inputRequests` ties question and answer.
+    **Instead.** Leave it out; the key of `inputRequests` connects question and answer.
     """
 
     id = "elicitation/id-in-modern"

@@ -27,13 +27,13 @@ class _Reply(Reply):
 
 
 class AcceptWithoutContent(_Reply):
-    """A form is accepted, and what was filled in is missing.
+    """A form is accepted, and its content is missing.
 
-    **Why it matters.** The server has consent and no data.
+    **Why it matters.** The server has consent but no data.
 
     **On the wire.** `> {"id":1,"result":{"action":"accept"}}` to a form
 
-    **Instead.** Send `content`, an empty object where nothing was filled in.
+    **Instead.** Send `content`, an empty object if nothing was filled in.
     """
 
     id = "elicitation/accept-without-content"
@@ -46,9 +46,9 @@ class AcceptWithoutContent(_Reply):
 
 
 class ContentMismatch(_Reply):
-    """What was filled in does not fit the form.
+    """The content of an answer does not match the form.
 
-    **Why it matters.** The server gets what it cannot use. Either side should have checked.
+    **Why it matters.** The server gets data that it cannot use. Either side should have checked it.
 
     **On the wire.** a form requires `email`, `> {"id":1,"result":{"action":"accept","content":{}}}`
 
@@ -70,14 +70,14 @@ class ContentMismatch(_Reply):
 
 
 class ContentUnexpected(_Reply):
-    """An answer has content where there is nothing to tell.
+    """An answer that should not have content has some.
 
     **Why it matters.** The user has declined, or was sent to a page: what was typed until then must not leave the
     client.
 
     **On the wire.** `> {"id":1,"result":{"action":"decline","content":{"email":"…"}}}`
 
-    **Instead.** Send `content` with the `accept` of a form alone.
+    **Instead.** Send `content` only with the `accept` of a form.
     """
 
     id = "elicitation/content-unexpected"

@@ -42,7 +42,7 @@ class _Url(Asked):
 
 
 class UrlInvalid(_Url):
-    """The URL that a user is sent to is no absolute URL.
+    """The URL that a user is sent to is not a valid absolute URL.
 
     **Why it matters.** There is nothing to open.
 
@@ -59,13 +59,13 @@ class UrlInvalid(_Url):
 
 
 class UrlNotHttps(_Url):
-    """The URL that a user is sent to is not of https.
+    """The URL that a user is sent to does not use https.
 
-    **Why it matters.** What is typed into that page can be read on the way, and the page itself be another one.
+    **Why it matters.** Others on the way can read what is typed into that page, or replace the page.
 
     **On the wire.** `…"url":"http://example.com/connect"`
 
-    **Instead.** Serve it by https; on the user's own machine http is fine.
+    **Instead.** Serve it over https; on the user's own machine http is fine.
     """
 
     id = "elicitation/url-not-https"
@@ -79,13 +79,13 @@ class UrlNotHttps(_Url):
 
 
 class UrlCredentials(_Url):
-    """The URL that a user is sent to holds a credential.
+    """The URL that a user is sent to contains a credential.
 
-    **Why it matters.** Whoever sees the link has it: the client, its logs, the history of the browser.
+    **Why it matters.** Everyone who sees the link has the credential: the client, its logs, the history of the browser.
 
     **On the wire.** `…"url":"https://example.com/connect?access_token=…"`
 
-    **Instead.** Have the page find out by itself who the user is.
+    **Instead.** Have the page itself determine who the user is.
     """
 
     id = "elicitation/url-credentials"
@@ -154,12 +154,12 @@ class _Identified(Asked):
 class DuplicateId(_Identified):
     """Two elicitations have the same id.
 
-    **Why it matters.** When one of them is complete, the client takes the other for it.
+    **Why it matters.** When one of them is complete, the client mistakes it for the other.
 
     **On the wire.** `…"elicitationId":"e1","url":"https://example.com/a"` and later
     `…"elicitationId":"e1","url":"https://example.com/b"`
 
-    **Instead.** A new id for each; the same one again only where the same is asked again.
+    **Instead.** Use a new id for each; reuse an id only to ask the same question again.
     """
 
     id = "elicitation/duplicate-id"
@@ -172,13 +172,13 @@ class DuplicateId(_Identified):
 
 
 class CompleteUnknown(_Identified):
-    """An elicitation is reported complete that was never requested.
+    """An elicitation that was never requested is reported complete.
 
-    **Why it matters.** The client drops it, and goes on waiting for the one that was meant.
+    **Why it matters.** The client drops the notification, and keeps waiting for the elicitation that was meant.
 
     **On the wire.** `< {"method":"notifications/elicitation/complete","params":{"elicitationId":"e9"}}`
 
-    **Instead.** Give the id of the elicitation, and to the session in which it was sent.
+    **Instead.** Send the id of the elicitation, in the session in which it was requested.
     """
 
     id = "elicitation/complete-unknown"
@@ -194,9 +194,9 @@ class CompleteUnknown(_Identified):
 
 
 class CompleteTwice(Rule):
-    """An elicitation is complete for a second time.
+    """An elicitation is reported complete a second time.
 
-    **Why it matters.** It does no harm: clients are to ignore it.
+    **Why it matters.** It does no harm: clients are required to ignore it.
 
     **On the wire.** `< {"method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`, twice
 

@@ -41,13 +41,13 @@ _MODERN_OWN: Final = (HEADERS, CAPABILITY, VERSION)
 
 
 class AnError(Rule):
-    """An answer is an error.
+    """A response is an error.
 
-    **Why it matters.** It is no defect, but the first thing to look at where a call did not do what it should.
+    **Why it matters.** It is not a defect, but it is the first thing to look at if a call did not do what it should.
 
     **On the wire.** `< {"id":3,"error":{"code":-32601,"message":"Method not found"}}`
 
-    **Instead.** Nothing is wrong with an error as such; the code says which side should change something.
+    **Instead.** An error as such is not wrong; the code says which side should change something.
     """
 
     id = "error/seen"
@@ -65,8 +65,8 @@ class AnError(Rule):
 class UnknownMethodCode(Rule):
     """A method that cannot exist here is refused with a code other than -32601.
 
-    **Why it matters.** -32601 is how a caller learns that it must do without; any other code looks like a failure that
-    another attempt may cure.
+    **Why it matters.** -32601 tells a caller that it must do without the method; any other code looks like a failure
+    that another attempt may cure.
 
     **On the wire.** `> {"id":2,"method":"tools/lst"}` `< {"id":2,"error":{"code":-32600,…}}` is fine, as the server may
     have looked no further; `"code":-32000` is not
@@ -94,15 +94,15 @@ class UnknownMethodCode(Rule):
 
 
 class ParseErrorForValidJson(Rule):
-    """A parse error answers what is JSON.
+    """A parse error answers valid JSON.
 
-    **Why it matters.** The code says that the bytes were broken on the way; people then look for the fault in the
+    **Why it matters.** The code says that the bytes were damaged on the way; people then look for the fault in the
     transport, where it is not.
 
     **On the wire.** `> {"id":4,"method":"tools/call","params":{…}}` `< {"id":4,"error":{"code":-32700,…}}`
 
-    **Instead.** Whoever can name the id has parsed the message: send -32600 where the envelope is wrong, and -32602
-    where the params are.
+    **Instead.** A receiver that can name the id has parsed the message: send -32600 if the envelope is wrong, and
+    -32602 if the params are.
     """
 
     id = "error/parse-error-for-valid-json"
@@ -181,14 +181,14 @@ class _Reading:
 
 
 class ReservedCode(Rule):
-    """An error has a code that JSON-RPC keeps for itself.
+    """An error has a code that JSON-RPC reserves.
 
-    **Why it matters.** Codes from -32768 to -32100 may get a meaning at any time, and tools already show them as
+    **Why it matters.** Codes from -32768 to -32100 may be given a meaning at any time, and tools already show them as
     failures of the protocol.
 
     **On the wire.** `"error":{"code":-32500,"message":"Out of stock"}`
 
-    **Instead.** Take a positive number, or one below -32768, for failures of your own.
+    **Instead.** Use a positive number, or one below -32768, for failures of your own.
     """
 
     id = "error/reserved-code"
@@ -202,14 +202,14 @@ class ReservedCode(Rule):
 
 
 class UndefinedMcpCode(Rule):
-    """An error has a code of MCP's own range that MCP does not define.
+    """An error has a code in MCP's own range that MCP does not define.
 
     **Why it matters.** -32020 to -32099 belong to the specification since 2026-07-28; a later revision may give the
     number another meaning.
 
     **On the wire.** `"error":{"code":-32050,"message":"Rate limited"}`
 
-    **Instead.** Only -32020, -32021 and -32022 are defined; take a number outside of the reserved ranges.
+    **Instead.** Only -32020, -32021 and -32022 are defined; use a number outside the reserved ranges.
     """
 
     id = "error/undefined-mcp-code"
@@ -223,13 +223,14 @@ class UndefinedMcpCode(Rule):
 
 
 class RetiredCode(Rule):
-    """A modern answer uses a code that only the handshake era had.
+    """A modern response uses a code that only the handshake era had.
 
-    **Why it matters.** -32002 and -32042 mean nothing any more; a client of the modern era has no case for them.
+    **Why it matters.** -32002 and -32042 no longer mean anything; a client of the modern era does not handle them.
 
     **On the wire.** `> {"id":2,"method":"resources/read",…}` `< {"id":2,"error":{"code":-32002,…}}` under 2026-07-28
 
-    **Instead.** -32602 for a resource that does not exist; an `input_required` result where a URL is to be visited.
+    **Instead.** Send -32602 for a resource that does not exist, and an `input_required` result if the user should visit
+    a URL.
     """
 
     id = "error/retired-code"
@@ -244,14 +245,14 @@ class RetiredCode(Rule):
 
 
 class LegacyRange(Rule):
-    """A modern answer uses a code from -32000 to -32019.
+    """A modern response uses a code from -32000 to -32019.
 
     **Why it matters.** Every implementation gave these numbers meanings of its own, which no other implementation
     knows.
 
     **On the wire.** `"error":{"code":-32001,"message":"Timed out"}`
 
-    **Instead.** Take a number outside of the reserved ranges for failures of your own.
+    **Instead.** Use a number outside the reserved ranges for failures of your own.
     """
 
     id = "error/legacy-range"
@@ -266,15 +267,15 @@ class LegacyRange(Rule):
 
 
 class MisusedMcpCode(Rule):
-    """A code of MCP is used for what it does not mean.
+    """A code of MCP is used for something that it does not mean.
 
-    **Why it matters.** Clients act on these codes: they mend headers, add a capability, or choose another revision, and
-    ask again. Where that was not the trouble, they do it in vain or for ever.
+    **Why it matters.** Clients act on these codes: they correct headers, add a capability or choose another revision,
+    and send the request again. If that was not the problem, they do so in vain or forever.
 
     **On the wire.** -32020 on stdio, which has no headers; -32021 for a capability that the client did declare; -32022
     in a session whose revision was agreed on by `initialize`
 
-    **Instead.** -32602 or -32603, or a code of your own.
+    **Instead.** Send -32602 or -32603, or a code of your own.
     """
 
     id = "error/misused-mcp-code"
@@ -300,14 +301,15 @@ class MisusedMcpCode(Rule):
 
 
 class Internal(Rule):
-    """An answer is an internal error.
+    """A response is an internal error.
 
-    **Why it matters.** Some exception got past every handler. The model that called a tool sees nothing of it, and
-    cannot try another way.
+    **Why it matters.** An exception got past every handler. The model that called a tool does not see it, and cannot
+    try another way.
 
     **On the wire.** `< {"id":5,"error":{"code":-32603,"message":"KeyError: 'city'"}}`
 
-    **Instead.** Catch what a tool can fail with, and return it as a result with `isError: true`; log the rest.
+    **Instead.** Catch the exceptions that a tool can raise, and return them as a result with `isError: true`; log the
+    rest.
     """
 
     id = "error/internal"

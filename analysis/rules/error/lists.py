@@ -41,10 +41,10 @@ class _Listed(Rule):
 
 
 class ToolInputAsProtocolError(_Listed):
-    """Arguments that a tool does not take are refused as an error of the protocol.
+    """Arguments that a tool does not accept are refused with a protocol error.
 
-    **Why it matters.** Hosts show protocol errors to their user, or not at all; what stands in a result goes to
-    the model, which can mend its arguments and call again.
+    **Why it matters.** Hosts show protocol errors to their user, or not at all; a result goes to the model, which can
+    correct its arguments and call again.
 
     **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"add","arguments":{"a":"x"}}}`
     `< {"id":6,"error":{"code":-32602,"message":"a: expected a number"}}`
@@ -73,9 +73,10 @@ class ToolInputAsProtocolError(_Listed):
 
 
 class UnknownToolAsResult(_Listed):
-    """A call of a tool that does not exist gets a result that says so.
+    """A call to a tool that does not exist gets a result that says so.
 
-    **Why it matters.** A client cannot tell a tool that failed from one that is gone, and keeps offering it.
+    **Why it matters.** A client cannot tell a tool that failed from a tool that does not exist any more, and keeps
+    offering it.
 
     **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"gone"}}`
     `< {"id":6,"result":{"content":[…],"isError":true}}`
@@ -112,8 +113,8 @@ class UnknownToolAsResult(_Listed):
 class UnknownToolCode(_Listed):
     """A call to a tool that does not exist is refused with -32601 or -32603.
 
-    **Why it matters.** -32601 says that the server has no tools at all, and -32603 that it has failed. -32602 lets the
-    caller know that the name is wrong, so that it fetches the list again.
+    **Why it matters.** -32601 says that the server has no tools at all, and -32603 that it has failed. -32602 tells the
+    caller that the name is wrong, so that it fetches the list again.
 
     **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"gone"}}` `< {"id":6,"error":{"code":-32601,…}}`
 
@@ -141,9 +142,10 @@ class UnknownToolCode(_Listed):
 
 
 class PromptArgsCode(_Listed):
-    """A prompt that does not exist, or lacks an argument, is refused with a code other than -32602.
+    """A request for an unknown prompt, or without a required argument, is refused with a code other than -32602.
 
-    **Why it matters.** By -32602 the caller knows that its own params are at fault, and which to ask its user for.
+    **Why it matters.** -32602 tells the caller that its own params are at fault, so that it can ask its user for the
+    right ones.
 
     **On the wire.** `> {"id":4,"method":"prompts/get","params":{"name":"gone"}}` `< {"id":4,"error":{"code":-32603,…}}`
 

@@ -27,8 +27,8 @@ from analysis.rules.finding import Finding, Impact, Level
 class PingRefused(Rule):
     """A `ping` is answered with an error.
 
-    **Why it matters.** A peer that checks whether the other side is alive takes an error for a no: some hosts end the
-    session or restart the server.
+    **Why it matters.** A peer that checks whether the other side is alive takes an error for a failure: some hosts end
+    the session or restart the server.
 
     **On the wire.** `> {"id":4,"method":"ping"}` `< {"id":4,"error":{"code":-32601,"message":"Method not found"}}`
 
@@ -65,10 +65,10 @@ class PingRefused(Rule):
 
 
 class ResourceNotFoundCode(Rule):
-    """A resource that does not exist is refused with another code than that for it.
+    """A request for a resource that does not exist is refused with the wrong code.
 
-    **Why it matters.** By the code a client tells "no such resource" from a failure, and drops the resource from its
-    list or tries again.
+    **Why it matters.** The code lets a client tell "no such resource" from a failure, and so drop the resource from its
+    list or try again.
 
     **On the wire.** `> {"id":2,"method":"resources/read","params":{"uri":"file:///gone"}}`
     `< {"id":2,"error":{"code":-32603,"message":"Resource not found"}}`
@@ -95,9 +95,9 @@ class ResourceNotFoundCode(Rule):
 
 
 class UnsupportedVersionData(Rule):
-    """A refused `initialize` does not say which revisions would do.
+    """A refused `initialize` does not say which revisions are supported.
 
-    **Why it matters.** The client can only give up, where it could have asked for another revision.
+    **Why it matters.** The client can only give up, although it could have asked for another revision.
 
     **On the wire.** `< {"id":1,"error":{"code":-32602,"message":"Unsupported protocol version"}}`
 
@@ -124,9 +124,10 @@ class UnsupportedVersionData(Rule):
 
 
 class UnsupportedVersionShape(Rule):
-    """A -32022 does not list the revisions that are supported, or not the one that was asked for.
+    """A -32022 does not list the revisions that are supported, or does not name the requested revision.
 
-    **Why it matters.** The list is all that a client has to choose another revision by: there is no handshake any more.
+    **Why it matters.** The list is all that a client has to choose another revision from: there is no handshake any
+    more.
 
     **On the wire.** `< {"id":1,"error":{"code":-32022,"message":"Unsupported"}}`
 
@@ -154,9 +155,9 @@ class UnsupportedVersionShape(Rule):
 
 
 class UrlElicitationShape(Rule):
-    """A -32042 does not say which URLs are to be visited.
+    """A -32042 does not say which URLs the user should visit.
 
-    **Why it matters.** The client is told to have its user visit something, and cannot tell what.
+    **Why it matters.** The client is told that its user should visit something, and cannot tell what.
 
     **On the wire.** `< {"id":3,"error":{"code":-32042,"message":"Sign in first"}}`
 
@@ -187,12 +188,12 @@ class UrlElicitationShape(Rule):
 class UrlElicitationUnsupported(Rule):
     """A -32042 is sent to a client that cannot open URLs.
 
-    **Why it matters.** The client has no way to do what is asked, so the call can never succeed.
+    **Why it matters.** The client cannot do what the server requests, so the call can never succeed.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{"capabilities":{"elicitation":{}},…}}` …
     `< {"id":3,"error":{"code":-32042,…}}`
 
-    **Instead.** Send it only where the client has declared `elicitation.url`; else fail with a result that says why.
+    **Instead.** Send it only if the client has declared `elicitation.url`; otherwise fail with a result that says why.
     """
 
     id = "error/url-elicitation-unsupported"
@@ -212,9 +213,9 @@ class UrlElicitationUnsupported(Rule):
 
 
 class SamplingCode(Rule):
-    """A sampling request whose tool blocks do not fit together is refused with a code other than -32602.
+    """A sampling request with tool blocks that do not match is refused with a code other than -32602.
 
-    **Why it matters.** The params are at fault, and the code says otherwise: the server will try the same again.
+    **Why it matters.** The params are at fault, but the code says otherwise: the server will try the same again.
 
     **On the wire.** `< {"id":8,"method":"sampling/createMessage","params":{"messages":[…a tool_use that nothing
     answers…],…}}` `> {"id":8,"error":{"code":-32603,…}}`
@@ -242,11 +243,11 @@ class SamplingCode(Rule):
 class RootsUnsupportedCode(Rule):
     """A client without roots refuses `roots/list` with a code other than -32601.
 
-    **Why it matters.** By -32601 a server knows that it must do without roots; by any other code it may ask again.
+    **Why it matters.** -32601 tells a server that it must do without roots; after any other code it may ask again.
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"error":{"code":-32600,…}}`
 
-    **Instead.** Refuse with -32601 what you did not declare.
+    **Instead.** Refuse methods that you did not declare with -32601.
     """
 
     id = "error/roots-unsupported-code"
@@ -268,7 +269,7 @@ class RootsUnsupportedCode(Rule):
 class ElicitationModeCode(Rule):
     """An elicitation in a mode that the client did not declare is refused with a code other than -32602.
 
-    **Why it matters.** The server cannot tell that another mode would have done.
+    **Why it matters.** The server cannot tell that another mode would have worked.
 
     **On the wire.** `< {"id":2,"method":"elicitation/create","params":{"mode":"url",…}}` to a client with
     `"elicitation":{"form":{}}`; `> {"id":2,"error":{"code":-32601,…}}`

@@ -45,16 +45,15 @@ class _Created(Rule):
 
 
 class Undeclared(_Created):
-    """A request is answered with a task, and did not say that its client knows tasks.
+    """A request that did not declare support for tasks is answered with a task.
 
-    **Why it matters.** The client finds neither the result nor anything that it can read, whatever an earlier request
-    has declared.
+    **Why it matters.** The client finds no result that it can read, whatever an earlier request has declared.
 
     **On the wire.** `> {"id":2,"method":"tools/call",…}` with `"clientCapabilities":{}`
     `< {"id":2,"result":{"resultType":"task","taskId":"t1",…}}`
 
-    **Instead.** Look at `extensions` in the capabilities of each request. Where they lack
-    `io.modelcontextprotocol/tasks`, answer when the result is there.
+    **Instead.** Check `extensions` in the capabilities of each request. If they lack `io.modelcontextprotocol/tasks`,
+    answer when the result is available.
     """
 
     id = "ext-tasks/undeclared"
@@ -70,9 +69,9 @@ class Undeclared(_Created):
 
 
 class UnsupportedMethod(_Created):
-    """A request other than a call of a tool is answered with a task.
+    """A request other than a tool call is answered with a task.
 
-    **Why it matters.** Clients await tasks from `tools/call` alone; what was asked for they never get.
+    **Why it matters.** Clients expect tasks only from `tools/call`; they never get the result of this request.
 
     **On the wire.** `> {"id":2,"method":"resources/read",…}` `< {"id":2,"result":{"resultType":"task",…}}`
 
@@ -90,9 +89,9 @@ class UnsupportedMethod(_Created):
 
 
 class ClientUndeclared(Rule):
-    """A client asks about a task, and does not say that it knows tasks.
+    """A client sends a request about a task without declaring support for tasks.
 
-    **Why it matters.** The server has to refuse it: it goes by what this one request declares.
+    **Why it matters.** The server has to refuse it: only what this request declares counts.
 
     **On the wire.** `> {"id":3,"method":"tasks/get","params":{"taskId":"t1","_meta":{…}}}` with
     `"clientCapabilities":{}`
@@ -122,7 +121,7 @@ class ClientUndeclared(Rule):
 class UndeclaredServed(Rule):
     """A request about tasks that does not declare the extension is not refused with -32021.
 
-    **Why it matters.** Clients that forget to declare it learn so by -32021; elsewhere they will be refused, and fail.
+    **Why it matters.** -32021 tells clients that they forgot to declare it; other servers will refuse them.
 
     **On the wire.** `> {"id":3,"method":"tasks/get",…}` with `"clientCapabilities":{}`
     `< {"id":3,"result":{"resultType":"complete","taskId":"t1",…}}`
@@ -175,14 +174,14 @@ class UndeclaredServed(Rule):
 
 
 class UnlistenedNotification(Rule):
-    """A client is told of a task that it does not listen to.
+    """A client gets a notification about a task that it does not listen to.
 
-    **Why it matters.** It was not asked for, and may belong to another client.
+    **Why it matters.** The client did not ask for it, and the task may belong to another client.
 
     **On the wire.** `> {"id":4,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["t1"]},…}}` …
     `< {"method":"notifications/tasks","params":{"taskId":"t2",…}}`
 
-    **Instead.** Send it to those whose `taskIds` name it; the others poll.
+    **Instead.** Send it to the clients whose `taskIds` name the task; the others poll.
     """
 
     id = "ext-tasks/unlistened-notification"

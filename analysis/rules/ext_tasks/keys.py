@@ -100,15 +100,16 @@ class _Keyed(Rule):
 
 
 class KeyReused(_Keyed):
-    """A key of a task stands for another question than before, or comes back after it was answered.
+    """A key of a task names a different question than before, or is used again after it was answered.
 
-    **Why it matters.** Clients know by the key what they have asked their user already. They send the old answer again,
-    or none.
+    **Why it matters.** Clients recognise by the key what they have already asked their user. They send the old answer
+    again, or none.
 
     **On the wire.** `…"status":"input_required","inputRequests":{"q":{…"message":"Which?"}}` … later
     `…"inputRequests":{"q":{…"message":"How many?"}}`
 
-    **Instead.** A new key for each question. Until it is answered it comes with every report, and that is right.
+    **Instead.** Use a new key for each question. Until a question is answered, its key comes with every report, and
+    that is right.
     """
 
     id = "ext-tasks/key-reused"
@@ -123,14 +124,14 @@ class KeyReused(_Keyed):
 
 
 class UnknownKey(_Keyed):
-    """A client answers what the task does not ask for, or no longer.
+    """A client answers a question that the task does not ask, or no longer asks.
 
     **Why it matters.** Servers ignore it. It may be an answer to a question of another task.
 
     **On the wire.** `…"inputRequests":{"q":{…}}`, then
     `> {"id":4,"method":"tasks/update","params":{"taskId":"t1","inputResponses":{"p":{…}},…}}`
 
-    **Instead.** Answer under the keys of the last report.
+    **Instead.** Use the keys of the last report.
     """
 
     id = "ext-tasks/unknown-key"

@@ -36,9 +36,9 @@ class _Answer(Rule):
 
 
 class ResultType(_Answer):
-    """The answer to a request about a task is not `complete`.
+    """The response to a request about a task is not `complete`.
 
-    **Why it matters.** `task` says that another task was created, `input_required` that the request is to be sent
+    **Why it matters.** `task` means that another task was created, `input_required` that the request should be sent
     again.
 
     **On the wire.** `> {"id":3,"method":"tasks/get",…}` `< {"id":3,"result":{"resultType":"task","taskId":"t1",…}}`
@@ -59,16 +59,16 @@ class ResultType(_Answer):
 
 
 class InvalidShape(Rule):
-    """A task lacks a member that each must have, or that its status asks for.
+    """A task lacks a member that every task must have, or that its status requires.
 
-    **Why it matters.** Clients poll by what stands there, and take the result from it: there is nothing else to ask.
+    **Why it matters.** Clients use these members to poll and to get the result: there is no other source.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"complete","taskId":"t1","status":"completed",…}}` without
     `result`
 
-    **Instead.** `taskId`, `status`, `createdAt`, `lastUpdatedAt` and `ttlMs` (null for ever); where it is told how a
-    task stands, `result` when it is completed, `error` when it has failed, and `inputRequests` when it waits for input.
-    They stand in the result itself, and not under `task`, as in 2025-11-25.
+    **Instead.** Send `taskId`, `status`, `createdAt`, `lastUpdatedAt` and `ttlMs` (null means forever); in reports of
+    the task also `result` when it is completed, `error` when it has failed, and `inputRequests` when it waits for
+    input. They are members of the result itself, and not of `task`, as in 2025-11-25.
     """
 
     id = "ext-tasks/invalid-shape"
@@ -99,15 +99,15 @@ class InvalidShape(Rule):
 
 
 class AcknowledgementNotEmpty(_Answer):
-    """The answer to `tasks/update` or `tasks/cancel` says more than that it was taken.
+    """The response to `tasks/update` or `tasks/cancel` says more than that it was accepted.
 
-    **Why it matters.** It looks like the state of the task, and clients may take it for that. What was asked for may
+    **Why it matters.** It looks like the state of the task, and clients may take it for that. The requested change may
     not have happened yet.
 
     **On the wire.** `> {"id":5,"method":"tasks/cancel",…}`
     `< {"id":5,"result":{"resultType":"complete","status":"cancelled"}}`
 
-    **Instead.** `{"resultType":"complete"}`; how the task stands is told by `tasks/get`.
+    **Instead.** `{"resultType":"complete"}`; `tasks/get` returns the state of the task.
     """
 
     id = "ext-tasks/acknowledgement-not-empty"
@@ -124,9 +124,9 @@ class AcknowledgementNotEmpty(_Answer):
 
 
 class TerminalChanged(Changed):
-    """A task that was over goes on, or has ended in another way.
+    """A task that was over continues, or has ended differently.
 
-    **Why it matters.** Whoever saw the end has taken the result, and polls no longer.
+    **Why it matters.** Clients that saw the end have taken the result, and no longer poll.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"` … `< …"taskId":"t1","status":"working"`
 
@@ -144,9 +144,9 @@ class TerminalChanged(Changed):
 
 
 class PollTooFast(PolledTooFast):
-    """A task is polled more than twice as often as the server asks for.
+    """A task is polled more than twice as often as the server requests.
 
-    **Why it matters.** Each poll costs, and tells nothing new. Servers that are polled too fast begin to refuse.
+    **Why it matters.** Each poll costs, and returns nothing new. Servers that are polled too fast begin to refuse.
 
     **On the wire.** `< …"taskId":"t1","status":"working","pollIntervalMs":5000`, then `tasks/get` each second
 
@@ -161,13 +161,13 @@ class PollTooFast(PolledTooFast):
 
 
 class NotFoundCode(_Answer):
-    """That a task is not there is told with another code than -32602.
+    """A request for a task that does not exist is refused with a code other than -32602.
 
-    **Why it matters.** By -32602 a client knows that this task is at fault, and not the method, or the server.
+    **Why it matters.** -32602 tells a client that this task is the problem, and not the method or the server.
 
     **On the wire.** `> {"id":3,"method":"tasks/get",…}` `< {"id":3,"error":{"code":-32603,"message":"Task not found"}}`
 
-    **Instead.** -32602.
+    **Instead.** Send -32602.
     """
 
     id = "ext-tasks/not-found-code"

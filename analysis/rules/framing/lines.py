@@ -40,11 +40,11 @@ _LOOKS: Final = tuple(
 class InvalidUtf8(FrameRule):
     r"""A line, a body or the data of an event is not UTF-8.
 
-    **Why it matters.** The receiver refuses the bytes, or reads other characters than were written.
+    **Why it matters.** The receiver refuses the bytes, or reads different characters.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{"name":"caf\xe9"}}` in Latin-1
 
-    **Instead.** Write UTF-8, and set the encoding of the standard streams: that of the console is often another one.
+    **Instead.** Write UTF-8, and set the encoding of the standard streams: the console often uses another one.
     """
 
     id = "framing/invalid-utf8"
@@ -59,11 +59,11 @@ class InvalidUtf8(FrameRule):
 class Bom(FrameRule):
     """A message begins with a byte order mark.
 
-    **Why it matters.** RFC 8259 allows none, and a strict parser stops at its first byte. Everybody else strips it.
+    **Why it matters.** RFC 8259 does not allow it, and a strict parser stops at its first byte. All others strip it.
 
     **On the wire.** the bytes `EF BB BF` before `{"jsonrpc":"2.0",…}`
 
-    **Instead.** Write UTF-8 without a mark; in .NET `new UTF8Encoding(false)`.
+    **Instead.** Write UTF-8 without a byte order mark; in .NET `new UTF8Encoding(false)`.
     """
 
     id = "framing/bom"
@@ -92,15 +92,15 @@ class _NotJson(FrameRule):
 
 
 class StdoutNotJson(_NotJson):
-    """The server writes a line to its standard output that is no JSON.
+    """The server writes a line to its standard output that is not JSON.
 
-    **Why it matters.** That stream is for messages alone. Clients log an error for each such line, some give up, and
-    text without a line feed makes the message after it unreadable, too.
+    **Why it matters.** That stream is for messages only. Clients log an error for each such line, some give up, and
+    text without a line feed makes the next message unreadable, too.
 
     **On the wire.** `< Server running on stdio`
 
-    **Instead.** Write logs to standard error, or send `notifications/message`. Look for `print`, `console.log`,
-    and for libraries that greet.
+    **Instead.** Write logs to standard error, or send `notifications/message`. Look for `print`, `console.log`, and
+    libraries that print a greeting.
     """
 
     id = "framing/stdout-not-json"
@@ -111,9 +111,9 @@ class StdoutNotJson(_NotJson):
 
 
 class StdinNotJson(_NotJson):
-    """The client writes a line to the server's standard input that is no JSON.
+    """The client writes a line to the server's standard input that is not JSON.
 
-    **Why it matters.** The server cannot answer it, and may take the stream for broken.
+    **Why it matters.** The server cannot answer it, and may consider the stream broken.
 
     **On the wire.** `> hello`
 
@@ -128,10 +128,10 @@ class StdinNotJson(_NotJson):
 
 
 class LspHeader(FrameRule):
-    r"""A peer announces its messages by `Content-Length`, as language servers do.
+    r"""A peer sends a `Content-Length` header before its messages, as language servers do.
 
-    **Why it matters.** MCP delimits by line feeds. The receiver takes the header for a message that is no JSON, and
-    waits for a line feed after the message which never comes.
+    **Why it matters.** MCP delimits messages with line feeds. The receiver reads the header as a message that is not
+    JSON, and then waits for a line feed after the message that never comes.
 
     **On the wire.** `> Content-Length: 52\r\n\r\n{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
@@ -150,7 +150,7 @@ class LspHeader(FrameRule):
 class EmbeddedNewline(FrameRule):
     r"""A message is spread over several lines.
 
-    **Why it matters.** A line is a message. A reader takes each of these for one and can make nothing of any.
+    **Why it matters.** A line is a message. A reader takes each line for a message, and cannot parse any of them.
 
     **On the wire.** `< {` and then `<   "jsonrpc": "2.0",` and so on
 
@@ -173,8 +173,8 @@ class SeveralMessagesOnALine(FrameRule):
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","method":"notifications/message",…}`
 
-    **Instead.** End each message with a line feed. Threads that share the stream need a lock around message and line
-    feed together.
+    **Instead.** End each message with a line feed. Threads that share the stream need a lock that covers message and
+    line feed together.
     """
 
     id = SEVERAL
@@ -186,9 +186,9 @@ class SeveralMessagesOnALine(FrameRule):
 
 
 class NotAMessage(Rule):
-    """What was sent is JSON, but a number, a string, a boolean or null.
+    """A line, body or event is JSON, but a number, a string, a boolean or null.
 
-    **Why it matters.** It asks nothing, tells nothing and answers nothing.
+    **Why it matters.** It is neither a request nor a notification nor a response.
 
     **On the wire.** `< "ready"` or `< 3.14`
 
@@ -207,13 +207,13 @@ class NotAMessage(Rule):
 
 
 class BlankLine(FrameRule):
-    """A line is empty, or nothing but white space.
+    """A line is empty, or contains only white space.
 
-    **Why it matters.** Most readers skip it, some report a message that cannot be parsed for each.
+    **Why it matters.** Most readers skip it; some report each such line as a message that cannot be parsed.
 
     **On the wire.** two line feeds after a message
 
-    **Instead.** End each message with one line feed: what prints lines often adds its own.
+    **Instead.** End each message with one line feed: functions that print lines often add their own.
     """
 
     id = "framing/blank-line"
@@ -234,13 +234,13 @@ class BlankLine(FrameRule):
 
 
 class Crlf(FrameRule):
-    r"""Lines end with carriage return and line feed.
+    r"""Lines end with a carriage return and a line feed.
 
     **Why it matters.** The delimiter is the line feed; the carriage return counts as white space. Readers strip it.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}\r\n`
 
-    **Instead.** Open standard output in binary mode: on Windows text mode adds the carriage return.
+    **Instead.** Open standard output in binary mode: on Windows, text mode adds the carriage return.
     """
 
     id = "framing/crlf"
@@ -257,7 +257,7 @@ class Crlf(FrameRule):
 class TruncatedMessage(FrameRule):
     """The stream ended in the middle of a message.
 
-    **Why it matters.** The rest is lost: a request that is never read, or an answer that never comes.
+    **Why it matters.** The rest is lost: a request that is never read, or a response that never arrives.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"resu` and the end of the stream
 
@@ -274,9 +274,9 @@ class TruncatedMessage(FrameRule):
 
 
 class MissingFinalNewline(FrameRule):
-    """The stream ended after a message that no line feed ends.
+    """The stream ended after a message without a line feed.
 
-    **Why it matters.** Readers hand on lines. Most never deliver this one.
+    **Why it matters.** Readers deliver whole lines. Most never deliver this one.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` and the end of the stream
 
@@ -295,14 +295,14 @@ class MissingFinalNewline(FrameRule):
 
 
 class OversizedMessage(FrameRule):
-    """A message is larger than 1 MiB, or than 10 MiB.
+    """A message is larger than 1 MiB, or larger than 10 MiB.
 
-    **Why it matters.** The specification sets no limit, readers do: 1 MiB for an event and 10 MiB for a line are limits
-    of SDKs in use. Beyond them the connection breaks.
+    **Why it matters.** The specification sets no limit, but readers do: SDKs in use accept up to 1 MiB for an event and
+    10 MiB for a line. Beyond that, the connection breaks.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"blob":"…"}]}}` of many megabytes
 
-    **Instead.** Send a link to a resource, or pages.
+    **Instead.** Send a link to a resource, or split the result into pages.
     """
 
     id = "framing/oversized-message"

@@ -16,8 +16,8 @@ _DECISIVE: Final = frozenset({"/id", "/method", "/result", "/error"})
 class TooDeep(FrameRule):
     """A message nests more than 200 levels of arrays and objects.
 
-    **Why it matters.** Parsers stop at different depths, and some take the whole process with them: what one side can
-    write the other cannot read.
+    **Why it matters.** Parsers stop at different depths, and some crash the whole process: one side can write what the
+    other cannot read.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":[[[[…]]]]}}}`
 
@@ -36,10 +36,10 @@ class TooDeep(FrameRule):
 
 
 class DuplicateKey(FrameRule):
-    """An object names one member twice.
+    """An object has the same member twice.
 
-    **Why it matters.** Some parsers keep the first value, most the last, some refuse the text: sender, receiver and
-    whoever checks in between see different messages.
+    **Why it matters.** Some parsers keep the first value, most the last, some refuse the text: sender, receiver and any
+    checker in between see different messages.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`
 
@@ -64,8 +64,8 @@ class DuplicateKey(FrameRule):
 class NonJsonNumber(FrameRule):
     """A value is NaN or an infinity.
 
-    **Why it matters.** JSON has no such numbers. Python writes and reads them unless told not to; nearly everybody else
-    refuses the whole message.
+    **Why it matters.** JSON has no such numbers. Python writes and reads them by default; nearly all other parsers
+    refuse the whole message.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":3,"result":{"content":[],"structuredContent":{"mean":NaN}}}`
 
@@ -85,8 +85,8 @@ class NonJsonNumber(FrameRule):
 class LoneSurrogate(FrameRule):
     r"""A string holds half of a surrogate pair.
 
-    **Why it matters.** The text cannot be written in UTF-8 again. Who has to, refuses it or puts a replacement
-    character in its place.
+    **Why it matters.** The text cannot be written in UTF-8 again. Programs that have to write it refuse it, or replace
+    the half.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\ud83d"}]}}`
 

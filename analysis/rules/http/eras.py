@@ -22,15 +22,15 @@ _PATHS: Final = 64
 
 
 class ErrorStatus(Over):
-    """An error of the protocol comes with a status that does not belong to it.
+    """A protocol error comes with the wrong HTTP status.
 
-    **Why it matters.** Clients choose what to do next by the status: 404 or a success instead of 400 sends them the
-    wrong way before they have read the error.
+    **Why it matters.** Clients decide by the status what to do next: 404 or a success instead of 400 misleads them
+    before they have read the error.
 
     **On the wire.** `200 OK` … `{"id":3,"error":{"code":-32022,…}}`
 
-    **Instead.** 400 for -32020, -32021, -32022 and for an envelope that is not complete, 404 for a method that the
-    server does not have. In a stream of events the status is out already.
+    **Instead.** Send 400 for -32020, -32021, -32022 and for an incomplete envelope, and 404 for a method that the
+    server does not have. In a stream of events the status has already been sent.
     """
 
     id = "http/error-status"
@@ -63,7 +63,7 @@ class NotFoundWithoutError(Over):
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `404 Not Found` and nothing else
 
-    **Instead.** 404 with the error -32601 where the method is unknown; 400, or an answer, everywhere else.
+    **Instead.** Send 404 with the error -32601 if the method is unknown; 400, or a response, in all other cases.
     """
 
     id = "http/not-found-without-error"
@@ -96,14 +96,13 @@ class NotFoundWithoutError(Over):
 
 
 class SessionHeaderModern(Answered):
-    """A session id where there are no sessions.
+    """A session id is sent in a revision without sessions.
 
-    **Why it matters.** Nothing is bound to it any more: a server that gives one out will find it missing in the next
-    request, and in all that come by another way.
+    **Why it matters.** Nothing is bound to it any more: a server that issues an id will not see it in later requests.
 
     **On the wire.** `< Mcp-Session-Id: 1868a90c…` with the answer to a request that names 2026-07-28
 
-    **Instead.** No such header. What belongs together is named in the messages.
+    **Instead.** Send no such header. The messages themselves name what belongs together.
     """
 
     id = "http/session-header-modern"
@@ -128,13 +127,14 @@ class SessionHeaderModern(Answered):
 
 
 class GetOrDeleteModern(Learning, Answered):
-    """A server that speaks this era alone answers GET or DELETE with something else than 405.
+    """A server that supports only this era answers GET or DELETE with a status other than 405.
 
-    **Why it matters.** Streams by GET and sessions to delete are gone; clients of older revisions find that out by 405.
+    **Why it matters.** Streams opened by GET and sessions to delete were removed; 405 tells clients of older revisions
+    so.
 
     **On the wire.** `GET /mcp`, answered with `404 Not Found`
 
-    **Instead.** 405 Method Not Allowed. A server that speaks older revisions as well may serve them.
+    **Instead.** Send 405 Method Not Allowed. A server that supports older revisions as well may serve them.
     """
 
     id = "http/get-or-delete-modern"
@@ -175,10 +175,10 @@ class GetOrDeleteModern(Learning, Answered):
 
 
 class BufferingHeader(Answered):
-    """A stream of events does not ask to be handed on at once.
+    """A stream of events does not ask proxies to forward it at once.
 
-    **Why it matters.** Reverse proxies gather answers before they send them on: progress arrives with the result, and
-    a stream that stays open never does.
+    **Why it matters.** Reverse proxies buffer responses before they forward them: progress arrives with the result, and
+    a stream that stays open never arrives.
 
     **On the wire.** `200 OK` with `Content-Type: text/event-stream` and no `X-Accel-Buffering`
 

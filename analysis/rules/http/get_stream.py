@@ -28,13 +28,13 @@ _WAITING: Final = (IdState.OPEN, IdState.CANCELLED)
 
 
 class ResponseOnGetStream(Rule):
-    """An answer comes on a stream that the client has opened for what the server has to say of its own accord.
+    """A response comes on the stream that a client opened by GET for messages unrelated to a request.
 
     **Why it matters.** The client waits for it on the stream of the request.
 
     **On the wire.** `GET /mcp` without `Last-Event-ID`, and on its stream `< {"id":4,"result":{…}}`
 
-    **Instead.** The stream of the POST. On one that is resumed with `Last-Event-ID` an answer is right.
+    **Instead.** Use the stream of the POST. On a stream that is resumed with `Last-Event-ID`, a response is right.
     """
 
     id = "http/response-on-get-stream"
@@ -55,13 +55,14 @@ class ResponseOnGetStream(Rule):
 
 
 class RelatedOnGetStream(WithTokens):
-    """Progress of a request that is under way comes on the stream that the client opened by GET.
+    """Progress of an open request comes on the stream that the client opened by GET.
 
-    **Why it matters.** It is meant for what has nothing to do with a request; a client may not look there for this.
+    **Why it matters.** That stream is for messages that are unrelated to any request; a client may not look for
+    progress there.
 
     **On the wire.** On the stream of `GET /mcp`: `< {"method":"notifications/progress",…}` of a call by POST
 
-    **Instead.** The stream that answers the request.
+    **Instead.** Use the stream that answers the request.
     """
 
     id = "http/related-on-get-stream"
@@ -92,13 +93,14 @@ class _Said(NamedTuple):
 
 
 class Broadcast(Rule):
-    """A server says the same on two streams of a session.
+    """A server sends the same message on two streams of a session.
 
-    **Why it matters.** The client takes it twice: it asks its user two times, or answers one request two times.
+    **Why it matters.** The client handles it twice: it asks its user two times, or answers one request two times.
 
     **On the wire.** `< {"id":0,"method":"roots/list"}` on two streams that are both open
 
-    **Instead.** Each message on one of them. What is said again after `Last-Event-ID` is no such case.
+    **Instead.** Send each message on one stream only. Messages that are sent again after `Last-Event-ID` are not
+    reported.
     """
 
     id = "http/broadcast"

@@ -35,13 +35,13 @@ _NONE_THERE: Final = frozenset({404, 405})
 
 
 class MessageNotPosted(Answered):
-    """A message is sent with another method of HTTP than POST.
+    """A message is sent with an HTTP method other than POST.
 
-    **Why it matters.** Servers do not look for one there, and what lies between may drop the body of a GET.
+    **Why it matters.** Servers do not look for a message there, and intermediaries may drop the body of a GET.
 
     **On the wire.** `PUT /mcp HTTP/1.1` … `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
 
-    **Instead.** `POST`, a request of its own for each message.
+    **Instead.** Use `POST`, with a separate HTTP request for each message.
     """
 
     id = "http/message-not-posted"
@@ -87,8 +87,8 @@ class _Accept(Answered):
 class PostAccept(_Accept):
     """A POST does not accept both forms in which it may be answered.
 
-    **Why it matters.** The server chooses between one JSON object and a stream of events; many refuse a client with
-    406 that does not list both, even if it sends `*/*`.
+    **Why it matters.** The server chooses between one JSON object and a stream of events; many refuse a client that
+    does not list both with 406, even if it sends `*/*`.
 
     **On the wire.** `POST /mcp` with `Accept: application/json`
 
@@ -106,7 +106,7 @@ class PostAccept(_Accept):
 class GetAccept(_Accept):
     """A GET to the endpoint does not accept a stream of events.
 
-    **Why it matters.** A stream is all that it can be answered with; servers refuse it with 406.
+    **Why it matters.** A stream is the only possible response; servers refuse the request with 406.
 
     **On the wire.** `GET /mcp` with `Accept: application/json`
 
@@ -135,7 +135,7 @@ class RequestContentType(Answered):
 
     **On the wire.** `POST /mcp` with `Content-Type: text/plain`
 
-    **Instead.** `Content-Type: application/json`. The text is UTF-8; no other charset is known.
+    **Instead.** `Content-Type: application/json`. The text is UTF-8; no other charset is allowed.
     """
 
     id = "http/request-content-type"
@@ -162,12 +162,13 @@ class RequestContentType(Answered):
 class OriginAccepted(Answered):
     """A request from a page of a foreign site is served.
 
-    **Why it matters.** A site can have its visitor's browser speak to a server on the visitor's machine, by a name that
-    it lets point there (DNS rebinding). The browser says where the page came from; only a server that looks is safe.
+    **Why it matters.** A site can have its visitor's browser send requests to a server on the visitor's machine, under
+    a name that the site points there (DNS rebinding). The browser says where the page came from; only a server that
+    checks this is safe.
 
     **On the wire.** `POST /mcp` with `Origin: https://example.com`, answered with 200
 
-    **Instead.** Serve the own origin and those that are meant to be served; answer 403 to all others.
+    **Instead.** Serve your own origin and those that you mean to serve; answer 403 to all others.
     """
 
     id = "http/origin-accepted"
@@ -190,10 +191,10 @@ class OriginAccepted(Answered):
 
 
 class OriginStatus(Over):
-    """A request is refused for its origin, with another status than 403.
+    """A request is refused because of its origin, with a status other than 403.
 
-    **Why it matters.** Other statuses mean something else: a client drops its session for 404, and a bad request it
-    does not repeat even where it may.
+    **Why it matters.** Other statuses mean something else: after 404 a client drops its session, and after 400 it does
+    not repeat the request even if it may.
 
     **On the wire.** `Origin: https://example.com`, answered with `400` and `Origin not allowed`
 
@@ -221,12 +222,12 @@ class OriginStatus(Over):
 class Redirected(Answered):
     """A request is answered with a redirection.
 
-    **Why it matters.** After 301, 302 and 303 many clients come back with a GET and without the message; some follow
-    no redirection at all.
+    **Why it matters.** After 301, 302 and 303 many clients send a GET without the message; some follow no redirection
+    at all.
 
     **On the wire.** `POST /mcp`, answered with `301` and `Location: /mcp/`
 
-    **Instead.** Give clients the address itself; 307 and 308 keep the method.
+    **Instead.** Give clients the final address; 307 and 308 keep the method.
     """
 
     id = "http/redirected"

@@ -52,23 +52,23 @@ class _Header(Rule):
 
 
 class MethodHeader(_Header):
-    """A request has no header with its method, or another one.
+    """A request has no header with its method, or the header names a different one.
 
-    **Why it matters.** What lies before the server routes and limits by `Mcp-Method` without reading the body; a server
-    that finds another one in the body has to refuse the request.
+    **Why it matters.** Proxies route and limit by `Mcp-Method` without reading the body; a server that finds another
+    method in the body has to refuse the request.
 
     **On the wire.** `POST /mcp` with `Mcp-Method: tools/list`: `{"id":3,"method":"tools/call",…}`
 
-    **Instead.** `Mcp-Method: tools/call`, once, in the case of the message.
+    **Instead.** Send `Mcp-Method: tools/call`, once, in the same case as in the message.
     """
 
     id = "http/method-header"
 
 
 class NameHeader(_Header):
-    """A request that names a tool, a prompt, a resource or a task has no header with that name, or another one.
+    """The header with the name of the tool, prompt, resource or task in the request is missing or wrong.
 
-    **Why it matters.** `Mcp-Name` is what is allowed, limited and counted by on the way; if it lies, so do these.
+    **Why it matters.** Proxies allow, limit and count requests by `Mcp-Name`; if it is wrong, so are their decisions.
 
     **On the wire.** `POST /mcp` with `Mcp-Method: tools/call` and no `Mcp-Name`
 
@@ -87,29 +87,29 @@ class NameHeader(_Header):
 
 
 class HeaderEncoding(_Header):
-    """A header repeats a text in a form that does not survive, or cannot be read.
+    """A header repeats a text in a form that is altered on the way or cannot be read.
 
-    **Why it matters.** Bytes beyond ASCII and blanks at the ends change on the way, so the header is not what the
-    message says any more.
+    **Why it matters.** Bytes beyond ASCII and blanks at the ends change on the way, so the header no longer matches the
+    message.
 
     **On the wire.** `Mcp-Name: überblick`
 
     **Instead.** `Mcp-Name: =?base64?w7xiZXJibGljaw==?=`, canonical base64 of the UTF-8. A text that itself looks like
-    that is encoded too. What needs no encoding may be encoded all the same.
+    that is encoded too. Texts that need no encoding may be encoded all the same.
     """
 
     id = "http/header-encoding"
 
 
 class ParamHeader(Known):
-    """A call does not send an argument as a header that the tool wants there, or sends another value.
+    """A call does not send an argument as the header that the tool requires, or sends another value.
 
     **Why it matters.** The server routes by the header: the call goes to the wrong place, or is refused.
 
     **On the wire.** A tool with `"region":{"type":"string","x-mcp-header":"Region"}`, called with `"region":"eu"` and
     no `Mcp-Param-Region`
 
-    **Instead.** `Mcp-Param-Region: eu`, and no such header where the argument is missing or null.
+    **Instead.** `Mcp-Param-Region: eu`, and no such header if the argument is missing or null.
     """
 
     id = "http/param-header"
@@ -139,10 +139,10 @@ class ParamHeader(Known):
 
 
 class HeaderMismatchAccepted(Learning, Over):
-    """A server lets a request pass whose headers are not what its message says.
+    """A server accepts a request whose headers do not match its message.
 
-    **Why it matters.** Whatever the headers have decided on the way was decided about another request: who gets a
-    forbidden call past a gateway by a false header must find the server's door closed.
+    **Why it matters.** Intermediaries decide by the headers, so they decided about a different request: a client that
+    gets a forbidden call past a gateway with a false header must be refused by the server.
 
     **On the wire.** `Mcp-Name: read` with `{"method":"tools/call","params":{"name":"delete",…}}`, answered with 200
 

@@ -38,15 +38,15 @@ class _Given(Answered):
 
 
 class SessionIdCharacters(_Given):
-    """A session id is empty, or has characters that it must not have.
+    """A session id is empty, or has characters that are not allowed.
 
-    **Why it matters.** Clients send it back in a header: blanks get lost there, and what is no ASCII arrives as
-    something else.
+    **Why it matters.** Clients send it back in a header: blanks are lost there, and characters outside ASCII are
+    altered.
 
     **On the wire.** `Mcp-Session-Id: my session`
 
-    **Instead.** Visible ASCII, 0x21 to 0x7E, and some of it: a UUID, a token, a hash. In a recording ids are hashes, so
-    only the empty one shows; what was imported lies in clear.
+    **Instead.** Use visible ASCII, 0x21 to 0x7E: a UUID, a token or a hash. In a recording ids are hashes, so only an
+    empty id is noticed; imported captures have the ids themselves.
     """
 
     id = "http/session-id-characters"
@@ -62,12 +62,12 @@ class SessionIdCharacters(_Given):
 class SessionIdWeak(_Given):
     """A session id can be guessed, or is that of another session.
 
-    **Why it matters.** Whoever knows it speaks as that client, and hears what is meant for it.
+    **Why it matters.** Anyone who knows it can send messages as that client, and receives the messages meant for it.
 
     **On the wire.** `Mcp-Session-Id: 42`
 
-    **Instead.** A random UUID or as much from a good source of random numbers, a new one for each session. In a
-    recording ids are hashes, so only one that is given twice shows; what was imported lies in clear.
+    **Instead.** Use a random UUID, or as much from a good source of random numbers, and a new id for each session. In a
+    recording ids are hashes, so only an id that is issued twice is noticed; imported captures have the ids themselves.
     """
 
     id = "http/session-id-weak"
@@ -92,13 +92,13 @@ class SessionIdWeak(_Given):
 
 
 class SessionIdLate(_Given):
-    """A session id comes first with another answer than that to `initialize`.
+    """A session id comes first with a response other than that to `initialize`.
 
-    **Why it matters.** Clients look for it there and nowhere else: they go on without.
+    **Why it matters.** Clients look for it only there, and continue without it.
 
     **On the wire.** `initialize` is answered without an id, `tools/list` with `Mcp-Session-Id: 1868a90c…`
 
-    **Instead.** Give it out with the answer to `initialize`, or not at all.
+    **Instead.** Send it with the response to `initialize`, or not at all.
     """
 
     id = "http/session-id-late"
@@ -117,13 +117,13 @@ class SessionIdLate(_Given):
 
 
 class SessionIdChanged(_Given):
-    """A response in a session has the id of another one.
+    """A response in a session has a different session id.
 
-    **Why it matters.** Some clients go on with the new id, some with the old: requests and answers go different ways.
+    **Why it matters.** Some clients continue with the new id, some with the old one: requests and responses part ways.
 
     **On the wire.** `> Mcp-Session-Id: 1868a90c…`, answered with `< Mcp-Session-Id: 77d1f0c2…`
 
-    **Instead.** The same id, or none, in every response until the session is over.
+    **Instead.** Send the same id, or none, in every response until the session is over.
     """
 
     id = "http/session-id-changed"
@@ -137,14 +137,14 @@ class SessionIdChanged(_Given):
 
 
 class DeadSessionServed(Answered):
-    """A server goes on with a session that it has said to be over.
+    """A server continues to serve a session that it has said to be over.
 
-    **Why it matters.** The client has been told to begin anew, or has ended it: what happens now belongs to no session,
-    and whatever was to be freed is not.
+    **Why it matters.** The client has been told to start again, or has ended the session: what happens now belongs to
+    no session, and resources that should be freed are not.
 
     **On the wire.** `DELETE /mcp`, answered with 200; later `POST /mcp` with the same id, answered with 200
 
-    **Instead.** 404 for every request with that id from then on.
+    **Instead.** Send 404 for every further request with that id.
     """
 
     id = "http/dead-session-served"
@@ -167,13 +167,13 @@ class DeadSessionServed(Answered):
 
 
 class SessionNotDeleted(Rule):
-    """A client goes away without ending its session.
+    """A client disconnects without ending its session.
 
-    **Why it matters.** The server keeps the session, with all it holds and its open streams, until a limit of its own.
+    **Why it matters.** The server keeps the session, with all its data and open streams, until a limit of its own.
 
     **On the wire.** A session with an id, and no `DELETE` with it
 
-    **Instead.** `DELETE` to the endpoint with the session id; a server that does not allow that answers 405.
+    **Instead.** Send `DELETE` to the endpoint with the session id; a server that does not allow that answers 405.
     """
 
     id = "http/session-not-deleted"

@@ -49,7 +49,7 @@ class MissingSessionHeader(_Without):
 
     **On the wire.** `initialize` is answered with `Mcp-Session-Id: 1868a90c…`; later `POST /mcp` without that header
 
-    **Instead.** The header with every POST, GET and DELETE of the session.
+    **Instead.** Send the header with every POST, GET and DELETE of the session.
     """
 
     id = "http/missing-session-header"
@@ -71,13 +71,13 @@ class MissingSessionHeader(_Without):
 
 
 class MissingSessionNot400(_Without):
-    """A request without a session id is refused with another status than 400.
+    """A request without a session id is refused with a status other than 400.
 
-    **Why it matters.** 404 tells the client that its session is over, so it begins a new one for nothing.
+    **Why it matters.** 404 tells the client that its session is over, so it needlessly begins a new one.
 
     **On the wire.** `POST /mcp` without the id that the client has, answered with `404 Not Found`
 
-    **Instead.** 400 Bad Request, or serve it.
+    **Instead.** Send 400 Bad Request, or serve the request.
     """
 
     id = "http/missing-session-not-400"
@@ -100,13 +100,13 @@ class MissingSessionNot400(_Without):
 
 
 class UnknownSessionId(Answered):
-    """A client sends a session id that the server never gave out.
+    """A client sends a session id that the server never issued.
 
-    **Why it matters.** It is made up, kept from long ago, or spoilt on its way; no server knows it.
+    **Why it matters.** It is made up, kept from long ago, or was altered on the way; no server knows it.
 
     **On the wire.** `Mcp-Session-Id: "1868A90C…"` where `1868a90c…` was given out
 
-    **Instead.** The id as it came, byte for byte.
+    **Instead.** Send the id exactly as it was received, byte for byte.
     """
 
     id = "http/unknown-session-id"
@@ -154,12 +154,12 @@ class UnknownSessionId(Answered):
 class InitializeWithSessionId(Answered):
     """A client begins a session with the id of another one.
 
-    **Why it matters.** The server looks for a session of that id instead of making one; after it has said that it does
-    not know it, the client never gets out of that.
+    **Why it matters.** The server looks for a session with that id instead of creating one; once it no longer knows
+    that session, the client can never reconnect.
 
     **On the wire.** `POST /mcp` with `Mcp-Session-Id: 1868a90c…`: `{"id":1,"method":"initialize",…}`
 
-    **Instead.** `initialize` without the header; the answer brings a new id.
+    **Instead.** Send `initialize` without the header; the response brings a new id.
     """
 
     id = "http/initialize-with-session-id"
@@ -179,9 +179,9 @@ class InitializeWithSessionId(Answered):
 
 
 class SessionReusedAfter404(Answered):
-    """A client goes on with a session that the server has said not to know.
+    """A client continues to use a session after the server has answered 404.
 
-    **Why it matters.** Every request fails until a session is begun anew; nothing else helps.
+    **Why it matters.** Every request fails until the client begins a new session; nothing else helps.
 
     **On the wire.** `404` to a request with a session id, and seconds later another one with that id
 
@@ -209,11 +209,11 @@ class SessionReusedAfter404(Answered):
 class DeleteWithoutSession(Answered):
     """A DELETE to the endpoint names no session.
 
-    **Why it matters.** It ends the session that its header names, and nothing without it.
+    **Why it matters.** It ends the session that its header names; without the header it ends nothing.
 
     **On the wire.** `DELETE /mcp` without `Mcp-Session-Id`
 
-    **Instead.** The id in the header; who was given none has nothing to delete.
+    **Instead.** Send the id in the header; a client that was given no id has nothing to delete.
     """
 
     id = "http/delete-without-session"

@@ -23,13 +23,13 @@ _EMPTY: Final = frozenset({202, 204})
 
 
 class NotificationStatus(Over):
-    """A POST of notifications or answers alone succeeds with another status than 202.
+    """A POST with only notifications or responses succeeds with a status other than 202.
 
-    **Why it matters.** Any other success means that an answer is in the body: clients look for it and find none.
+    **Why it matters.** Any other success means that a response is in the body: clients look for it and find none.
 
     **On the wire.** `> {"method":"notifications/initialized"}`, answered with `200 OK`
 
-    **Instead.** `202 Accepted` without a body; 204 is another status, however empty.
+    **Instead.** `202 Accepted` without a body; 204 is a different status, although it has no body either.
     """
 
     id = "http/notification-status"
@@ -54,11 +54,11 @@ class NotificationStatus(Over):
 class AcceptedWithBody(Over):
     """The status 202 comes with a body.
 
-    **Why it matters.** The status says that there is no answer, so the body is not read.
+    **Why it matters.** The status says that there is no response, so clients do not read the body.
 
     **On the wire.** `202 Accepted` … `ok`
 
-    **Instead.** No body. One that is sent in chunks, of which the first is the last, is none.
+    **Instead.** Send no body. A chunked body whose first chunk is the last counts as none.
     """
 
     id = "http/accepted-with-body"
@@ -74,13 +74,14 @@ class AcceptedWithBody(Over):
 
 
 class RequestNotAnswered(Over):
-    """A POST with a request succeeds without an answer.
+    """A POST with a request succeeds without a response in it.
 
-    **Why it matters.** The exchange is over, so the answer cannot come any more: the caller waits until it gives up.
+    **Why it matters.** The HTTP exchange is over, so the response cannot come any more: the caller waits until it gives
+    up.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `202 Accepted` and nothing else
 
-    **Instead.** 200 with the response as JSON, or a stream of events that brings it.
+    **Instead.** Send 200 with the response as JSON, or a stream of events that brings it.
     """
 
     id = "http/request-not-answered"
@@ -106,7 +107,7 @@ class RequestNotAnswered(Over):
 class ResponseContentType(Over):
     """A request is answered with something that is neither JSON nor a stream of events.
 
-    **Why it matters.** Clients read the body by its type, and do not read others.
+    **Why it matters.** Clients read the body by its type, and do not read other types.
 
     **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `200 OK` and `Content-Type: text/html`
 
@@ -131,12 +132,12 @@ class ResponseContentType(Over):
 class JsonNotSingle(Over):
     """The JSON that answers a request is not one response.
 
-    **Why it matters.** Clients take the body for the one answer that they wait for. What a server wants to say besides
+    **Why it matters.** Clients take the body for the one response that they wait for. To send more messages, a server
     needs a stream of events.
 
     **On the wire.** `< {"method":"notifications/message",…}` as the whole body of type `application/json`
 
-    **Instead.** One response object; in 2025-03-26 an array of them, where an array of requests was sent.
+    **Instead.** Send one response object; in 2025-03-26 an array of them, if an array of requests was sent.
     """
 
     id = "http/json-not-single"
@@ -166,15 +167,15 @@ class JsonNotSingle(Over):
 
 
 class ResponseIdMismatch(Rule):
-    """The JSON that answers a POST has the id of none of its requests.
+    """The JSON that answers a POST has an id that none of its requests has.
 
-    **Why it matters.** The client drops it, or gives it to another call that happens to have that id. Other answers
-    whose id no request used are reported as `id/unknown-response`: on a stream, and in answer to a POST without a
-    request.
+    **Why it matters.** The client drops it, or assigns it to another call that happens to have that id. Other responses
+    with an id that no request used, on a stream or after a POST without a request, are reported as
+    `id/unknown-response`.
 
     **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `< {"id":5,"result":{…}}`
 
-    **Instead.** The id of the request, of the same type and value.
+    **Instead.** Send the id of the request, with the same type and value.
     """
 
     id = "http/response-id-mismatch"
@@ -201,14 +202,14 @@ class ResponseIdMismatch(Rule):
 
 
 class GetAnswer(Answered):
-    """A GET succeeds with something else than a stream of events.
+    """A GET succeeds with something other than a stream of events.
 
-    **Why it matters.** It is how a client asks for what the server has to say of its own accord; it can read nothing
-    else there.
+    **Why it matters.** With a GET a client asks for the messages that the server sends of its own accord; it can read
+    nothing else there.
 
     **On the wire.** `GET /mcp`, answered with `200 OK` and `Content-Type: application/json`
 
-    **Instead.** `text/event-stream`; 405 where there is no such stream.
+    **Instead.** Send `text/event-stream`, or 405 if there is no such stream.
     """
 
     id = "http/get-answer"

@@ -31,15 +31,15 @@ _KEPT: Final = 1_000
 
 
 class StreamEndedUnanswered(OverHttp):
-    """A server ends the stream of a POST, and has not answered its requests.
+    """A server ends the stream of a POST without having answered its requests.
 
-    **Why it matters.** It is unknown what became of the call. A client can ask for the rest where events had ids; where
-    they had none, there is no way to the answer any more.
+    **Why it matters.** It is unknown what became of the call. If the events had ids, the client can ask for the rest;
+    otherwise the response is lost.
 
-    **On the wire.** `> {"id":4,"method":"tools/call",…}`, a stream with progress in it, and its end
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, a stream with progress on it, and its end
 
-    **Instead.** The answer as the last event, if only an error. From 2025-11-25 on a server may close a stream early
-    whose events have ids, and answer on the one that the client opens then.
+    **Instead.** Send the response as the last event, even if it is an error. Since 2025-11-25 a server may close a
+    stream early if its events have ids, and answer on the stream that the client then opens.
     """
 
     id = "http/stream-ended-unanswered"
@@ -73,14 +73,14 @@ class StreamEndedUnanswered(OverHttp):
 
 
 class StreamKeptOpen(OverHttp):
-    """The stream of a POST stays open when all is answered.
+    """The stream of a POST stays open after all requests have been answered.
 
-    **Why it matters.** It holds a connection, and often a worker, for nothing; clients that read to the end of the
+    **Why it matters.** It occupies a connection, and often a worker, for nothing; clients that read to the end of the
     response wait for it.
 
     **On the wire.** `< event: message` with the result, and no end of the stream for seconds
 
-    **Instead.** End the stream right after the last answer.
+    **Instead.** End the stream right after the last response.
     """
 
     id = "http/stream-kept-open"
@@ -124,7 +124,7 @@ class StreamKeptOpen(OverHttp):
 
 
 class _OnPostStream(Rule):
-    """A rule about what comes on the stream of a POST."""
+    """A rule about messages on the stream of a POST."""
 
     who = "server"
     versions = _STREAMABLE
@@ -138,11 +138,11 @@ class _OnPostStream(Rule):
 class MessageAfterAnswer(_OnPostStream):
     """A message comes on the stream of a POST after all of its requests were answered.
 
-    **Why it matters.** Clients stop to read there: the message is lost.
+    **Why it matters.** Clients stop reading there: the message is lost.
 
     **On the wire.** `< {"id":4,"result":{…}}`, and on the same stream `< {"method":"notifications/progress",…}`
 
-    **Instead.** Say it before the answer, or on a stream that is meant for it.
+    **Instead.** Send it before the response, or on a stream that is meant for it.
     """
 
     id = "http/message-after-answer"
@@ -186,15 +186,15 @@ class WithTokens(Rule):
 
 
 class UnrelatedOnPostStream(WithTokens, _OnPostStream):
-    """A notification on the stream of a POST has nothing to do with its request.
+    """A notification on the stream of a POST is unrelated to its request.
 
-    **Why it matters.** A client that ties what comes there to the call shows it in the wrong place, and one that closes
-    the stream with the call never sees it.
+    **Why it matters.** A client that attributes the messages on this stream to the call shows it in the wrong place,
+    and a client that closes the stream with the call never sees it.
 
     **On the wire.** On the stream of `tools/call`: `< {"method":"notifications/resources/updated",…}`
 
-    **Instead.** Changes go on the stream that the client opened by GET, progress on the stream of the request that
-    carried its token. Since 2026-07-28 `listen/outside-subscription` and `progress/wrong-stream` tell of these.
+    **Instead.** Send changes on the stream that the client opened by GET, and progress on the stream of the request
+    that carried its token. Since 2026-07-28 `listen/outside-subscription` and `progress/wrong-stream` report these.
     """
 
     id = "http/unrelated-on-post-stream"
@@ -222,13 +222,13 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
 
 
 class AnswerOnOtherStream(_OnPostStream):
-    """An answer comes on the stream of another POST than its request.
+    """A response comes on the stream of a POST other than that of its request.
 
-    **Why it matters.** The client waits on the stream of the request; many look for nothing else there than its answer.
+    **Why it matters.** The client waits on the stream of the request; many clients look nowhere else for its response.
 
     **On the wire.** On the stream of the POST with id 5: `< {"id":4,"result":{…}}`
 
-    **Instead.** Each answer on the stream of its own POST. A stream that the client resumes by GET goes on with it.
+    **Instead.** Send each response on the stream of its own POST. A stream that the client resumes by GET continues it.
     """
 
     id = "http/answer-on-other-stream"

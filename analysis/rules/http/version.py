@@ -22,8 +22,8 @@ _LISTS: Final = 64
 class MissingProtocolVersionHeader(Answered):
     """A request does not name the revision in its header.
 
-    **Why it matters.** The server takes it for one of 2025-03-26, or of a client that knows no header: it may answer in
-    another form than the client reads, or refuse.
+    **Why it matters.** The server assumes 2025-03-26, or a client that does not know the header: it may answer in a
+    form that the client does not read, or refuse.
 
     **On the wire.** `POST /mcp` without `MCP-Protocol-Version`, after 2025-06-18 was agreed on
 
@@ -47,9 +47,10 @@ class MissingProtocolVersionHeader(Answered):
 
 
 class ProtocolVersionMismatch(Answered):
-    """The header names another revision than the one that is spoken.
+    """The header names a revision other than the one in use.
 
-    **Why it matters.** Servers and what lies before them route by the header: it leads to one that speaks otherwise.
+    **Why it matters.** Servers and proxies route by the header: the request reaches a server that uses another
+    revision.
 
     **On the wire.** `MCP-Protocol-Version: 2025-06-18` in a session for which 2025-11-25 was agreed on
 
@@ -82,13 +83,13 @@ class ProtocolVersionMismatch(Answered):
 
 
 class BadVersionAccepted(Learning, Answered):
-    """A request is served whose header names no revision that the server has.
+    """A server serves a request whose header names a revision that it does not support.
 
-    **Why it matters.** The form of the answer is uncertain; the client that made the mistake never hears of it.
+    **Why it matters.** The form of the response is uncertain; the client that made the mistake is never told.
 
     **On the wire.** `MCP-Protocol-Version: latest`, answered with 200
 
-    **Instead.** 400 Bad Request. Since 2026-07-28 the error -32022 tells what is supported.
+    **Instead.** Send 400 Bad Request. Since 2026-07-28 the error -32022 lists the supported revisions.
     """
 
     id = "http/bad-version-accepted"

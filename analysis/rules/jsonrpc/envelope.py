@@ -38,11 +38,11 @@ class EnvelopeRule(Rule):
 class MissingVersion(EnvelopeRule):
     """A message does not say that it is JSON-RPC 2.0.
 
-    **Why it matters.** Without the member `jsonrpc` typed readers refuse the message, or take it for another protocol.
+    **Why it matters.** Without the member `jsonrpc`, typed readers refuse the message, or take it for another protocol.
 
     **On the wire.** `> {"id":1,"method":"ping"}`
 
-    **Instead.** Put `"jsonrpc":"2.0"` into every message, answers and notifications included.
+    **Instead.** Put `"jsonrpc":"2.0"` into every message, including responses and notifications.
     """
 
     id = "jsonrpc/missing-version"
@@ -54,7 +54,7 @@ class MissingVersion(EnvelopeRule):
 
 
 class WrongVersion(EnvelopeRule):
-    """The member `jsonrpc` is something else than the string 2.0.
+    """The member `jsonrpc` is something other than the string 2.0.
 
     **Why it matters.** Readers compare it with that string, and refuse the number 2.0 as they refuse version 1.0.
 
@@ -77,11 +77,11 @@ class Unclassifiable(Rule):
     """An object has neither `method` nor `result` nor `error`.
 
     **Why it matters.** It is neither a request nor a notification nor a response, so its receiver cannot act on it.
-    Often it is a log in JSON that went to the wrong stream.
+    Often it is a log entry in JSON that went to the wrong stream.
 
     **On the wire.** `< {"level":"info","message":"ready"}`
 
-    **Instead.** Send messages of JSON-RPC alone; write logs to standard error.
+    **Instead.** Send only messages of JSON-RPC; write logs to standard error.
     """
 
     id = "jsonrpc/unclassifiable"
@@ -94,13 +94,13 @@ class Unclassifiable(Rule):
 
 
 class MethodNotString(Rule):
-    """The method is no string, or an empty one.
+    """The method is not a string, or is empty.
 
-    **Why it matters.** Nothing can be called by it, and most readers refuse the message.
+    **Why it matters.** It names nothing that could be called, and most readers refuse the message.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":1}`
 
-    **Instead.** Name the method by a string, such as `tools/list`.
+    **Instead.** Send a string, such as `tools/list`.
     """
 
     id = "jsonrpc/method-not-string"
@@ -117,7 +117,7 @@ class MethodNotString(Rule):
 class ReservedMethod(EnvelopeRule):
     """The name of a method begins with `rpc.`.
 
-    **Why it matters.** JSON-RPC keeps these names for extensions of its own: libraries may answer them before the
+    **Why it matters.** JSON-RPC reserves these names for its own extensions: libraries may answer them before the
     server sees them.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"rpc.discover"}`
@@ -138,11 +138,11 @@ class ReservedMethod(EnvelopeRule):
 class MethodWithResult(EnvelopeRule):
     """A message has a method and a result, or a method and an error.
 
-    **Why it matters.** Some readers take it for a request and answer it, others for an answer and never do.
+    **Why it matters.** Some readers take it for a request and answer it; others take it for a response and never do.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"method":"tools/list","result":{"tools":[]}}`
 
-    **Instead.** An answer carries the id of its request, and no method.
+    **Instead.** Send a response with the id of its request, and without a method.
     """
 
     id = "jsonrpc/method-with-result"
@@ -157,8 +157,8 @@ class MethodWithResult(EnvelopeRule):
 class ParamsByPosition(EnvelopeRule):
     """The params are an array.
 
-    **Why it matters.** JSON-RPC knows arguments by position, MCP by name only. There is no order that the receiver
-    could go by.
+    **Why it matters.** JSON-RPC allows arguments by position, MCP only by name. No order is defined that the receiver
+    could use.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":["echo",{}]}`
 
@@ -176,7 +176,7 @@ class ParamsByPosition(EnvelopeRule):
 class ParamsNotObject(EnvelopeRule):
     """The params are a string, a number or a boolean.
 
-    **Why it matters.** Neither JSON-RPC nor MCP admits it. A typical cause is an object that was serialised twice.
+    **Why it matters.** Neither JSON-RPC nor MCP allows it. A typical cause is an object that was serialised twice.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":"{\\"name\\":\\"echo\\"}"}`
 
@@ -195,11 +195,11 @@ class ParamsNotObject(EnvelopeRule):
 class ParamsNull(EnvelopeRule):
     """The params are null.
 
-    **Why it matters.** No schema admits it. Most readers take it for absent, strict ones refuse the message.
+    **Why it matters.** No schema allows it. Most readers treat it as absent, strict ones refuse the message.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":null}`
 
-    **Instead.** Leave `params` out where there are none.
+    **Instead.** Leave `params` out if there are none.
     """
 
     id = "jsonrpc/params-null"
@@ -212,13 +212,13 @@ class ParamsNull(EnvelopeRule):
 
 
 class UnknownMember(Rule):
-    """A message has a member that JSON-RPC does not know.
+    """A message has a member that JSON-RPC does not define.
 
-    **Why it matters.** It is ignored, at best. What was meant by it belongs into `params._meta` or `result._meta`.
+    **Why it matters.** Readers ignore it, at best. It belongs in `params._meta` or `result._meta`.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"ping","timestamp":1767225600}`
 
-    **Instead.** Use `_meta` for what goes with a message.
+    **Instead.** Use `_meta` for additional data about a message.
     """
 
     id = "jsonrpc/unknown-member"
@@ -235,12 +235,12 @@ class UnknownMember(Rule):
 class NotificationWithId(EnvelopeRule):
     """A notification has an id.
 
-    **Why it matters.** With an id it is a request on the wire: the receiver owes an answer, and the sender, who expects
-    none, is told of a method that does not exist.
+    **Why it matters.** With an id it is a request on the wire: the receiver has to answer, and the sender, which
+    expects no response, gets an error about a method that does not exist.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":2,"method":"notifications/initialized"}`
 
-    **Instead.** Leave `id` out, also as null.
+    **Instead.** Leave `id` out; do not send null either.
     """
 
     id = "jsonrpc/notification-with-id"
@@ -274,10 +274,10 @@ class RequestWithoutId(Rule):
 
 
 class NotificationAnswered(Rule):
-    """The answer to a POST of notifications holds a JSON-RPC response.
+    """The response to a POST of notifications contains a JSON-RPC response.
 
-    **Why it matters.** No caller waits for it. Clients that read no body there leave it in the connection, others log
-    an answer to nothing.
+    **Why it matters.** No caller waits for it. Clients that read no body there leave it in the connection; others log a
+    response that matches no request.
 
     **On the wire.** `> POST {"jsonrpc":"2.0","method":"notifications/initialized"}` and
     `< 200 {"jsonrpc":"2.0","id":null,"result":{}}`

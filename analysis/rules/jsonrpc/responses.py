@@ -45,9 +45,9 @@ class ErrorRule(AnswerRule):
 
 
 class ResultAndError(EnvelopeRule):
-    """An answer has a result and an error.
+    """A response has a result and an error.
 
-    **Why it matters.** Did it work or not? Each reader decides that for itself.
+    **Why it matters.** Each reader decides for itself whether the request succeeded.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{},"error":{"code":-32603,"message":"Internal error"}}`
 
@@ -64,10 +64,10 @@ class ResultAndError(EnvelopeRule):
 
 
 class NullSibling(EnvelopeRule):
-    """An answer has a result and `error: null`, or an error and `result: null`.
+    """A response has a result and `error: null`, or an error and `result: null`.
 
-    **Why it matters.** JSON-RPC 1.0 wrote answers so. In 2.0 the member that does not apply must be absent, and readers
-    that go by presence see an error where there is none.
+    **Why it matters.** JSON-RPC 1.0 wrote responses this way. In 2.0 the member that does not apply must be absent, and
+    readers that check for its presence see an error that does not exist.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{},"error":null}`
 
@@ -86,13 +86,13 @@ class NullSibling(EnvelopeRule):
 
 
 class ResultNotObject(AnswerRule):
-    """A result is no object.
+    """A result is not an object.
 
-    **Why it matters.** JSON-RPC allows any value, MCP an object only: readers look for members in it, and fail.
+    **Why it matters.** JSON-RPC allows any value, MCP only an object: readers look for members in it, and fail.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":null}` or `"result":"ok"`
 
-    **Instead.** Send `{}` where there is nothing to say.
+    **Instead.** Send `{}` if there is nothing to return.
     """
 
     id = "jsonrpc/result-not-object"
@@ -104,7 +104,7 @@ class ResultNotObject(AnswerRule):
 
 
 class ResultWithoutId(AnswerRule):
-    """A result has no id, or the id null.
+    """A result has no id, or its id is null.
 
     **Why it matters.** It cannot be matched to its request, so the request is never answered.
 
@@ -137,15 +137,16 @@ class _Doubts(NamedTuple):
 
 
 class ErrorWithoutId(Rule):
-    """An error has no id, though nothing unreadable had come from the other side.
+    """An error has no id, although the other side had sent nothing unreadable.
 
-    **Why it matters.** The caller cannot use it: the error does not say which request has failed, and that request goes
-    on waiting. Typical are an answer to a notification, and a handler that forgets the id when it fails.
+    **Why it matters.** The caller cannot use it: the error does not say which request has failed, and that request
+    keeps waiting. Typical causes are a response to a notification, and a handler that loses the id when it fails.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":4,"method":"tools/call",…}` and
     `< {"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}`
 
-    **Instead.** Answer with the id of the request, and notifications not at all. Null is for what cannot be read.
+    **Instead.** Answer with the id of the request, and do not answer notifications. Null is for messages that cannot be
+    read.
     """
 
     id = "jsonrpc/error-without-id"
@@ -234,14 +235,14 @@ class ErrorWithoutId(Rule):
 
 
 class NullErrorId(AnswerRule):
-    """An error has the id null.
+    """The id of an error is null.
 
-    **Why it matters.** JSON-RPC asks for null where the id could not be read. The schemas of MCP have no null there:
+    **Why it matters.** JSON-RPC requires null if the id could not be read. The schemas of MCP do not allow null there:
     up to 2025-06-18 the id is required, since 2025-11-25 it may be left out. Typed readers may refuse it; SDKs send it.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
 
-    **Instead.** Since 2025-11-25 leave `id` out where it is not known.
+    **Instead.** Since 2025-11-25 leave `id` out if it is not known.
     """
 
     id = "jsonrpc/null-error-id"
@@ -255,7 +256,7 @@ class NullErrorId(AnswerRule):
 
 
 class ErrorNotObject(AnswerRule):
-    """The error of an answer is no object.
+    """The error of a response is not an object.
 
     **Why it matters.** Code and message are missing: the caller cannot tell what went wrong, and may fail in turn.
 
@@ -273,9 +274,9 @@ class ErrorNotObject(AnswerRule):
 
 
 class ErrorCodeNotInteger(ErrorRule):
-    """The code of an error is missing, or no integer.
+    """The code of an error is missing, or is not an integer.
 
-    **Why it matters.** Callers decide by the code. `"-32601"` is none of the numbers that they compare with.
+    **Why it matters.** Callers decide by the code. `"-32601"` equals none of the numbers that they compare it with.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":"-32601","message":"Method not found"}}`
 
@@ -296,9 +297,9 @@ class ErrorCodeNotInteger(ErrorRule):
 
 
 class ErrorMessageMissing(ErrorRule):
-    """The message of an error is missing, or no string.
+    """The message of an error is missing, or is not a string.
 
-    **Why it matters.** It is all that people get to see of what went wrong.
+    **Why it matters.** It is all that users see of the failure.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":-32603}}`
 
@@ -320,8 +321,8 @@ class ErrorMessageMissing(ErrorRule):
 class ErrorMessageVerbose(ErrorRule):
     """The message of an error has several lines, or more than 300 characters.
 
-    **Why it matters.** One concise sentence is asked for. What is longer often is a stack trace, and tells of paths,
-    versions and secrets of the server.
+    **Why it matters.** The message should be one concise sentence. A longer text is often a stack trace, and reveals
+    paths, versions and secrets of the server.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Traceback (most recent…\\n…"}}`
 

@@ -17,14 +17,14 @@ _ID = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
 
 
 class UnrequestedType(Heard):
-    """A change is told of a kind that the subscription did not ask for.
+    """A server announces a kind of change that the subscription did not request.
 
-    **Why it matters.** The client has nothing that handles it there; it may take the stream for another one's.
+    **Why it matters.** The client has no handler for it there; it may take the stream for that of another subscription.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true}` and
     `< {"method":"notifications/prompts/list_changed",…}` with that subscription id
 
-    **Instead.** Tell each subscription what it asked for, and no more.
+    **Instead.** Send each subscription only what it requested.
     """
 
     id = "listen/unrequested-type"
@@ -39,14 +39,14 @@ class UnrequestedType(Heard):
 
 
 class UnacknowledgedType(Heard):
-    """A change is told of a kind that was asked for and that the acknowledgement left out.
+    """A server announces a kind of change that was requested, but that the acknowledgement left out.
 
-    **Why it matters.** By the acknowledgement the client knows that it has to look by itself.
+    **Why it matters.** The acknowledgement tells the client for which changes it has to check itself.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true,"promptsListChanged":true}`,
     `< …"notifications":{"toolsListChanged":true}` and then `< {"method":"notifications/prompts/list_changed",…}`
 
-    **Instead.** Acknowledge all that will be told.
+    **Instead.** Acknowledge everything that will be announced.
     """
 
     id = "listen/unacknowledged-type"
@@ -65,14 +65,14 @@ class UnacknowledgedType(Heard):
 
 
 class UnrequestedUri(Heard):
-    """A change is told of a resource that the subscription did not name.
+    """A server announces a change of a resource that the subscription did not name.
 
-    **Why it matters.** The client has no use for it; another one's resources may be told of.
+    **Why it matters.** The client has no use for it; it may reveal the resources of another client.
 
     **On the wire.** `> …"notifications":{"resourceSubscriptions":["file:///a"]}` and
     `< {"method":"notifications/resources/updated","params":{"uri":"file:///b",…}}`
 
-    **Instead.** Compare with the URIs of this subscription. What is part of one of them may be told of too.
+    **Instead.** Compare with the URIs of this subscription. Changes of a part of one of them may be announced too.
     """
 
     id = "listen/unrequested-uri"
@@ -89,9 +89,9 @@ class UnrequestedUri(Heard):
 
 
 class MissingSubscriptionId(OfListening):
-    """A change, or an acknowledgement, does not say to which subscription it belongs.
+    """A change, or an acknowledgement, does not say which subscription it belongs to.
 
-    **Why it matters.** On stdio nothing else tells; a client of several subscriptions cannot hand it on.
+    **Why it matters.** On stdio nothing else shows it; a client with several subscriptions cannot assign it.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` while a `subscriptions/listen` is open
 
@@ -115,14 +115,14 @@ class MissingSubscriptionId(OfListening):
 
 
 class UnknownSubscriptionId(OfListening):
-    """The subscription id of a message is that of no subscription, or not of the one on whose stream it comes.
+    """The subscription id of a message matches no subscription, or not the one on whose stream it comes.
 
-    **Why it matters.** The client drops it, and what has changed stays as it was.
+    **Why it matters.** The client drops it, and keeps showing the old data.
 
     **On the wire.** `> {"id":7,"method":"subscriptions/listen",…}` and
     `< …"_meta":{"io.modelcontextprotocol/subscriptionId":"7"}`
 
-    **Instead.** Send back the id of the request as it came, its JSON type included.
+    **Instead.** Send back the id of the request as it came, including its JSON type.
     """
 
     id = "listen/unknown-subscription-id"
@@ -150,12 +150,12 @@ class UnknownSubscriptionId(OfListening):
 class OutsideSubscription(OfListening):
     """A change is announced to a client that does not listen.
 
-    **Why it matters.** Since 2026-07-28 changes come in subscriptions alone. A client that reads an answer does not
+    **Why it matters.** Since 2026-07-28 changes come only in subscriptions. A client that reads a response does not
     expect them there.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` on the stream that answers a `tools/call`
 
-    **Instead.** Keep it for those who listen; who does not will ask again.
+    **Instead.** Send it only to clients that listen; the others will request the data again.
     """
 
     id = "listen/outside-subscription"
@@ -181,8 +181,8 @@ class OutsideSubscription(OfListening):
 class RequestScopedOnListen(OfListening):
     """Progress, or a log message, comes in a subscription.
 
-    **Why it matters.** Both belong to a request, and come with its answer. Whoever listens for changes has no place for
-    them.
+    **Why it matters.** Both belong to a request, and come with its response. A client that listens for changes does not
+    expect them.
 
     **On the wire.** `< {"method":"notifications/message",…}` on the stream of a `subscriptions/listen`
 

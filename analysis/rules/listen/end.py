@@ -17,9 +17,9 @@ _PAGE = "2026-07-28 basic/patterns/subscriptions"
 
 
 class AfterEnd(Heard):
-    """Something comes of a subscription that is over.
+    """A message of a subscription comes after its end.
 
-    **Why it matters.** The client has let go of it, and may have used its id for something else.
+    **Why it matters.** The client has released it, and may have used its id for something else.
 
     **On the wire.** `< {"id":"l","result":{…}}` and then `< {"method":"notifications/tools/list_changed",…}` with the
     subscription id `l`
@@ -57,7 +57,7 @@ class AfterEnd(Heard):
 class ResultWithoutSubscriptionId(OfListening):
     """The result that ends a subscription does not carry its subscription id.
 
-    **Why it matters.** Clients tell by it that the server has ended the subscription, and which.
+    **Why it matters.** It tells clients that the server has ended a subscription, and which one.
 
     **On the wire.** `< {"id":"l","result":{"resultType":"complete"}}`
 
@@ -84,14 +84,14 @@ class ResultWithoutSubscriptionId(OfListening):
 
 
 class AbruptEnd(OfStream):
-    """A server closes the stream of a subscription without a word.
+    """A server closes the stream of a subscription without a result.
 
-    **Why it matters.** The client cannot tell it from a network that broke, and comes back at once: to a server that
-    wants to be left alone.
+    **Why it matters.** The client cannot tell this from a network failure, and reconnects at once, to a server that
+    does not want it to.
 
     **On the wire.** the stream of a `subscriptions/listen` ends after a change, without a result
 
-    **Instead.** Send the result of the request, and close then.
+    **Instead.** Send the result of the request, then close.
     """
 
     id = "listen/abrupt-end"
@@ -111,7 +111,7 @@ class AbruptEnd(OfStream):
 class EndedByCancelOnly(Rule):
     """A server ends a subscription by a cancellation without a result, or by a result without a cancellation.
 
-    **Why it matters.** One page of the specification demands the first, another recommends the second. Either is fine;
+    **Why it matters.** One page of the specification requires the first, another recommends the second. Either is fine;
     clients have to understand both.
 
     **On the wire.** `< {"method":"notifications/cancelled","params":{"requestId":"l"}}`, and no result

@@ -15,9 +15,10 @@ _POINTER = "/params/notifications"
 
 
 class NotAcknowledgedFirst(Heard):
-    """The first that comes of a subscription is not its acknowledgement.
+    """The first message of a subscription is not its acknowledgement.
 
-    **Why it matters.** The acknowledgement says what will be told. A client that waits for it drops what comes before.
+    **Why it matters.** The acknowledgement says what will be announced. A client that waits for it drops earlier
+    messages.
 
     **On the wire.** `> {"id":"l","method":"subscriptions/listen",…}` and then
     `< {"method":"notifications/tools/list_changed",…}`
@@ -39,14 +40,14 @@ class NotAcknowledgedFirst(Heard):
 
 
 class NeverAcknowledged(OfListening, OfStream):
-    """A subscription ends and was never acknowledged.
+    """A subscription ends without ever having been acknowledged.
 
     **Why it matters.** The client never learned whether it was subscribed to anything.
 
     **On the wire.** `> {"id":"l","method":"subscriptions/listen",…}` and then `< {"id":"l","result":{…}}`
 
-    **Instead.** Acknowledge first. What cannot be granted is left out of the acknowledgement; what cannot be done at
-    all is answered with an error.
+    **Instead.** Acknowledge first. Leave out of the acknowledgement what cannot be granted; answer with an error if the
+    subscription is not possible at all.
     """
 
     id = "listen/never-acknowledged"
@@ -69,11 +70,11 @@ class NeverAcknowledged(OfListening, OfStream):
 class DuplicateAcknowledgement(Heard):
     """A subscription is acknowledged a second time.
 
-    **Why it matters.** Clients take the first one, or the last: what they expect to be told differs.
+    **Why it matters.** Clients use the first one, or the last: they expect different notifications.
 
     **On the wire.** `< {"method":"notifications/subscriptions/acknowledged",…}`, twice with one subscription id
 
-    **Instead.** Once. For another choice the client ends this subscription and makes a new one.
+    **Instead.** Acknowledge once. To change the selection, the client ends this subscription and creates a new one.
     """
 
     id = "listen/duplicate-acknowledgement"
@@ -88,14 +89,14 @@ class DuplicateAcknowledgement(Heard):
 
 
 class AcknowledgedMore(Heard):
-    """More is acknowledged than was asked for.
+    """The acknowledgement grants more than was requested.
 
-    **Why it matters.** The client is told of what it has no use for, and may take it for a fault.
+    **Why it matters.** The client gets notifications that it has no use for, and may take them for a fault.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true}` and
     `< …"notifications":{"toolsListChanged":true,"promptsListChanged":true}`
 
-    **Instead.** Acknowledge what was asked for, or less.
+    **Instead.** Acknowledge what was requested, or less.
     """
 
     id = "listen/acknowledged-more"
@@ -114,14 +115,14 @@ class AcknowledgedMore(Heard):
 
 
 class AcknowledgedLess(Heard):
-    """Less is acknowledged than was asked for.
+    """The acknowledgement grants less than was requested.
 
-    **Why it matters.** It is legal. A client that does not look waits for changes of which it will never be told.
+    **Why it matters.** It is legal. A client that does not check it waits for notifications that never come.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true,"promptsListChanged":true}` and
     `< …"notifications":{"toolsListChanged":true}`
 
-    **Instead.** A client asks for those lists again from time to time.
+    **Instead.** A client requests those lists again from time to time.
     """
 
     id = "listen/acknowledged-less"
@@ -140,13 +141,13 @@ class AcknowledgedLess(Heard):
 
 
 class EmptyFilter(Rule):
-    """A client listens to nothing.
+    """A subscription requests no notifications.
 
     **Why it matters.** A stream is held open on which nothing will ever come.
 
     **On the wire.** `> {"id":"l","method":"subscriptions/listen","params":{"notifications":{},…}}`
 
-    **Instead.** Name what you want to be told of, or do not listen.
+    **Instead.** Name the changes that you want to be notified of, or do not subscribe.
     """
 
     id = "listen/empty-filter"

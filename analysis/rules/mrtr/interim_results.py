@@ -47,14 +47,14 @@ class _Interim(Rule):
 
 
 class UnsupportedMethod(_Interim):
-    """An interim result answers a request that can have none.
+    """An interim result answers a request of a method that does not allow one.
 
-    **Why it matters.** Clients expect to be asked back in `tools/call`, `prompts/get` and `resources/read` alone. What
-    was wanted, such as a list, they never get.
+    **Why it matters.** Clients expect interim results only from `tools/call`, `prompts/get` and `resources/read`. They
+    never get what they requested, such as a list.
 
     **On the wire.** `> {"id":1,"method":"tools/list",…}` `< {"id":1,"result":{"resultType":"input_required",…}}`
 
-    **Instead.** Answer with what was asked for, or with an error; ask back when a tool is called.
+    **Instead.** Answer with the requested result, or with an error; ask for input when a tool is called.
     """
 
     id = "mrtr/unsupported-method"
@@ -69,9 +69,9 @@ class UnsupportedMethod(_Interim):
 
 
 class InHandshakeEra(_Interim):
-    """A server asks back by an interim result in a revision that has none.
+    """A server sends an interim result in a revision that does not have them.
 
-    **Why it matters.** The client takes it for the result, finds nothing in it, and never calls again.
+    **Why it matters.** The client takes it for the final result, finds nothing in it, and never calls again.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` after a handshake for 2025-11-25
 
@@ -90,14 +90,14 @@ class InHandshakeEra(_Interim):
 
 
 class Empty(_Interim):
-    """An interim result neither asks for anything nor gives a state back.
+    """An interim result neither asks for anything nor returns a state.
 
-    **Why it matters.** The client has nothing to answer and nothing to call again with, and a call that is the same as
-    before leads to the same result.
+    **Why it matters.** The client has nothing to answer and nothing to add to its next call, and an identical call
+    leads to the same result.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required"}}`
 
-    **Instead.** Send `inputRequests`, `requestState`, or both; for a call that takes long, a `requestState` alone.
+    **Instead.** Send `inputRequests`, `requestState`, or both; for a call that takes long, only a `requestState`.
     """
 
     id = "mrtr/empty"
@@ -110,7 +110,7 @@ class Empty(_Interim):
 
 
 class InvalidInputRequest(Rule):
-    """What a server asks back is no question that a client knows.
+    """An interim result contains an input request that no client can read.
 
     **Why it matters.** One entry that cannot be read spoils the whole result: the user is asked nothing.
 
@@ -145,12 +145,12 @@ class InvalidInputRequest(Rule):
 class EnvelopeInInputRequest(_Interim):
     """An input request has members of a JSON-RPC message.
 
-    **Why it matters.** It is none: its key ties question and answer, and an id in it means nothing. A client that
-    answers by that id has no effect.
+    **Why it matters.** It is not a message: its key connects question and answer, and an id in it means nothing. If a
+    client answers by that id, the answer has no effect.
 
     **On the wire.** `…"inputRequests":{"who":{"jsonrpc":"2.0","id":1,"method":"roots/list"}}`
 
-    **Instead.** `method` and `params` alone.
+    **Instead.** Send only `method` and `params`.
     """
 
     id = "mrtr/envelope-in-input-request"
@@ -170,16 +170,16 @@ class EnvelopeInInputRequest(_Interim):
 
 
 class UndeclaredCapability(_Interim):
-    """A server asks back what the client of this request did not declare that it can answer.
+    """A server asks for input that the client of this request did not declare it can provide.
 
-    **Why it matters.** The client cannot answer, so the call ends here. Capabilities hold for the one request that
-    names them: those of an earlier one say nothing.
+    **Why it matters.** The client cannot answer, so the call ends here. Capabilities apply to the one request that
+    names them: those of an earlier request do not count.
 
     **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{}` …
     `< …"inputRequests":{"dirs":{"method":"roots/list"}}`
 
     **Instead.** Ask only for what the request declares: `elicitation` (`elicitation.url` for a page), `sampling`
-    (`sampling.tools` for tools), `roots`. Where it is missing, answer with -32021.
+    (`sampling.tools` for tools), `roots`. If it is missing, answer with -32021.
     """
 
     id = "mrtr/undeclared-capability"
@@ -199,7 +199,7 @@ class UndeclaredCapability(_Interim):
 
 
 class WrongResultType(_Interim):
-    """A result asks back without saying so.
+    """A result asks for input without the `resultType` that says so.
 
     **Why it matters.** The client takes it for complete, and the questions in it are never answered.
 
@@ -229,14 +229,14 @@ class WrongResultType(_Interim):
 
 
 class ManyRounds(_Interim):
-    """A call has come to its tenth interim result.
+    """A call has received its tenth interim result.
 
-    **Why it matters.** Each round asks the user, or costs a call at least. A server that cannot tell its own state
-    apart asks for ever.
+    **Why it matters.** Each round costs at least a call, and may ask the user. A server that does not recognise its own
+    state asks forever.
 
     **On the wire.** ten times `< {"id":…,"result":{"resultType":"input_required",…}}`, each followed by a retry
 
-    **Instead.** Ask for all that is needed at once, and give up when the answers do not help.
+    **Instead.** Ask for everything that is needed at once, and give up if the answers do not help.
     """
 
     id = "mrtr/many-rounds"

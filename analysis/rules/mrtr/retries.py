@@ -67,8 +67,8 @@ class _Retry(Rule):
 class SameId(_Retry):
     """A retry has the id of the call that it repeats.
 
-    **Why it matters.** Each round is a request of its own. A server that remembers ids takes the retry for a message
-    that came twice.
+    **Why it matters.** Each round is a request of its own. A server that remembers ids takes the retry for a duplicate
+    message.
 
     **On the wire.** `> {"id":3,"method":"tools/call",…}` `< {"id":3,"result":{"resultType":"input_required",…}}`
     `> {"id":3,"method":"tools/call","params":{…,"inputResponses":{…}}}`
@@ -86,9 +86,10 @@ class SameId(_Retry):
 
 
 class StateNotEchoed(_Retry):
-    """A retry does not give back the state that came with the interim result.
+    """A retry does not return the state that came with the interim result.
 
-    **Why it matters.** The server keeps nothing between rounds: without its state it begins again, and asks the same.
+    **Why it matters.** The server keeps nothing between rounds: without its state it starts over, and asks the same
+    questions.
 
     **On the wire.** `< …"resultType":"input_required","requestState":"AbC",…` and a retry without `requestState`
 
@@ -109,14 +110,14 @@ class StateNotEchoed(_Retry):
 
 
 class StateInvented(_Retry):
-    """A retry has a state, and the interim result had none.
+    """A retry has a state, although the interim result had none.
 
-    **Why it matters.** The server takes it for its own, from another call, and goes on with that, or refuses.
+    **Why it matters.** The server takes it for its own, from another call, and continues with it, or refuses.
 
     **On the wire.** `< …"resultType":"input_required","inputRequests":{…}` without `requestState`, and
     `> …"params":{…,"requestState":"AbC"}`
 
-    **Instead.** Leave `requestState` out where none was given.
+    **Instead.** Leave `requestState` out if none was given.
     """
 
     id = "mrtr/state-invented"
@@ -130,15 +131,15 @@ class StateInvented(_Retry):
 
 
 class StateOnOtherRequest(Rule):
-    """A state is sent with another call than the one that it came for.
+    """A state is sent with a call other than the one that it belongs to.
 
-    **Why it matters.** It holds what one call has come to. With another one it means nothing, or lets someone get
-    what that other call would have refused.
+    **Why it matters.** It holds the progress of one call. With another call it means nothing, or lets someone obtain
+    what that call would have refused.
 
     **On the wire.** `> …"method":"tools/call","params":{"name":"book",…}` `< …"requestState":"AbC",…`
     `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}`
 
-    **Instead.** Keep a state with the method and the target that it came for.
+    **Instead.** Store a state together with the method and the target of its call.
     """
 
     id = "mrtr/state-on-other-request"
@@ -167,13 +168,13 @@ class StateOnOtherRequest(Rule):
 
 
 class ResponsesMissing(_Retry):
-    """A retry does not answer all that was asked.
+    """A retry does not answer every question.
 
-    **Why it matters.** The server has to ask again for the rest, and the user is asked in pieces.
+    **Why it matters.** The server has to ask again for the rest, and the user gets the questions one at a time.
 
     **On the wire.** `< …"inputRequests":{"name":{…},"dirs":{…}}` and `> …"inputResponses":{"name":{…}}`
 
-    **Instead.** Answer every key; to decline is an answer: `{"action":"decline"}`.
+    **Instead.** Answer every key; declining is an answer too: `{"action":"decline"}`.
     """
 
     id = "mrtr/responses-missing"
@@ -194,13 +195,13 @@ class ResponsesMissing(_Retry):
 
 
 class UnknownResponseKey(_Retry):
-    """A retry answers what was not asked.
+    """A retry answers a question that was not asked.
 
-    **Why it matters.** Servers ignore it. Often the key is misspelt, and the answer that is wanted is missing.
+    **Why it matters.** Servers ignore it. Often the key is misspelt, and the expected answer is missing.
 
     **On the wire.** `< …"inputRequests":{"name":{…}}` and `> …"inputResponses":{"name":{…},"Name":{…}}`
 
-    **Instead.** Take the keys from the interim result that is answered, and from no earlier one.
+    **Instead.** Use the keys of the interim result that is answered, and not of an earlier one.
     """
 
     id = "mrtr/unknown-response-key"
@@ -216,14 +217,14 @@ class UnknownResponseKey(_Retry):
 
 
 class InvalidInputResponse(_Retry):
-    """An answer does not fit its question.
+    """An answer does not match its question.
 
     **Why it matters.** The server cannot use it, and the user has answered in vain.
 
     **On the wire.** `< …"inputRequests":{"who":{"method":"elicitation/create",…}}` and
     `> …"inputResponses":{"who":{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}}`
 
-    **Instead.** Send what would have been the `result` alone: `{"action":"accept","content":{…}}` for an elicitation,
+    **Instead.** Send only what would have been the `result`: `{"action":"accept","content":{…}}` for an elicitation,
     `{"role":…,"content":…,"model":…}` for sampling, `{"roots":[…]}` for roots.
     """
 
@@ -242,15 +243,16 @@ class InvalidInputResponse(_Retry):
 
 
 class ParamsChanged(_Retry):
-    """A retry is not the same call as before.
+    """The params of a retry differ from those of its call.
 
-    **Why it matters.** The server asked about the first call. It may go on with what it has of that one in its state,
+    **Why it matters.** The server asked about the first call. It may continue with what its state holds of that call,
     and do something unintended.
 
     **On the wire.** `> …"params":{"name":"pay","arguments":{"amount":10}}` and the retry
     `> …"params":{"name":"pay","arguments":{"amount":99},"inputResponses":{…}}`
 
-    **Instead.** Repeat all params, and add `inputResponses` and `requestState`. For another call, begin anew.
+    **Instead.** Repeat all params, and add `inputResponses` and `requestState`. For a different call, start over
+    without them.
     """
 
     id = "mrtr/params-changed"
@@ -269,8 +271,8 @@ class ParamsChanged(_Retry):
 class Unsolicited(Rule):
     """A call answers an interim result that is not in the capture.
 
-    **Why it matters.** It may have come over another server process, which is legal. Otherwise the client makes up
-    something that was not asked.
+    **Why it matters.** The interim result may have come from another server process, which is legal. Otherwise the
+    client answers a question that was never asked.
 
     **On the wire.** `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}` as the first call
 
@@ -310,9 +312,9 @@ class Unsolicited(Rule):
 
 
 class NotRetried(Rule):
-    """A call was never taken up again after the server had asked back.
+    """A call was never repeated after the server had asked for input.
 
-    **Why it matters.** It is legal: the user may have declined. The call has no result, though.
+    **Why it matters.** It is legal: the user may have declined. But the call has no result.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` and no retry until the end
 

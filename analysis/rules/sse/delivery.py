@@ -20,11 +20,11 @@ _PAGE: Final = "2025-03-26 basic/transports"
 class DataNotJson(Rule):
     """The data of an event is not JSON.
 
-    **Why it matters.** The client drops it, or the whole stream. Whoever waits for that answer waits for ever.
+    **Why it matters.** The client drops it, or the whole stream. A caller that waits for this response waits forever.
 
     **On the wire.** `< data: ok`
 
-    **Instead.** One message of JSON-RPC in each event; to keep a stream alive, a comment (`: ping`).
+    **Instead.** Send one message of JSON-RPC in each event; to keep a stream alive, send a comment (`: ping`).
     """
 
     id = NOT_JSON
@@ -47,9 +47,9 @@ class DataNotJson(Rule):
 
 
 class EventType(Rule):
-    """An event is of another type than `message`.
+    """An event has a type other than `message`.
 
-    **Why it matters.** Clients listen to that type alone, and never see it.
+    **Why it matters.** Clients listen only to that type, and never see this event.
 
     **On the wire.** `< event: progress`
 
@@ -73,13 +73,14 @@ class EventType(Rule):
 
 
 class UnterminatedEvent(Over):
-    """A stream ends inside of an event.
+    """A stream ends inside an event.
 
-    **Why it matters.** Without the blank line there is no event: by the standard the client throws away what it has.
+    **Why it matters.** Without the blank line there is no event: the standard tells clients to discard the incomplete
+    data.
 
     **On the wire.** `< data: {"jsonrpc":"2.0",…}` and the end of the stream
 
-    **Instead.** End each event, the last one too, with a blank line.
+    **Instead.** End each event, including the last, with a blank line.
     """
 
     id = "sse/unterminated-event"

@@ -59,14 +59,14 @@ class _Repeated(Over):
 
 
 class DuplicateEventId(_Repeated):
-    """Two events of a session have one id.
+    """Two events of a session have the same id.
 
-    **Why it matters.** A client that resumes after that id gets what follows one of them, and there is no telling
-    which.
+    **Why it matters.** A client that resumes after that id gets the events after one of the two, and it is impossible
+    to tell which.
 
     **On the wire.** `< id: 7` with one message, and `< id: 7` with another, perhaps on another stream
 
-    **Instead.** Count over all streams of a session, or have the stream be part of the id: `a:1`, `b:1`.
+    **Instead.** Count over all streams of a session, or make the stream part of the id: `a:1`, `b:1`.
     """
 
     id = "sse/duplicate-event-id"
@@ -79,13 +79,14 @@ class DuplicateEventId(_Repeated):
 
 
 class ReplayWithoutRequest(_Repeated):
-    """An event is sent again without being asked for.
+    """An event is sent again without a request for it.
 
-    **Why it matters.** The client handles it twice: an answer that fits nothing, a notification that counts double.
+    **Why it matters.** The client handles it twice: a response that matches no request, or a notification that counts
+    twice.
 
     **On the wire.** `< id: 7` again on a stream whose request has no `Last-Event-ID`
 
-    **Instead.** Replay on a GET that names the last event, and there what came after that.
+    **Instead.** Replay only on a GET that names the last event, and only the events after it.
     """
 
     id = "sse/replay-without-request"
@@ -96,14 +97,14 @@ class ReplayWithoutRequest(_Repeated):
 
 
 class ReplayFromOtherStream(_Repeated):
-    """A stream that is taken up again replays events of another one.
+    """A stream that is resumed replays events of another one.
 
-    **Why it matters.** The client gets them twice where the other stream is still there, and cannot tell to which
-    request they belong.
+    **Why it matters.** The client gets them twice if the other stream still exists, and cannot tell which request they
+    belong to.
 
     **On the wire.** `> GET` with `Last-Event-ID: a:1`, and `< id: b:2`, which came on another stream
 
-    **Instead.** Store with each event which stream it is of, and replay those of the named one alone.
+    **Instead.** Store with each event the stream that it belongs to, and replay only the events of the named one.
     """
 
     id = "sse/replay-from-other-stream"
@@ -115,7 +116,7 @@ class ReplayFromOtherStream(_Repeated):
 class ReplayOfSeen(_Repeated):
     """A replay begins at or before the event that the client named.
 
-    **Why it matters.** The client has that one, and handles it twice unless it looks at ids.
+    **Why it matters.** The client already has that event, and handles it twice unless it checks ids.
 
     **On the wire.** `> GET` with `Last-Event-ID: 7`, and `< id: 7`
 
@@ -132,11 +133,11 @@ class ReplayOfSeen(_Repeated):
 class UnknownLastEventId(Over):
     """A client resumes after an event that no stream of its session has sent.
 
-    **Why it matters.** The server has nothing to go on with. What was lost stays lost.
+    **Why it matters.** The server does not know where to continue. The lost events stay lost.
 
     **On the wire.** `> GET` with `Last-Event-ID: x`, and no event has had the id `x`
 
-    **Instead.** Name the last id that was received in this session, and none of a session before.
+    **Instead.** Name the last id that was received in this session, not one from an earlier session.
     """
 
     id = "sse/unknown-last-event-id"
@@ -155,13 +156,13 @@ class UnknownLastEventId(Over):
 
 
 class ResumeNotGet(Answered):
-    """A stream is taken up again by a POST.
+    """A stream is resumed by a POST.
 
-    **Why it matters.** A POST carries a message and opens a stream of its own. Servers do not look at the id there.
+    **Why it matters.** A POST carries a message and opens a stream of its own. Servers do not check it for an event id.
 
     **On the wire.** `> POST` with `Last-Event-ID: 7`
 
-    **Instead.** `GET` with `Last-Event-ID`, whatever kind of stream broke off.
+    **Instead.** Send `GET` with `Last-Event-ID`, whatever kind of stream was interrupted.
     """
 
     id = "sse/resume-not-get"
@@ -177,14 +178,14 @@ class ResumeNotGet(Answered):
 
 
 class ClosedWithoutRetry(Over):
-    """A server ends a stream before its answer, and does not say when to come back.
+    """A server ends a stream before the response, and does not say when to reconnect.
 
-    **Why it matters.** Clients come back at once, or after seconds of their own. The server cannot steer how often it
+    **Why it matters.** Clients reconnect at once, or after a delay of their own. The server cannot control how often it
     is polled.
 
     **On the wire.** `< id: 7` … and the end of the stream, with no `retry:` in it
 
-    **Instead.** `< retry: 2000` before the stream is closed.
+    **Instead.** Send `< retry: 2000` before the stream is closed.
     """
 
     id = "sse/closed-without-retry"
@@ -210,9 +211,9 @@ class ClosedWithoutRetry(Over):
 
 
 class RetryIgnored(Over):
-    """A client comes back earlier than the server has asked it to.
+    """A client reconnects earlier than the server has asked it to.
 
-    **Why it matters.** The server closed the stream to be left alone for that time.
+    **Why it matters.** The server closed the stream to avoid requests during that time.
 
     **On the wire.** `< retry: 5000`, the end of the stream, and a second later `> GET` with `Last-Event-ID`
 
@@ -241,13 +242,13 @@ class RetryIgnored(Over):
 
 
 class ResumptionInModern(Rule):
-    """An event has an id, or a request names one, in a revision that resumes nothing.
+    """An event has an id, or a request names an event id, in a revision that has no resumption.
 
-    **Why it matters.** It does nothing. A client that relies on it loses what comes after a break.
+    **Why it matters.** It has no effect. A client that relies on it loses the messages after an interruption.
 
     **On the wire.** `< id: 7` in answer to a request of 2026-07-28
 
-    **Instead.** Leave ids out. Ask again where a connection broke off.
+    **Instead.** Leave ids out. If a connection breaks, send the request again.
     """
 
     id = "sse/resumption-in-modern"

@@ -61,7 +61,7 @@ class _Required(_Supported):
 
 
 class ForbiddenTool(_Supported):
-    """A tool is to be run as a task, and it does not say that it can.
+    """A call asks to run a tool as a task, but the tool does not declare that it can.
 
     **Why it matters.** The server refuses the call, or runs it and answers when it is done, while the client waits for
     a task.
@@ -69,7 +69,7 @@ class ForbiddenTool(_Supported):
     **On the wire.** `< …"tools":[{"name":"add","inputSchema":{…}}]`, then
     `> {"id":3,"method":"tools/call","params":{"name":"add","task":{}}}`
 
-    **Instead.** Send `task` where `execution.taskSupport` of the tool is `optional` or `required`.
+    **Instead.** Send `task` only if `execution.taskSupport` of the tool is `optional` or `required`.
     """
 
     id = "tasks/forbidden-tool"
@@ -91,7 +91,7 @@ class ForbiddenTool(_Supported):
 
 
 class RequiredTool(_Required):
-    """A tool is called at once that runs as a task only.
+    """A tool that runs only as a task is called without `task`.
 
     **Why it matters.** The server has to refuse the call.
 
@@ -114,15 +114,15 @@ class RequiredTool(_Required):
 
 
 class RequiredNotRefused(_Required):
-    """A tool that runs as a task only is run without, or the call is refused with another code than -32601.
+    """A tool that runs only as a task is run without one, or the call is refused with a code other than -32601.
 
-    **Why it matters.** What was announced as required is not. Clients learn by -32601 that they have to ask for a task.
+    **Why it matters.** The declared requirement does not hold. -32601 tells clients that they have to ask for a task.
 
     **On the wire.** a tool with `"taskSupport":"required"` is called without `task`,
     `< {"id":3,"result":{"content":[…]}}`
 
-    **Instead.** -32601; or announce the tool with `"taskSupport":"optional"`. Another sentence of the revision allows
-    -32600.
+    **Instead.** Send -32601; or declare the tool with `"taskSupport":"optional"`. Another sentence of the revision
+    allows -32600.
     """
 
     id = "tasks/required-not-refused"
@@ -152,13 +152,13 @@ class RequiredNotRefused(_Required):
 
 
 class UnsupportedMethod(Rule):
-    """A request is to be run as a task whose method has no tasks.
+    """A request asks for a task, but its method does not support tasks.
 
-    **Why it matters.** The other side knows no `task` there, and answers when it is done.
+    **Why it matters.** The other side ignores `task` there, and answers when the work is done.
 
     **On the wire.** `> {"id":3,"method":"resources/read","params":{"uri":"file:///a","task":{"ttl":60000}}}`
 
-    **Instead.** `tools/call`, `sampling/createMessage` and `elicitation/create` can be run as tasks, nothing else.
+    **Instead.** Only `tools/call`, `sampling/createMessage` and `elicitation/create` can be run as tasks.
     """
 
     id = "tasks/unsupported-method"
@@ -179,14 +179,15 @@ class UnsupportedMethod(Rule):
 
 
 class NotCreated(_Supported):
-    """A request was to be run as a task, and its answer is a result without one.
+    """A request asked for a task, and is answered with a result without one.
 
-    **Why it matters.** Who asked for a task does not wait for results: it looks for `task`, and finds nothing to poll.
+    **Why it matters.** A client that asked for a task does not expect a result: it looks for `task`, and finds nothing
+    to poll.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"build","task":{}}}`
     `< {"id":3,"result":{"content":[…]}}`
 
-    **Instead.** Answer with `{"task":{"taskId":…,"status":"working",…}}`, or declare no tasks for the method.
+    **Instead.** Answer with `{"task":{"taskId":…,"status":"working",…}}`, or do not declare tasks for the method.
     """
 
     id = "tasks/not-created"
@@ -228,13 +229,13 @@ class NotCreated(_Supported):
 class CreatedUnasked(Rule):
     """A task is created for a request that did not ask for one, or by a side that did not declare tasks.
 
-    **Why it matters.** The caller takes the answer for the result, which it is not, and the real result is never
-    fetched.
+    **Why it matters.** The caller takes the response for the result, which it is not, and never fetches the real
+    result.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"build"}}`
     `< {"id":3,"result":{"task":{"taskId":"t1",…}}}`
 
-    **Instead.** Answer with the result when it is there; create tasks for requests with `task`, and declare
+    **Instead.** Answer with the result when it is available; create tasks only for requests with `task`, and declare
     `tasks.requests`.
     """
 
@@ -265,12 +266,12 @@ class CreatedUnasked(Rule):
 class InitialStatus(Reports):
     """A task is not `working` when it is created.
 
-    **Why it matters.** Clients begin to poll, or to wait for input, by the first status. What is over at once could
-    have been answered at once.
+    **Why it matters.** Clients use the first status to decide whether to poll or to wait for input. Work that is done
+    at once could have been answered at once.
 
     **On the wire.** `< {"id":3,"result":{"task":{"taskId":"t1","status":"completed",…}}}`
 
-    **Instead.** Create it as `working`, and tell how it went on by `tasks/get` and notifications.
+    **Instead.** Create it as `working`, and report later changes by `tasks/get` and notifications.
     """
 
     id = "tasks/initial-status"
@@ -287,11 +288,11 @@ class InitialStatus(Reports):
 class DuplicateId(Reports):
     """A new task has the id of an earlier one.
 
-    **Why it matters.** Whoever polls by that id gets the status, and in the end the result, of something else.
+    **Why it matters.** A client that polls by that id gets the status, and in the end the result, of a different task.
 
     **On the wire.** `< {"id":3,"result":{"task":{"taskId":"1",…}}}` … `< {"id":7,"result":{"task":{"taskId":"1",…}}}`
 
-    **Instead.** A new id for each task, long and random, as it may be all that protects the result.
+    **Instead.** Use a new id for each task, long and random, as it may be all that protects the result.
     """
 
     id = "tasks/duplicate-id"

@@ -20,13 +20,13 @@ _AT: Final = f"_meta/{RELATED.replace('/', '~1')}"
 
 
 class RelatedTaskUnknown(Rule):
-    """A message is part of a task that does not exist.
+    """A message names a task that does not exist as the one it belongs to.
 
-    **Why it matters.** Whoever shows or waits for what belongs to a task never gets to see it.
+    **Why it matters.** A client that shows or waits for the messages of a task never gets to see it.
 
     **On the wire.** `< …"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t9"}}`, but no task t9 was created
 
-    **Instead.** The `taskId` of the task as it was created, and the answer that creates it first.
+    **Instead.** Send the `taskId` of the task as it was created, and only after the response that creates it.
     """
 
     id = "tasks/related-task-unknown"
@@ -62,9 +62,9 @@ class RelatedTaskUnknown(Rule):
 
 
 class RelatedTaskMissing(Rule):
-    """A task waits for input, and the request for it, or its answer, does not say that it is part of the task.
+    """A task waits for input, and the request for it, or its response, does not say that it belongs to the task.
 
-    **Why it matters.** The user is asked something out of the blue, and the client cannot tell what it is for.
+    **Why it matters.** The user gets a question without context, and the client cannot tell what it is for.
 
     **On the wire.** `< …"taskId":"t1","status":"input_required"`, then
     `< {"id":7,"method":"elicitation/create","params":{"message":"Which?",…}}`
@@ -99,14 +99,14 @@ class RelatedTaskMissing(Rule):
 
 
 class RelatedTaskRedundant(Rule):
-    """A message about a task says which task it is part of.
+    """A message about a task also names it in `_meta`.
 
     **Why it matters.** It names the task twice, and the two may differ.
 
     **On the wire.** `> {"id":4,"method":"tasks/get","params":{"taskId":"t1","_meta":{…}}}` with
     `"io.modelcontextprotocol/related-task":{"taskId":"t1"}` in it
 
-    **Instead.** `taskId` alone; only the result of `tasks/result` has to say it in `_meta`.
+    **Instead.** Send only `taskId`; only the result of `tasks/result` has to name the task in `_meta`.
     """
 
     id = "tasks/related-task-redundant"

@@ -47,15 +47,15 @@ _ISO: Final = re.compile(
 
 
 class InvalidShape(Reports):
-    """A task lacks a member that each must have, or has one of another type.
+    """A task lacks a required member, or has one of the wrong type.
 
-    **Why it matters.** Clients poll by what stands there: without a status they cannot tell whether it goes on, without
-    `ttl` they do not know how long the result is kept.
+    **Why it matters.** Clients need these members to poll: without a status they cannot tell whether the task
+    continues, without `ttl` they do not know how long the result is kept.
 
     **On the wire.** `< {"id":4,"result":{"taskId":"t1","status":"running","createdAt":"today"}}`
 
-    **Instead.** `taskId`, `status` (`working`, `input_required`, `completed`, `failed`, `cancelled`), `createdAt` and
-    `lastUpdatedAt` as ISO 8601 has them, and `ttl` in milliseconds or null. In requests: `taskId`.
+    **Instead.** Send `taskId`, `status` (`working`, `input_required`, `completed`, `failed`, `cancelled`), `createdAt`
+    and `lastUpdatedAt` in ISO 8601, and `ttl` in milliseconds or null. In requests: `taskId`.
     """
 
     id = "tasks/invalid-shape"
@@ -80,13 +80,13 @@ class InvalidShape(Reports):
 
 
 class TerminalChanged(Changed):
-    """A task that was over goes on, or has ended in another way.
+    """A task that was over continues, or has ended differently.
 
-    **Why it matters.** Whoever saw the end has fetched the result, told the user, and polls no longer.
+    **Why it matters.** Clients that saw the end have fetched the result, told the user, and no longer poll.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"` … `< …"taskId":"t1","status":"working"`
 
-    **Instead.** Decide once: after `completed`, `failed` or `cancelled` nothing changes any more.
+    **Instead.** Decide once: after `completed`, `failed` or `cancelled` the status must not change any more.
     """
 
     id = "tasks/terminal-changed"
@@ -104,8 +104,8 @@ class _Times:
 class CreatedAtChanged(Reports):
     """The times of a task contradict each other.
 
-    **Why it matters.** `createdAt` and `ttl` together say how long a task is kept. A time that moves makes clients ask
-    for what is gone, or give up what is there.
+    **Why it matters.** `createdAt` and `ttl` together say how long a task is kept. If the time moves, clients request
+    tasks that no longer exist, or give up on tasks that still do.
 
     **On the wire.** `< …"createdAt":"2026-01-01T10:00:00Z"` … `< …"createdAt":"2026-01-01T10:05:00Z"`
 
@@ -132,7 +132,7 @@ class CreatedAtChanged(Reports):
 class FailedWithoutMessage(Reports):
     """A task has failed, and does not say why.
 
-    **Why it matters.** The user learns that it did not work, and nothing that helps.
+    **Why it matters.** The user learns that it failed, but nothing that helps.
 
     **On the wire.** `< {"id":4,"result":{"taskId":"t1","status":"failed",…}}`
 
@@ -153,9 +153,10 @@ class FailedWithoutMessage(Reports):
 
 
 class StatusFromRequestor(Rule):
-    """The status of a task is told by the side that asked for it.
+    """The status of a task is reported by the side that requested it.
 
-    **Why it matters.** Only who does the work knows how it stands. The other side ignores it, or believes it.
+    **Why it matters.** Only the side that does the work knows its status. The other side ignores the report, or
+    believes it.
 
     **On the wire.** `> {"method":"tools/call",…,"task":{}}` `< {"result":{"task":{"taskId":"t1",…}}}`
     `> {"method":"notifications/tasks/status","params":{"taskId":"t1",…}}`
@@ -204,9 +205,9 @@ class _Lists:
 
 
 class MissingFromList(Rule):
-    """A task is missing from the list, and the same side answers for it.
+    """A task is missing from the list, although the same side answers requests about it.
 
-    **Why it matters.** Clients find the tasks of an earlier run by the list. One that is not there is lost to them.
+    **Why it matters.** Clients find the tasks of an earlier run in the list. A task that is missing is lost to them.
 
     **On the wire.** `< …"task":{"taskId":"t1",…}`, then `> {"id":5,"method":"tasks/list"}`
     `< {"id":5,"result":{"tasks":[]}}`, then `< …"taskId":"t1","status":"working"` in answer to `tasks/get`

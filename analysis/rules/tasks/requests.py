@@ -20,11 +20,12 @@ TOKENS: Final = 10_000
 class UnknownTask(Rule):
     """A request names a task that was never announced.
 
-    **Why it matters.** Tasks outlive connections, so it may be one of yesterday. If it is not, the answer is an error.
+    **Why it matters.** Tasks outlive connections, so it may come from an earlier session. Otherwise the response is an
+    error.
 
-    **On the wire.** `> {"id":2,"method":"tasks/get","params":{"taskId":"t9"}}`, the first that is heard of t9
+    **On the wire.** `> {"id":2,"method":"tasks/get","params":{"taskId":"t9"}}`, the first mention of t9
 
-    **Instead.** Nothing, where the id was kept from an earlier session.
+    **Instead.** Nothing, if the id was kept from an earlier session.
     """
 
     id = "tasks/unknown-task"
@@ -41,14 +42,14 @@ class UnknownTask(Rule):
 
 
 class ErrorCode(Rule):
-    """That a task or a cursor is not there, or a task is over, is told with another code than -32602.
+    """A request about an unknown task or cursor, or a finished task, is refused with a code other than -32602.
 
-    **Why it matters.** By -32602 a client knows that this task is at fault, and not the method, or the server.
+    **Why it matters.** -32602 tells a client that this task is the problem, and not the method or the server.
 
     **On the wire.** `> {"id":5,"method":"tasks/get","params":{"taskId":"old"}}`
     `< {"id":5,"error":{"code":-32603,"message":"Task not found"}}`
 
-    **Instead.** -32602.
+    **Instead.** Send -32602.
     """
 
     id = "tasks/error-code"
@@ -70,14 +71,14 @@ class ErrorCode(Rule):
 
 
 class CancelOfTerminalAccepted(Rule):
-    """A task that is over is cancelled, and that is answered with a result.
+    """Cancelling a task that is over is answered with a result.
 
-    **Why it matters.** The client believes that the work was stopped in time. It was done.
+    **Why it matters.** The client believes that the work was stopped in time, but it was completed.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, then
     `> {"id":6,"method":"tasks/cancel","params":{"taskId":"t1"}}` `< {"id":6,"result":{…}}`
 
-    **Instead.** -32602: what is over cannot be cancelled.
+    **Instead.** Send -32602: a task that is over cannot be cancelled.
     """
 
     id = "tasks/cancel-of-terminal-accepted"
@@ -96,9 +97,9 @@ class CancelOfTerminalAccepted(Rule):
 
 
 class CancelNotCancelled(Rule):
-    """A task is cancelled with success, and is not `cancelled`.
+    """Cancelling a task succeeds, but its status is not `cancelled`.
 
-    **Why it matters.** The answer says that it was done, and its status that it was not.
+    **Why it matters.** The response says that the task was cancelled, and its status says that it was not.
 
     **On the wire.** `> {"id":6,"method":"tasks/cancel",…}` `< {"id":6,"result":{"taskId":"t1","status":"working",…}}`
 
@@ -119,9 +120,9 @@ class CancelNotCancelled(Rule):
 
 
 class PollTooFast(PolledTooFast):
-    """A task is polled more than twice as often as its executor asks for.
+    """A task is polled more than twice as often as its executor requests.
 
-    **Why it matters.** Each poll costs, and tells nothing new. Servers that are polled too fast begin to refuse.
+    **Why it matters.** Each poll costs, and returns nothing new. Servers that are polled too fast begin to refuse.
 
     **On the wire.** `< …"taskId":"t1","status":"working","pollInterval":5000`, then `tasks/get` each second
 
@@ -135,14 +136,14 @@ class PollTooFast(PolledTooFast):
 
 
 class ProgressAfterTerminal(Rule):
-    """There is progress of a task that is over.
+    """Progress is reported for a task that is over.
 
     **Why it matters.** Progress bars come back, or count past the end.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, then
     `< {"method":"notifications/progress","params":{"progressToken":"p1",…}}` with the token of its request
 
-    **Instead.** Stop the progress of a task before its last status is told.
+    **Instead.** Stop reporting progress of a task before its last status is sent.
     """
 
     id = "tasks/progress-after-terminal"

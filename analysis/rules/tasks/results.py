@@ -25,14 +25,14 @@ class _Result(Rule):
 
 
 class ResultTooEarly(Reports):
-    """The result of a task was given, and the task goes on.
+    """The result of a task is returned, but the task continues.
 
-    **Why it matters.** `tasks/result` waits until the task is over. What comes before is not the result.
+    **Why it matters.** `tasks/result` waits until the task is over. Anything earlier is not the result.
 
     **On the wire.** `> {"id":5,"method":"tasks/result",…}` `< {"id":5,"result":{…}}`, then
     `< …"taskId":"t1","status":"working"`
 
-    **Instead.** Answer when the task is over, and say that it is before or with the answer.
+    **Instead.** Answer when the task is over, and report its end before or with the response.
     """
 
     id = "tasks/result-too-early"
@@ -60,14 +60,14 @@ class ResultTooEarly(Reports):
 
 
 class ResultShape(_Result):
-    """The result of a task is not one of the request that it was made for.
+    """The result of a task does not have the form that the original request requires.
 
-    **Why it matters.** Clients read it as they would read the answer to that request.
+    **Why it matters.** Clients read it like the response to that request.
 
     **On the wire.** a `tools/call` became the task, `> {"id":5,"method":"tasks/result",…}`
     `< {"id":5,"result":{"output":"4"}}`
 
-    **Instead.** What the request would have been answered with: for a tool `{"content":[…]}`.
+    **Instead.** Send what the request would have returned: for a tool `{"content":[…]}`.
     """
 
     id = "tasks/result-shape"
@@ -89,13 +89,13 @@ class ResultShape(_Result):
 
 
 class ResultWithoutRelatedTask(_Result):
-    """The result of a task does not say which task it is of.
+    """The result of a task does not name its task.
 
-    **Why it matters.** It looks like any other result; by this member alone it can be told of what it is.
+    **Why it matters.** It looks like any other result; only this member says which task it belongs to.
 
     **On the wire.** `> {"id":5,"method":"tasks/result","params":{"taskId":"t1"}}` `< {"id":5,"result":{"content":[…]}}`
 
-    **Instead.** `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}`, with the id that was asked for.
+    **Instead.** `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}`, with the requested id.
     """
 
     id = "tasks/result-without-related-task"
@@ -114,14 +114,14 @@ class ResultWithoutRelatedTask(_Result):
 
 
 class ErrorNotFailed(Reports):
-    """A tool has failed, and its task is `completed`.
+    """A tool has failed, but its task is `completed`.
 
-    **Why it matters.** Clients that look at the status alone tell their user that all went well.
+    **Why it matters.** Clients that check only the status tell their user that all went well.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, and for its result
     `< {"id":5,"result":{"content":[…],"isError":true,…}}`
 
-    **Instead.** A task whose tool says `"isError":true` ends as `failed`.
+    **Instead.** A task whose result says `"isError":true` ends as `failed`.
     """
 
     id = "tasks/error-not-failed"

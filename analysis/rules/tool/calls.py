@@ -28,7 +28,7 @@ class Unlisted(Known):
 
     **On the wire.** `< …"tools":[{"name":"add",…}]` and `> {"id":3,"method":"tools/call","params":{"name":"sum"}}`
 
-    **Instead.** Check names against the list, and tell the model what there is.
+    **Instead.** Check names against the list, and tell the model which tools there are.
     """
 
     id = "tool/unlisted"
@@ -78,13 +78,13 @@ class ArgumentsInvalid(Known):
 
 
 class StructuredMissing(Known):
-    """A tool that announces structured content gives a result without.
+    """A tool with an `outputSchema` returns a result without structured content.
 
     **Why it matters.** A client that relies on `outputSchema` has nothing to work with, and may refuse the result.
 
     **On the wire.** a listed tool has `outputSchema`, `< {"id":3,"result":{"content":[{"type":"text","text":"4"}]}}`
 
-    **Instead.** Send `structuredContent` with every result but one that says `"isError":true`.
+    **Instead.** Send `structuredContent` with every result except those with `"isError":true`.
     """
 
     id = "tool/structured-missing"
@@ -107,9 +107,9 @@ class StructuredMissing(Known):
 
 
 class StructuredInvalid(Known):
-    """Structured content does not fit the schema that the tool announces.
+    """Structured content does not fit the schema that the tool declares.
 
-    **Why it matters.** Programs, not people, read it, and they take the schema at its word.
+    **Why it matters.** Programs, not people, read it, and they rely on the schema.
 
     **On the wire.** `…"outputSchema":{"type":"object","required":["sum"]}`,
     `< {"id":3,"result":{"content":[…],"structuredContent":{"total":4}}}`
@@ -142,7 +142,7 @@ class StructuredInvalid(Known):
 
 
 class StructuredNotObject(Answered):
-    """Structured content is no object.
+    """Structured content is not an object.
 
     **Why it matters.** Typed clients refuse the result.
 
@@ -167,14 +167,14 @@ class StructuredNotObject(Answered):
 
 
 class StructuredNotMirrored(Answered):
-    """Structured content is not in the result as text, too.
+    """Structured content is not repeated in the result as text.
 
-    **Why it matters.** Clients that do not know structured content show the text alone, and most models are given
+    **Why it matters.** Clients that do not know structured content show only the text, and most models are given
     nothing else.
 
     **On the wire.** `< {"id":3,"result":{"content":[{"type":"text","text":"done"}],"structuredContent":{"sum":4}}}`
 
-    **Instead.** Add a block with the same as JSON: `{"type":"text","text":"{\\"sum\\":4}"}`.
+    **Instead.** Add a block with the same content as JSON: `{"type":"text","text":"{\\"sum\\":4}"}`.
     """
 
     id = "tool/structured-not-mirrored"
@@ -196,13 +196,13 @@ class StructuredNotMirrored(Answered):
 
 
 class StructuredWithoutSchema(Known):
-    """A result has structured content, and the tool no `outputSchema`.
+    """A result has structured content, but the tool has no `outputSchema`.
 
     **Why it matters.** It is legal, but clients do not know what to expect of it and cannot check it.
 
     **On the wire.** `< {"id":3,"result":{"content":[…],"structuredContent":{"sum":4}}}` of a tool without a schema
 
-    **Instead.** Announce an `outputSchema`.
+    **Instead.** Declare an `outputSchema`.
     """
 
     id = "tool/structured-without-schema"
@@ -228,11 +228,11 @@ class StructuredWithoutSchema(Known):
 class Failed(Answered):
     """A tool has failed.
 
-    **Why it matters.** The protocol did its work: the failure is one of the tool, and the model is told of it.
+    **Why it matters.** The protocol worked: the failure is one of the tool, and the model is informed.
 
     **On the wire.** `< {"id":3,"result":{"content":[{"type":"text","text":"no such file"}],"isError":true}}`
 
-    **Instead.** Nothing is wrong with the answer; the text says what is wrong with the call.
+    **Instead.** The response is not wrong; its text says what is wrong with the call.
     """
 
     id = "tool/failed"
@@ -254,13 +254,13 @@ class Failed(Answered):
 
 
 class ResourceWithoutCapability(Answered):
-    """A result embeds a resource, and the server has not declared `resources`.
+    """A result embeds a resource, but the server has not declared `resources`.
 
-    **Why it matters.** The client may want to read it again, subscribe to it, or show where it comes from, and cannot.
+    **Why it matters.** The client may want to read it again, subscribe to it, or show where it comes from, but cannot.
 
     **On the wire.** `< {"id":3,"result":{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"…"}}]}}`
 
-    **Instead.** Declare `"resources":{}` and serve what you embed, or send its text as a block of text.
+    **Instead.** Declare `"resources":{}` and serve the resources that you embed, or send the text as a text block.
     """
 
     id = "tool/resource-without-capability"

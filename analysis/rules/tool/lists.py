@@ -43,8 +43,8 @@ class Plain(Listed):
 class DuplicateName(Listed):
     """Two tools of one list have the same name.
 
-    **Why it matters.** A call names a tool and nothing else: one of the two can never be called, and which one it is
-    differs from client to client.
+    **Why it matters.** A call names nothing but the tool: one of the two can never be called, and which one differs
+    from client to client.
 
     **On the wire.** `< {"id":2,"result":{"tools":[{"name":"search",…},{"name":"search",…}]}}`
 
@@ -65,11 +65,11 @@ class DuplicateName(Listed):
 class Name(Plain):
     """The name of a tool is empty, longer than 128 characters, or has characters other than letters, digits, `_-.`.
 
-    **Why it matters.** Hosts hand names on to models, whose providers refuse others, and often the whole request.
+    **Why it matters.** Hosts pass names to models, whose providers refuse other names, and often the whole request.
 
     **On the wire.** `< {"id":2,"result":{"tools":[{"name":"search files",…}]}}`
 
-    **Instead.** `search_files`. What people should read goes into `title`.
+    **Instead.** `search_files`. Put the text for people into `title`.
     """
 
     id = "tool/name"
@@ -87,9 +87,9 @@ class Name(Plain):
 
 
 class InputSchemaNotObject(Plain):
-    """The `inputSchema` of a tool is missing, or is not that of an object.
+    """The `inputSchema` of a tool is missing, or does not describe an object.
 
-    **Why it matters.** Arguments are an object. Typed clients refuse the whole list for one such tool.
+    **Why it matters.** Arguments are an object. Typed clients refuse the whole list because of one such tool.
 
     **On the wire.** `< {"id":2,"result":{"tools":[{"name":"now","inputSchema":{}}]}}`
 
@@ -112,14 +112,15 @@ class InputSchemaNotObject(Plain):
 
 
 class OutputSchemaNotObject(Plain):
-    """The `outputSchema` of a tool is not that of an object.
+    """The `outputSchema` of a tool does not describe an object.
 
-    **Why it matters.** Until 2026-07-28 structured content was always an object: clients refuse a tool, or the list,
-    that announces anything else.
+    **Why it matters.** Until 2026-07-28 structured content was always an object: clients refuse a tool that declares
+    anything else, or the whole list.
 
     **On the wire.** `< {"id":2,"result":{"tools":[{"name":"ids",…,"outputSchema":{"type":"array"}}]}}`
 
-    **Instead.** Wrap it: `{"type":"object","properties":{"ids":{"type":"array"}}}`. Since 2026-07-28 all are fine.
+    **Instead.** Wrap it: `{"type":"object","properties":{"ids":{"type":"array"}}}`. Since 2026-07-28 all types are
+    fine.
     """
 
     id = "tool/output-schema-not-object"
@@ -137,15 +138,15 @@ class OutputSchemaNotObject(Plain):
 
 
 class SchemaInvalid(Plain):
-    """A schema of a tool is no valid JSON Schema.
+    """A schema of a tool is not a valid JSON Schema.
 
-    **Why it matters.** Each reader makes something else of it: a model is told nonsense, a validator refuses all
-    arguments, or none.
+    **Why it matters.** Each reader interprets it differently: a model gets nonsense, a validator refuses all arguments,
+    or none.
 
     **On the wire.** `…"inputSchema":{"type":"object","properties":{"a":{"type":"strin"}}}`
 
-    **Instead.** Validate your schemas against the metaschema of their dialect, which is 2020-12 where `$schema` names
-    no other.
+    **Instead.** Validate your schemas against the metaschema of their dialect, which is 2020-12 unless `$schema` names
+    another.
     """
 
     id = "tool/schema-invalid"
@@ -166,7 +167,8 @@ class SchemaInvalid(Plain):
 class SchemaDialect(Plain):
     """A schema of a tool is written in a dialect other than 2020-12.
 
-    **Why it matters.** It is legal, but clients have to know 2020-12 alone: others may read it as that, or not at all.
+    **Why it matters.** It is legal, but clients are required to know only 2020-12: they may read other dialects as
+    2020-12, or not at all.
 
     **On the wire.** `…"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object",…}`
 
@@ -189,14 +191,14 @@ class SchemaDialect(Plain):
 
 
 class ListOrder(Listed):
-    """A list of the same tools comes in another order.
+    """A list of the same tools comes in a different order.
 
-    **Why it matters.** Definitions of tools stand at the beginning of a prompt. In another order they miss the cache of
-    the model's provider, and each turn is paid in full.
+    **Why it matters.** Tool definitions are at the beginning of a prompt. In another order they miss the cache of the
+    model's provider, and each turn is paid in full.
 
     **On the wire.** `< …"tools":[{"name":"a",…},{"name":"b",…}]` and later `< …"tools":[{"name":"b",…},{"name":"a",…}]`
 
-    **Instead.** List tools in a fixed order, by name or as they were registered; never in that of a hash.
+    **Instead.** List tools in a fixed order, by name or in order of registration; never in hash order.
     """
 
     id = "tool/list-order"

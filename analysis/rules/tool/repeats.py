@@ -33,7 +33,7 @@ class RepeatedCall(Rule):
     with the ids 5 and 6
 
     **Instead.** Keep results in the context, or in a cache of the client; let the server say in the result what would
-    help the model. Polling for something to change is legitimate; progress, tasks or subscriptions cost less.
+    help the model. Polling for a change is legitimate; progress, tasks or subscriptions cost less.
     """
 
     id = "tool/repeated-call"

@@ -109,10 +109,10 @@ def _annotations(value: object) -> Iterator[Annotation]:
 
 
 class SchemaExternalRef(Plain):
-    """A schema of a tool refers to another one on the network.
+    """A schema of a tool refers to another schema on the network.
 
-    **Why it matters.** It must not be fetched automatically, so the schema cannot be used; a client that does fetch it
-    lets the server choose what is requested from inside of the client's network.
+    **Why it matters.** Clients must not fetch it automatically, so the schema cannot be used; a client that does fetch
+    it lets the server choose what is requested from inside the client's network.
 
     **On the wire.** `…"inputSchema":{"type":"object","properties":{"at":{"$ref":"https://example.com/geo.json"}}}`
 
@@ -139,9 +139,9 @@ class SchemaExternalRef(Plain):
 
 
 class HeaderAnnotation(Plain):
-    """An `x-mcp-header` cannot be made a header of.
+    """An `x-mcp-header` cannot be turned into a header.
 
-    **Why it matters.** Clients have to drop a tool with such an annotation: it cannot be called over HTTP.
+    **Why it matters.** Clients have to drop a tool with such an annotation, so it cannot be called over HTTP.
 
     **On the wire.** `…"properties":{"region":{"type":"string","x-mcp-header":"my region"}}`
 
@@ -165,13 +165,13 @@ class HeaderAnnotation(Plain):
 
 
 class HeaderAnnotationSensitive(Plain):
-    """An argument that is a secret by its name is to be sent as a header.
+    """An argument whose name suggests a secret is to be sent as a header.
 
-    **Why it matters.** Headers are logged by every proxy and balancer on the way, bodies are not.
+    **Why it matters.** Every proxy and load balancer on the way logs headers, but not bodies.
 
     **On the wire.** `…"properties":{"api_key":{"type":"string","x-mcp-header":"Key"}}`
 
-    **Instead.** Leave secrets in the body; better, do not have a model handle them at all.
+    **Instead.** Leave secrets in the body; better still, do not let a model handle them at all.
     """
 
     id = "tool/header-annotation-sensitive"
@@ -194,11 +194,12 @@ class HeaderAnnotationSensitive(Plain):
 class HeaderAnnotationCalled(Known):
     """The client calls a tool whose `x-mcp-header` is invalid.
 
-    **Why it matters.** It had to drop the tool: what the server routes and checks by that header cannot be sent.
+    **Why it matters.** It should have dropped the tool: the header that the server uses for routing and checks cannot
+    be sent.
 
     **On the wire.** `< …"x-mcp-header":"my region"` in a list, and `> {"id":3,"method":"tools/call",…}` for that tool
 
-    **Instead.** Leave tools with invalid annotations out of what the model is offered, and tell the server's people.
+    **Instead.** Do not offer tools with invalid annotations to the model, and tell the server's developers.
     """
 
     id = "tool/header-annotation-called"

@@ -49,10 +49,10 @@ class Notice(NamedTuple):
 
 
 class DiscoverMissing(Rule):
-    """A server of the modern era does not know `server/discover`.
+    """A server of the modern era does not support `server/discover`.
 
-    **Why it matters.** Clients probe by it: they take the server for one of the handshake era, and fall back to an
-    `initialize` that it may not know either.
+    **Why it matters.** Clients use it as a probe: they take the server for one of the handshake era, and fall back to
+    an `initialize` that it may not know either.
 
     **On the wire.** `> {"id":1,"method":"server/discover",…}` `< {"id":1,"error":{"code":-32601,…}}` although other
     results have a `resultType`
@@ -97,11 +97,13 @@ class DiscoverMissing(Rule):
 class FallbackDespiteModern(Rule):
     """The client falls back to `initialize` although the server has said that it is of the modern era.
 
-    **Why it matters.** The client gives up what both could speak; a server of the modern era alone will refuse it.
+    **Why it matters.** The client gives up a revision that both sides could speak; a server that supports only the
+    modern era will refuse it.
 
     **On the wire.** `< {"id":1,"result":{"supportedVersions":["2026-07-28"],…}}` `> {"id":2,"method":"initialize",…}`
 
-    **Instead.** Go on with a version of the list. Fall back on errors that no modern server sends, or on silence.
+    **Instead.** Continue with a version from the list. Fall back on errors that no modern server sends, or if there is
+    no response.
     """
 
     id = "version/fallback-despite-modern"
@@ -150,13 +152,13 @@ class FallbackDespiteModern(Rule):
 class Fallback(Rule):
     """The client has probed for the modern era without success, and now begins a handshake.
 
-    **Why it matters.** The probe and the handshake are one connection; the error before it is no fault. The id of the
-    probe stays used.
+    **Why it matters.** The probe and the handshake belong to one connection; the error before it is not a fault. The id
+    of the probe stays used.
 
     **On the wire.** `> {"id":1,"method":"server/discover",…}` `< {"id":1,"error":{"code":-32601,…}}`
     `> {"id":2,"method":"initialize",…}`
 
-    **Instead.** Nothing. Where the server is known to be older, the probe can be left out.
+    **Instead.** Nothing. If the server is known to be older, the probe can be left out.
     """
 
     id = "version/fallback"
@@ -199,9 +201,9 @@ class Fallback(Rule):
 
 
 class InitializeRefusedSilently(Rule):
-    """A server of the modern era refuses `initialize` without saying what it speaks.
+    """A server of the modern era refuses `initialize` without naming the versions that it supports.
 
-    **Why it matters.** A client of the handshake era learns nothing that it could tell its user.
+    **Why it matters.** A client of the handshake era gets no information that it could show to its user.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` `< {"id":1,"error":{"code":-32601,"message":"unknown"}}`
 
@@ -238,12 +240,12 @@ class InitializeRefusedSilently(Rule):
 class UnsupportedNotRejected(Rule):
     """A request names a version that the server has not listed, and is not refused with -32022.
 
-    **Why it matters.** The server acts by another revision than the client means, or refuses for a reason that does
+    **Why it matters.** The server uses a different revision than the client means, or refuses for a reason that does
     not help the client to choose another version.
 
     **On the wire.** `< …"supportedVersions":["2026-07-28"]` … `> …"protocolVersion":"2027-02-01"` `< {"result":{…}}`
 
-    **Instead.** Refuse it with -32022 and the list of versions. Where the header differs too, -32020 is right.
+    **Instead.** Refuse it with -32022 and the list of versions. If the header differs too, -32020 is right.
     """
 
     id = "version/unsupported-not-rejected"
@@ -303,7 +305,7 @@ class SupportedButRejected(_Refusal):
 
     **On the wire.** `< {"error":{"code":-32022,…,"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`
 
-    **Instead.** Serve what is listed, and list what is served.
+    **Instead.** Serve every version that is listed, and list every version that is served.
     """
 
     id = "version/supported-but-rejected"
@@ -318,9 +320,9 @@ class SupportedButRejected(_Refusal):
 
 
 class UnsupportedRequestedWrong(_Refusal):
-    """A refusal with -32022 names another version as requested than the request did.
+    """A refusal with -32022 names a requested version other than the one in the request.
 
-    **Why it matters.** Whoever reads the error looks for the mistake in the wrong place.
+    **Why it matters.** Developers who read the error look for the mistake in the wrong place.
 
     **On the wire.** `> …"protocolVersion":"2027-02-01"`
     `< {"error":{"code":-32022,…,"data":{"requested":"2025-11-25"}}}`
@@ -343,14 +345,14 @@ class UnsupportedRequestedWrong(_Refusal):
 
 
 class RetryUnlisted(Rule):
-    """The client has been told which versions the server speaks, and sends another one.
+    """The server has listed the versions that it supports, and the client sends a different one.
 
-    **Why it matters.** The server has to refuse it again; a client that does not read the list never gets through.
+    **Why it matters.** The server has to refuse it again; a client that does not read the list never succeeds.
 
     **On the wire.** `< {"error":{"code":-32022,…,"data":{"supported":["2026-07-28"],…}}}` `> …"protocolVersion":
     "2027-02-01"`
 
-    **Instead.** Take a version of the list, or stop and show it.
+    **Instead.** Use a version from the list, or stop and show it.
     """
 
     id = "version/retry-unlisted"
@@ -396,12 +398,12 @@ class RetryUnlisted(Rule):
 class MixedOnConnection(Rule):
     """The requests of one connection name different versions, or are of both eras.
 
-    **Why it matters.** It is legal: since 2026-07-28 every request stands for itself. Whoever reads the conversation
-    has to look at each one. A failed probe followed by a handshake is reported as `version/fallback` alone.
+    **Why it matters.** It is legal: since 2026-07-28 every request is independent. A reader of the conversation has to
+    check each of them. A failed probe followed by a handshake is reported only as `version/fallback`.
 
     **On the wire.** `> …"io.modelcontextprotocol/protocolVersion":"2026-07-28"` and `> {"method":"initialize",…}`
 
-    **Instead.** Nothing, if it is meant so.
+    **Instead.** Nothing, if it is intended.
     """
 
     id = "version/mixed-on-connection"
@@ -435,14 +437,14 @@ class MixedOnConnection(Rule):
 
 
 class StdioNoProbe(Rule):
-    """The client speaks as in the modern era without a probe, and the server does not understand it.
+    """The client uses the modern era without a probe, and the server does not understand it.
 
-    **Why it matters.** A server of the handshake era may answer anything to a request that is no `initialize`, or
-    nothing at all. Only `server/discover` tells the eras apart safely.
+    **Why it matters.** A server of the handshake era may answer anything to a request other than `initialize`, or
+    nothing at all. Only `server/discover` distinguishes the eras safely.
 
     **On the wire.** `> {"id":1,"method":"tools/list","params":{"_meta":{…}}}` `< {"id":1,"error":{"code":-32600,…}}`
 
-    **Instead.** Begin with `server/discover` where the server's era is not known.
+    **Instead.** Begin with `server/discover` if the server's era is not known.
     """
 
     id = "version/stdio-no-probe"

@@ -48,10 +48,10 @@ class _Unpublished(Rule):
 
 
 class Unknown(_Unpublished):
-    """A peer names a version that has the shape of a date, or is called a draft, but is no published revision.
+    """A peer names a version that looks like a date, or is called a draft, but is not a published revision.
 
-    **Why it matters.** It is checked as the nearest older revision, drafts as the newest: findings may be about
-    something that its own text permits.
+    **Why it matters.** It is checked as the nearest older revision, and drafts as the newest: findings may be about
+    something that the version itself permits.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"2025-09-01",…}}`
 
@@ -69,14 +69,14 @@ class Unknown(_Unpublished):
 
 
 class Malformed(_Unpublished):
-    """A peer names a version that is no date.
+    """A peer names a version that is not a date.
 
     **Why it matters.** Revisions of MCP are dates. A number such as `1.0.0` is usually that of a program or of an SDK
     in the wrong place, and the other side refuses it or guesses.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"1.0.0",…}}`
 
-    **Instead.** Send the revision that is spoken, such as `2025-11-25`.
+    **Instead.** Send the revision that is in use, such as `2025-11-25`.
     """
 
     id = "version/malformed"
@@ -92,12 +92,12 @@ class Malformed(_Unpublished):
 class ModernInHandshake(Rule):
     """`initialize` or its result names a revision that has no handshake, even if only in `_meta`.
 
-    **Why it matters.** Since 2026-07-28 every request says its version for itself. Two peers that agree on such a
-    revision by a handshake have agreed on nothing that any text describes.
+    **Why it matters.** Since 2026-07-28 every request names its version itself. Two peers that agree on such a revision
+    by a handshake have agreed on something that no specification describes.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28",…}}`
 
-    **Instead.** Ask for 2025-11-25 at most in `initialize`; speak newer revisions without it.
+    **Instead.** Request 2025-11-25 at most in `initialize`; use newer revisions without it.
     """
 
     id = "version/modern-in-handshake"
@@ -122,9 +122,9 @@ class ModernInHandshake(Rule):
 
 
 class ServerChoseOther(Rule):
-    """The server answers `initialize` with another version than the client asked for.
+    """The server answers `initialize` with a version other than the one that the client requested.
 
-    **Why it matters.** It is how a version is agreed on. A client that does not look at the answer goes on in the wrong
+    **Why it matters.** This is how a version is agreed on. A client that ignores the answer continues in the wrong
     revision.
 
     **On the wire.** `> …"protocolVersion":"2025-11-25"` `< …"protocolVersion":"2025-06-18"`
@@ -147,13 +147,13 @@ class ServerChoseOther(Rule):
 
 
 class RefusedThoughSupported(Rule):
-    """The server refuses a version in `initialize` that it supports by its own word or deed.
+    """The server refuses a version in `initialize` that it supports, as its own messages show.
 
-    **Why it matters.** Client and server could talk, and do not, or not as well as they might.
+    **Why it matters.** Client and server could communicate, and do not, or not as well as they might.
 
     **On the wire.** `> …"protocolVersion":"2025-06-18"` `< {"error":{…,"data":{"supported":["2025-06-18"]}}}`
 
-    **Instead.** Answer with the version that was asked for wherever it is supported.
+    **Instead.** Answer with the requested version whenever it is supported.
     """
 
     id = "version/refused-though-supported"
@@ -204,8 +204,8 @@ class RefusedThoughSupported(Rule):
 class NewerMember(Rule):
     """A message has a member that only a newer revision defines.
 
-    **Why it matters.** The peer does not know it and passes over it: what it says does not arrive. That is legal.
-    Capabilities of a newer revision are reported as `capability/unknown` alone, which names each of them.
+    **Why it matters.** The peer does not know it and ignores it, so the information is lost. That is legal.
+    Capabilities of a newer revision are reported only as `capability/unknown`, which names each of them.
 
     **On the wire.** under 2025-03-26 `< {"id":2,"result":{"content":[…],"structuredContent":{…}}}`
 
